@@ -17,7 +17,7 @@ mod snapshot;
 mod spelling;
 
 pub use check::{
-    builtin, connection as check_connection, merge as check_merge, secret_variable, where_to_set,
+    builtin, connection as check_connection, how_to_set_secret, merge as check_merge, secret_variable,
 };
 pub use code::{
     CodeLimits, Verdict, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,

@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::{retention, watch as watcher};
 
-/// A running engine: the runtime, what starts executions in it, and the loader of the project. Cheap to clone.
+/// Handle of a running engine: the runtime, what starts executions in it, and the loader of the project. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     runtime: Arc<Runtime>,
@@ -20,11 +20,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Loads the folder, reads back unfinished executions, arms the schedules and watches the files. A broken
-    /// automation never stops it.
+    /// Loads the project folder, recovers unfinished executions, arms the schedules and watches the files. A broken
+    /// automation does not prevent the start.
     ///
     /// # Errors
-    /// The store cannot be read, or the connectors cannot be set up.
+    /// Returns an error if the store cannot be read, or the connectors cannot be set up.
     pub async fn start(
         settings: Settings,
         store: Arc<dyn Store>,

@@ -17,14 +17,14 @@ pub use catalog::{
 };
 pub use engine::Engine;
 pub use ingress::{
-    Aside, Capture, Ingress, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, PollError, PollView,
-    RouteMatch, SavedPayload,
+    Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PollError,
+    PollView, RouteMatch, SavedPayload,
 };
 pub use runtime::{
-    Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, EngineEvent, Error, Health,
-    KeptSecret, KeySource, Limits, ListedSecret, LoginAnswer, LoginBegun, LoginState, ManualClock,
-    MonotonicTime, Pause, Pauses, Pending, Pieces, QueueStatus, Rotation, Runtime, SecretSource, Settings,
-    SignalError, Start, StateScope, StateValue, Status, SystemClock, Tested, Vault, exposed_secret_files,
+    Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
+    Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,
+    Pauses, Pending, Pieces, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    StartedLogin, StateScope, StateValue, Status, StoredSecret, SystemClock, Vault, exposed_secret_files,
     is_secret_set, read_definition, secret_files,
 };
 pub use testing;

@@ -1,5 +1,5 @@
-//! Clears away what is kept no longer: by rule from time to time, and the oldest at once where the store's size runs
-//! out.
+//! Deletes old data: periodically by the retention rules, and the oldest executions at once when the store is nearly
+//! full.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,27 @@ use store::{Outcomes, Prune, PruneRule, Room, Store};
 
 use runtime::Runtime;
 
-/// How often old executions are cleared away, and how many at one time.
+/// Interval of the periodic deletion, and maximum number of executions per batch.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 const PRUNE_BATCH: u32 = 1000;
-/// How many go at one time where room is needed: it is looked whether there is enough after each time.
+/// Batch size when space is needed; the free space is checked after each batch.
 const ROOM_BATCH: u32 = 100;
-/// How long the keys of deleted executions are remembered: longer than any sender repeats itself, and the watermark
-/// of a schedule is past its instants long before.
-const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How long a value that has expired stays, though nobody sees it: whoever writes over one named its version a moment
-/// ago.
-const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
+/// Retention of the idempotency keys of deleted executions. Longer than any sender retries; the watermarks of schedules
+/// have passed their instants long before.
+const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);
+/// Retention of expired values: a writer that read the version of one shortly before must still find it.
+const EXPIRED_RETENTION: Duration = Duration::from_secs(3600);
 
-/// Clears away until the engine stops.
+/// Deletes old data until the engine stops.
 pub(crate) async fn run(runtime: Arc<Runtime>) {
     let mut due = runtime.clock.monotonic_now();
-    let mut stuck = false;
+    let mut is_full = false;
     loop {
         if runtime.clock.monotonic_now() >= due {
-            clear(&runtime).await;
+            apply_rules(&runtime).await;
             due = runtime.clock.monotonic_now().after(PRUNE_EVERY);
         }
-        stuck = !make_room(&runtime, stuck).await;
+        is_full = !make_room(&runtime, is_full).await;
         tokio::select! {
             biased;
             () = runtime.closing.cancelled() => return,
@@ -42,18 +41,18 @@ pub(crate) async fn run(runtime: Arc<Runtime>) {
     }
 }
 
-/// Something that is cleared away in batches.
+/// Kinds of data that are deleted in batches.
 #[derive(Clone, Debug)]
 enum Old {
     Executions(Prune),
-    /// What went before this time.
+    /// Idempotency keys used before this time.
     Keys(Timestamp),
     State(Timestamp),
     Sendings(Timestamp),
 }
 
 impl Old {
-    /// Clears one batch of it away, and gives how much that was.
+    /// Deletes one batch and returns its size.
     async fn batch(&self, store: &dyn Store) -> Result<u64, store::Error> {
         match self {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
@@ -63,7 +62,7 @@ impl Old {
         }
     }
 
-    /// Clears all of it away, unless the engine stops, and gives how much that was.
+    /// Deletes batches until nothing is left or the engine stops. Returns the total.
     async fn all(&self, runtime: &Runtime) -> Result<u64, store::Error> {
         let mut all = 0;
         loop {
@@ -76,21 +75,21 @@ impl Old {
     }
 }
 
-/// Clears away what is older or more than the rules say, and what a crash left.
-async fn clear(runtime: &Runtime) {
-    let (mut gone, now) = (0, runtime.clock.now());
+/// Applies all retention rules and deletes leftovers of crashes.
+async fn apply_rules(runtime: &Runtime) {
+    let (mut deleted, now) = (0, runtime.clock.now());
     for prune in rules(runtime) {
         match Old::Executions(prune).all(runtime).await {
-            Ok(count) => gone += count,
+            Ok(count) => deleted += count,
             Err(error) => return runtime.lost(&error),
         }
     }
-    if gone > 0 {
+    if deleted > 0 {
         runtime.forget_stored_definitions();
-        tracing::info!(executions = gone, "cleared away executions that are kept no longer");
+        tracing::info!(executions = deleted, "cleared away executions that are kept no longer");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
-    for old in [Old::Keys(ago(KEYS_KEPT)), Old::State(ago(EXPIRED_KEPT)), Old::Sendings(now)] {
+    for old in [Old::Keys(ago(KEY_RETENTION)), Old::State(ago(EXPIRED_RETENTION)), Old::Sendings(now)] {
         if let Err(error) = old.all(runtime).await {
             return runtime.lost(&error);
         }
@@ -102,7 +101,8 @@ async fn clear(runtime: &Runtime) {
     }
 }
 
-/// What to delete now, by the rules of the Automations in force and those of the daemon for all the others.
+/// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
+/// others.
 fn rules(runtime: &Runtime) -> Vec<Prune> {
     let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
     let daemon = runtime.settings.retention;
@@ -125,7 +125,7 @@ fn rules(runtime: &Runtime) -> Vec<Prune> {
     prunes
 }
 
-/// What a rule deletes at this time.
+/// Converts a rule to deletions at this time.
 fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
     let ended_before = |days: Option<u32>| {
         let age = Duration::from_secs(u64::from(days?) * 86_400);
@@ -144,14 +144,14 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
     prunes.into_iter().flatten().collect()
 }
 
-/// Deletes the oldest ended executions, whatever the rules say, while the store has too little room for new ones. Gives
-/// whether there is some; that there is none is told once, unless it was so before.
-async fn make_room(runtime: &Runtime, before: bool) -> bool {
-    let mut gone = 0;
+/// Deletes the oldest ended executions regardless of the rules until the store has enough room. Returns true if it has
+/// room. A full store is logged unless `was_full`, so that the message appears once.
+async fn make_room(runtime: &Runtime, was_full: bool) -> bool {
+    let mut deleted = 0;
     while runtime.store.room() != Room::Enough && !runtime.closing.is_cancelled() {
         match runtime.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if runtime.store.room() == Room::None && !before {
+                if runtime.store.room() == Room::None && !was_full {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -159,16 +159,19 @@ async fn make_room(runtime: &Runtime, before: bool) -> bool {
                 }
                 break;
             }
-            Ok(count) => gone += count,
+            Ok(count) => deleted += count,
             Err(error) => {
                 runtime.lost(&error);
                 break;
             }
         }
     }
-    if gone > 0 {
+    if deleted > 0 {
         runtime.forget_stored_definitions();
-        tracing::warn!(executions = gone, "deleted the oldest executions, since the store's size runs out");
+        tracing::warn!(
+            executions = deleted,
+            "deleted the oldest executions, since the store's size runs out"
+        );
     }
     runtime.store.room() != Room::None
 }
@@ -177,7 +180,7 @@ async fn make_room(runtime: &Runtime, before: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks what a rule deletes, in words, 100 days after the epoch.
+    /// Compares the deletions of a rule, as text, 100 days after the epoch.
     fn check(rule: Retention, expected: &[&str]) {
         let now = Timestamp::from_second(100 * 86_400).expect("a time");
         let words = prunes_of(rule, now).into_iter().map(|prune| {

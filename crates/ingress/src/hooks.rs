@@ -1,4 +1,5 @@
-//! What happens to a request on a webhook's address: found, checked, made durable, answered.
+//! Handles requests to webhook addresses: looks up the Automation, verifies and reads the request, accepts an execution
+//! and builds the response.
 
 mod answer;
 mod challenge;
@@ -28,13 +29,13 @@ use trigger::response;
 use trigger::sending::{Sending, names};
 use trigger::webhook::{Received, Request};
 
-pub(crate) use credentials::dropped as without_credentials;
+pub(crate) use credentials::remove_credentials;
 pub(crate) use desk::Desk;
 pub use route::RouteMatch;
-pub(crate) use runtime::check_chain;
+pub(crate) use runtime::check_chain_depth;
 
 use crate::ingress::Ingress;
-use crate::listen::Aside;
+use crate::listen::NonTrigger;
 use catalog::{Catalog, Route};
 use runtime::Error;
 use runtime::Start;
@@ -47,7 +48,7 @@ impl Ingress {
         RouteMatch::new(self.runtime.catalog.load_full(), token)
     }
 
-    /// Where the bodies of large requests are put while they arrive.
+    /// Returns the temporary storage for large request bodies while they arrive.
     #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
         self.runtime.store.files()
@@ -58,9 +59,9 @@ impl Ingress {
         self.receive_on(&self.route(token), request).await
     }
 
-    /// Answers a request on a route, in the order: token, enabled, challenge, probe, chain, rate,
-    /// signature, size, parsing, condition, what was sent before, durable acceptance, answer. An answer that names an
-    /// execution is given only once that execution is committed.
+    /// Answers a request at a route, in this order: token, enabled, challenge, probe, chain, rate,
+    /// signature, size, parsing, condition, what was sent before, durable acceptance, response. An response that names an
+    /// execution is sent only after that execution is committed.
     pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
         let RouteMatch { catalog, mounted } = route;
         let result = match mounted {
@@ -73,7 +74,7 @@ impl Ingress {
             false => result,
         };
         result.unwrap_or_else(|rejection| {
-            self.count_refused(mounted.as_ref(), rejection.code);
+            self.count_rejection(mounted.as_ref(), rejection.code);
             if let Some(mounted) = mounted {
                 let automation = &mounted.deployed.automation.id;
                 tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
@@ -100,67 +101,71 @@ impl Ingress {
             && let Some(asked) = trigger::challenge::asked(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
-            self.capture_aside(mounted, &request, Aside::Challenge, answer.as_ref().err());
+            self.capture_non_trigger(mounted, &request, NonTrigger::Challenge, answer.as_ref().err());
             return answer;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
-            self.capture_aside(mounted, &request, Aside::Probe, None);
+            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
             return Ok(answer);
         }
         if self.is_listening(mounted)
-            && let Some(answer) =
-                Box::pin(self.capture(mounted, webhook, &request, self.judge(mounted, webhook, &request)))
-                    .await
+            && let Some(answer) = Box::pin(self.capture(
+                mounted,
+                webhook,
+                &request,
+                self.preview_response(mounted, webhook, &request),
+            ))
+            .await
         {
             return answer;
         }
-        check_chain(&request)?;
+        check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
-            self.hooks.pace(mounted, rule, self.runtime.clock.now())?;
+            self.hooks.check_rate(mounted, rule, self.runtime.clock.now())?;
         }
-        let (signed, received) = self.read(mounted, webhook, request).await?;
+        let (signed, received) = self.verify_and_parse(mounted, webhook, request).await?;
         if !self.condition_holds(mounted, &received.results).await? {
-            self.count_refused(Some(mounted), "filtered");
+            self.count_rejection(Some(mounted), "filtered");
             return Ok(filtered());
         }
         let names = names(webhook, &received, signed, mounted.is_test)?;
-        self.begin(mounted, webhook, received, names).await
+        self.accept_request(mounted, webhook, received, names).await
     }
 
-    /// What a request would be answered that starts nothing; `None` where its answer would be that of an execution.
-    async fn judge(
+    /// Returns the response of a request that would start no execution; `None` if the response depends on an execution.
+    async fn preview_response(
         self: &Arc<Self>,
         mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
-        let (_, mut received) = self.read(mounted, webhook, request.clone()).await?;
+        let (_, mut received) = self.verify_and_parse(mounted, webhook, request.clone()).await?;
         if !self.condition_holds(mounted, &received.results).await? {
             return Ok(Some(filtered()));
         }
         let id = self.runtime.intake.next_id(self.runtime.clock.now());
         self.decide_on_request(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
         let decided = received.payload.decided.as_deref();
-        Ok(decided.and_then(|decided| code::answer_of_code(webhook, decided, &id)))
+        Ok(decided.and_then(|decided| code::response_from_code(webhook, decided, &id)))
     }
 
-    /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Ingress::verify`] does.
-    async fn read(
+    /// Verifies a request, then reads it. Returns the hash of the signed bytes as [`Ingress::verify`] does.
+    async fn verify_and_parse(
         self: &Arc<Self>,
         mounted: &Route,
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
-        // Of those that inflate their body, few are at work at one time.
+        // A semaphore limits how many requests inflate their bodies at the same time.
         let is_compressed = trigger::webhook::is_compressed(&request.headers);
         let _permit = match is_compressed {
             true => self.inflating.acquire().await.ok(),
             false => None,
         };
-        // What is on disk is read where nobody waits for it.
+        // Bodies on disk and compressed bodies are read on a blocking thread.
         if request.body.is_kept() || is_compressed {
             let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
-            return aside(move || {
+            return run_blocking(move || {
                 let signed = engine.verify(&mounted, &webhook, &request)?;
                 Ok((signed, trigger::webhook::receive(&webhook, request)?))
             })
@@ -170,12 +175,13 @@ impl Ingress {
         let received = trigger::webhook::read(webhook, request)?;
         if !trigger::webhook::fits_at_once(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
-            aside(move || trigger::webhook::check_body(&webhook, &results, &Budget::default())).await?;
+            run_blocking(move || trigger::webhook::check_body(&webhook, &results, &Budget::default()))
+                .await?;
         }
         Ok((signed, received))
     }
 
-    /// Reads a verified request whole; one whose body was sent compressed on a thread that may block.
+    /// Parses a verified request. Inflates a compressed body on a blocking thread.
     pub(crate) async fn receive_inflated(
         &self,
         webhook: &WebhookTrigger,
@@ -186,30 +192,30 @@ impl Ingress {
         }
         let _permit = self.inflating.acquire().await.ok();
         let webhook = webhook.clone();
-        aside(move || trigger::webhook::receive(&webhook, request)).await
+        run_blocking(move || trigger::webhook::receive(&webhook, request)).await
     }
 
-    /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
-    async fn begin(
+    /// Accepts an execution; a duplicate request gets the response of the first one.
+    async fn accept_request(
         self: &Arc<Self>,
         mounted: &Route,
         webhook: &WebhookTrigger,
         mut received: Received,
         names: Vec<Sending>,
     ) -> Result<HttpResponse, Rejection> {
-        let at_once = webhook.mode == WebhookMode::Sync;
-        // A caller that waits is accepted at once or not at all. Of two that send the same, the second must not be refused
-        // for want of the slot that the first one takes.
-        let turn = match names.first().filter(|_| at_once) {
-            Some(name) => Some(self.hooks.turn(&mounted.deployed.automation.id, name).await),
+        let is_sync = webhook.mode == WebhookMode::Sync;
+        // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
+        // duplicate is not rejected because the first request took the last slot.
+        let dedup_lock = match names.first().filter(|_| is_sync) {
+            Some(name) => Some(self.hooks.lock_dedup_key(&mounted.deployed.automation.id, name).await),
             None => None,
         };
-        // Before a slot is asked for: one that sends again needs none.
+        // Duplicates are looked up before a slot is requested, because they need none.
         if let Some(sent) =
-            self.sent_before(mounted, &names).await.map_err(|error| refused(&error, at_once))?
+            self.find_duplicate(mounted, &names).await.map_err(|error| rejection_for(&error, is_sync))?
         {
-            drop(turn);
-            return self.again(mounted, webhook, sent).await;
+            drop(dedup_lock);
+            return self.respond_to_duplicate(mounted, webhook, sent).await;
         }
         let now = self.runtime.clock.now();
         let id = self.runtime.intake.next_id(now);
@@ -218,7 +224,7 @@ impl Ingress {
             Box::pin(self.decide_on_request(&mounted.deployed, id, payload, results)).await?;
         }
         let decided = received.payload.decided.as_deref();
-        let answer = decided.and_then(|decided| code::answer_of_code(webhook, decided, &id));
+        let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
         let sendings = names.iter().map(|name| store::Sending {
             key: name.key,
             content: name.content,
@@ -226,28 +232,28 @@ impl Ingress {
         });
         let sendings = sendings.collect();
         let origin = if mounted.is_test { Origin::Test } else { Origin::Webhook };
-        let received = credentials::hidden(webhook, received, &self.runtime.settings.redactor);
+        let received = credentials::mask_credentials(webhook, received, &self.runtime.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
         let options = AcceptOptions {
             id: Some(id),
-            at_once,
+            at_once: is_sync,
             sendings,
             results: Some(received.results),
             ..AcceptOptions::default()
         };
         let accepted = self.runtime.accept(&mounted.deployed, start, options).await;
-        drop(turn);
-        match accepted.map_err(|error| refused(&error, at_once))? {
+        drop(dedup_lock);
+        match accepted.map_err(|error| rejection_for(&error, is_sync))? {
             Acceptance { id, accepted: Accepted::New, progress } => match answer {
                 Some(answer) => Ok(answer),
                 None => Ok(self.first_answer(webhook, id, progress).await),
             },
-            Acceptance { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
+            Acceptance { accepted: sent, .. } => self.respond_to_duplicate(mounted, webhook, sent).await,
         }
     }
 
-    /// What was sent before under one of these names.
-    async fn sent_before(&self, mounted: &Route, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    /// Returns the execution that one of these deduplication keys already started, if any.
+    async fn find_duplicate(&self, mounted: &Route, names: &[Sending]) -> Result<Option<Accepted>, Error> {
         let automation = &mounted.deployed.automation.id;
         for name in names {
             let sent = self.runtime.store.sent(automation, name.key, self.runtime.clock.now()).await?;
@@ -259,7 +265,7 @@ impl Ingress {
         Ok(None)
     }
 
-    async fn again(
+    async fn respond_to_duplicate(
         self: &Arc<Self>,
         mounted: &Route,
         webhook: &WebhookTrigger,
@@ -267,11 +273,11 @@ impl Ingress {
     ) -> Result<HttpResponse, Rejection> {
         match sent {
             Accepted::Duplicate(first) => {
-                self.count_refused(Some(mounted), "duplicate");
+                self.count_rejection(Some(mounted), "duplicate");
                 tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
-                let answer = match self.decided_answer(webhook, first).await.ok().flatten() {
+                let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
                     Some(decided) => decided,
-                    None => self.answer_of(webhook, first, None).await,
+                    None => self.response_for(webhook, first, None).await,
                 };
                 Ok(response::duplicate(answer))
             }
@@ -279,30 +285,31 @@ impl Ingress {
         }
     }
 
-    /// Counts a request that was refused before it came to [`Ingress::receive`].
-    pub fn note_refused(&self, route: Option<&RouteMatch>, reason: &'static str) {
-        self.count_refused(route.and_then(|route| route.mounted.as_ref()), reason);
+    /// Counts a request that the HTTP layer rejected before it reached [`Ingress::receive`].
+    pub fn count_early_rejection(&self, route: Option<&RouteMatch>, reason: &'static str) {
+        self.count_rejection(route.and_then(|route| route.mounted.as_ref()), reason);
     }
 
-    /// The starts of an Automation that were refused or passed over since the daemon began, by reason.
+    /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
     #[must_use]
-    pub fn refused_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
+    pub fn rejections_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
         self.runtime.refusals.of(automation)
     }
 
-    /// When each of the keys of an Automation's `verify` last proved a request since the daemon began, by its place from 0.
+    /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
+    /// identified by their index, from 0.
     #[must_use]
     pub fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
         self.hooks.keys_used(automation)
     }
 
-    pub(crate) fn count_refused(&self, mounted: Option<&Route>, reason: &'static str) {
+    pub(crate) fn count_rejection(&self, mounted: Option<&Route>, reason: &'static str) {
         let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
         self.runtime.refusals.count(automation, reason);
     }
 
-    /// Refuses a request that does not come from whom it should, before anything of it is read; and gives a hash of what is
-    /// signed, where that tells it from others.
+    /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
+    /// Automation deduplicates by it.
     fn verify(
         &self,
         mounted: &Route,
@@ -315,11 +322,11 @@ impl Ingress {
         }
         let automation = &mounted.deployed.automation.id;
         let proof = self.runtime.secrets.proof(verify).map_err(|error| {
-            // Without its secret nobody can be verified, and nobody is let in.
+            // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
             Rejection::unverified()
         })?;
-        let url = self.address_of(mounted, request);
+        let url = self.public_url_of(mounted, request);
         let verified = trigger::verify::verify(&proof, request, &url, self.runtime.clock.now());
         let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
@@ -327,7 +334,7 @@ impl Ingress {
         })?;
         let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
         if let Some(key) = proven.key {
-            self.hooks.note_key(automation, key, self.runtime.clock.now());
+            self.hooks.record_key_use(automation, key, self.runtime.clock.now());
         }
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
@@ -346,17 +353,17 @@ impl Ingress {
             },
             Err(error) => error,
         };
-        // What is wrong with the file is for its author, not for the sender of the request.
+        // The cause is an error in the file: it is logged for the author and hidden from the sender.
         tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
         Err(condition_failed())
     }
 }
 
-/// A start that was not accepted: nothing was stored, so the caller may try again.
-pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
+/// Maps an acceptance error to a response. Nothing was stored, so the caller may retry.
+pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
     match error {
-        // A synchronous caller is told to slow down, since waiting would time out anyway (semantics 3.5).
-        Error::Busy { retry_after } if at_once => Rejection::rate_limited(*retry_after),
+        // A synchronous caller gets 429, since waiting would time out anyway (semantics 3.5).
+        Error::Busy { retry_after } if is_sync => Rejection::rate_limited(*retry_after),
         Error::Busy { retry_after } => {
             Rejection::unavailable("too many executions are waiting", *retry_after)
         }
@@ -369,14 +376,14 @@ pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
     }
 }
 
-/// The most time that the condition of a trigger takes.
-const CONDITION_TIME: Duration = Duration::from_secs(1);
+/// Time limit for the evaluation of a trigger's condition.
+const CONDITION_TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// When a caller may try again whose request could not be stored.
+/// `Retry-After` of a request that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Runs `work` on a thread that may block.
-async fn aside<T: Send + 'static>(
+/// Runs `work` on a blocking thread.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
 ) -> Result<T, Rejection> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
@@ -385,12 +392,12 @@ async fn aside<T: Send + 'static>(
     })
 }
 
-/// What a sender is told where the trigger's condition does not hold.
+/// Response if the trigger's condition is false.
 fn filtered() -> HttpResponse {
     HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)])))
 }
 
-/// The answer to a request over which the trigger's condition costs more than its budget.
+/// Rejection of a request for which the trigger's condition exceeds its evaluation budget.
 fn condition_too_costly() -> Rejection {
     Rejection {
         status: 400,
@@ -411,17 +418,17 @@ fn condition_failed() -> Rejection {
     }
 }
 
-/// The value of a trigger's condition.
+/// Result of evaluating a trigger's condition.
 #[derive(Debug)]
 pub enum Condition {
     Holds,
     DoesNotHold,
-    /// It cannot be evaluated: the execution starts, and fails with this error.
+    /// The condition cannot be evaluated: the execution starts and fails with this error.
     Fails(ActionError),
 }
 
 impl Condition {
-    /// The error with which the execution begins, if any; `None` where none starts.
+    /// Returns `None` if no execution starts, else the error that the execution starts with, if any.
     pub fn start(self) -> Option<Option<ActionError>> {
         match self {
             Self::Holds => Some(None),
@@ -432,8 +439,9 @@ impl Condition {
 }
 
 impl Ingress {
-    /// The address that a request was sent to, as its sender was given it: never what the request itself says of it.
-    fn address_of(&self, mounted: &Route, request: &Request) -> String {
+    /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
+    /// which the sender could forge.
+    fn public_url_of(&self, mounted: &Route, request: &Request) -> String {
         let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = mounted.deployed.address.as_ref();
         let token = address.map_or("", |address| if mounted.is_test { &address.test } else { &address.live });
@@ -442,9 +450,9 @@ impl Ingress {
         format!("{base}/trigger/{token}{}{query}", request.fragment)
     }
 
-    /// Evaluates the trigger's condition over something that has no caller: an instant, an item of a poll, an event. Where
-    /// it does not hold, that is counted.
-    pub async fn condition_on(&self, automation: &Automation, payload: &Payload) -> Condition {
+    /// Evaluates the trigger's condition for a start without a caller (schedule, poll or event). Counts a false
+    /// condition as `filtered`.
+    pub async fn evaluate_trigger_condition(&self, automation: &Automation, payload: &Payload) -> Condition {
         let Some(condition) = &automation.trigger_if else { return Condition::Holds };
         let scope = trigger::results(payload)
             .map_err(|rejection| rejection.message)
@@ -464,7 +472,7 @@ impl Ingress {
         Condition::Fails(self.runtime.settings.redactor.error(error))
     }
 
-    /// The truth of a trigger's condition, which has a second at the most.
+    /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].
     async fn trigger_condition(
         &self,
         condition: &Expression,
@@ -473,11 +481,11 @@ impl Ingress {
         tokio::select! {
             biased;
             holds = self.runtime.evaluator.holds(condition, scope) => holds,
-            () = self.runtime.clock.sleep_for(CONDITION_TIME) => Err(condition.out_of_time()),
+            () = self.runtime.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.out_of_time()),
         }
     }
 
-    /// The names that a trigger's condition reads.
+    /// Builds the variables that a trigger's condition can read.
     fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
         let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);

@@ -12,5 +12,7 @@ mod subscribe;
 
 pub use hooks::{Condition, RouteMatch};
 pub use ingress::Ingress;
-pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+pub use listen::{
+    Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload,
+};
 pub use poll::{PollError, PollView};

@@ -23,7 +23,7 @@ impl Ingress {
         if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
             let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
             let id = runtime.intake.next_id(runtime.clock.now());
-            let decided = self.decide(deployed, id, &results).await.map_err(Error::Input)?;
+            let decided = self.run_trigger_code(deployed, id, &results).await.map_err(Error::Input)?;
             if let Payload::Webhook(payload) = &mut start.payload {
                 payload.decided = decided.map(Box::new);
             }

@@ -1,5 +1,5 @@
-//! The clock's part: one timer over all schedules in force. A tick's execution and its watermark commit together
-//! under the key (automation, instant), so no instant fires twice, and none is forgotten over a restart.
+//! The scheduler: one timer over all schedules in force. The execution of a tick and the watermark commit together
+//! under the key (automation, instant), so that each instant fires exactly once, also across restarts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use runtime::Error;
 use runtime::Start;
 use runtime::{Due, Timed};
 
-/// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
+/// Maximum delay of an instant that still counts as on time, regardless of `misfire`.
 const ON_TIME: Duration = Duration::from_secs(30);
-/// Ticks that are made durable at one time: they share commits.
-const AT_ONCE: usize = 256;
+/// Maximum number of concurrent ticks, which share commits.
+const MAX_CONCURRENT: usize = 256;
 
-/// When an instant is tried again that could not start, since as many executions wait as may.
-const TRY_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+/// Delay before an instant is retried that found the queue full.
+const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 
 /// Fires schedules until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
@@ -39,45 +39,45 @@ pub(crate) async fn run(ingress: Arc<Ingress>) {
     }
 }
 
-/// When each schedule in force fires next.
+/// The next instants of all schedules in force.
 struct Timetable {
     ingress: Arc<Ingress>,
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(Timestamp, AutomationId)>,
-    /// What the store knows of schedules that are not in force yet.
+    /// Stored watermarks of schedules that are not in force yet.
     stored: HashMap<AutomationId, Watermark>,
 }
 
 struct Entry {
     deployed: Arc<Deployment>,
     fingerprint: String,
-    /// The instant up to which the schedule has been dealt with.
+    /// The last processed instant.
     done: Timestamp,
-    /// When it has to be looked at: its next instant, or when one is tried again that could not start.
+    /// The next due time: the next instant, or a retry. `None` if the schedule has no further instant.
     next: Option<Timestamp>,
-    /// True while instants are tried again, so that the log tells of them once.
-    is_again: bool,
+    /// True during retries, so that missed instants are logged once.
+    is_retry: bool,
 }
 
 impl Timed for Timetable {
     async fn adopt(&mut self) {
         let decided = self.ingress.changes.take(CatalogListener::Schedules);
         let catalog = self.ingress.runtime.catalog.load_full();
-        self.take_over(&catalog, decided).await;
+        self.apply(&catalog, decided).await;
     }
 
     fn next(&self) -> Option<Due> {
-        self.order.first().map(|(at, _)| Due::Shown(*at))
+        self.order.first().map(|(at, _)| Due::WallClock(*at))
     }
 
-    async fn act(&mut self) {
+    async fn run_due(&mut self) {
         let ticks = self.due(self.ingress.runtime.clock.now());
         let ingress = self.ingress.clone();
-        let fired = stream::iter(ticks).map(|tick| tick.fire(&ingress)).buffer_unordered(AT_ONCE);
-        let left: Vec<Left> = fired.filter_map(std::future::ready).collect().await;
-        let again = after(self.ingress.runtime.clock.now(), TRY_AGAIN);
-        for Left { automation, done } in left {
-            self.put_back(&automation, done, again);
+        let fired = stream::iter(ticks).map(|tick| tick.fire(&ingress)).buffer_unordered(MAX_CONCURRENT);
+        let unfinished: Vec<Unfinished> = fired.filter_map(std::future::ready).collect().await;
+        let again = after(self.ingress.runtime.clock.now(), RETRY_DELAY);
+        for Unfinished { automation, done } in unfinished {
+            self.retry_from(&automation, done, again);
         }
     }
 }
@@ -89,8 +89,8 @@ impl Timetable {
         Ok(Self { ingress, entries: HashMap::new(), order: BTreeSet::new(), stored })
     }
 
-    /// Takes over the schedules of these Automations from a snapshot. One that says the same as before keeps its timeline.
-    async fn take_over(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
+    /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
+    async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let ingress = &self.ingress;
         let now = ingress.runtime.clock.now();
         let mut fresh = Vec::new();
@@ -121,11 +121,11 @@ impl Timetable {
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
             self.entries
-                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_again: false });
+                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_retry: false });
         }
-        // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
+        // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         stream::iter(fresh)
-            .for_each_concurrent(AT_ONCE, |watermark| async {
+            .for_each_concurrent(MAX_CONCURRENT, |watermark| async {
                 let accept = Accept { watermark: Some(watermark), ..Accept::default() };
                 if let Err(error) = ingress.runtime.store.accept(&accept).await {
                     ingress.runtime.lost(&error);
@@ -134,7 +134,7 @@ impl Timetable {
             .await;
     }
 
-    /// Everything that has to run now.
+    /// Removes and returns all due ticks.
     fn due(&mut self, now: Timestamp) -> Vec<Tick> {
         let mut ticks = Vec::new();
         while let Some((at, id)) = self.order.first().cloned() {
@@ -154,45 +154,44 @@ impl Timetable {
         ticks
     }
 
-    /// Has a schedule go on after `done` once more, and not before `again`.
-    fn put_back(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
+    /// Sets a schedule back to `done` and retries it at `again`.
+    fn retry_from(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
-        (entry.done, entry.next, entry.is_again) = (done, Some(again), true);
+        (entry.done, entry.next, entry.is_retry) = (done, Some(again), true);
         self.order.insert((again, id.clone()));
     }
 }
 
-/// One schedule whose time has come.
+/// The due instants of a schedule.
 struct Tick {
     deployed: Arc<Deployment>,
     fingerprint: String,
     timezone: String,
     overlap: Overlap,
-    /// True where the instants are missed ones that are all made up for: one that finds the last execution still running
-    /// waits for its end.
+    /// True if the instants are missed ones of `misfire: all`: each waits for the end of the previous execution.
     waits: bool,
-    /// The instants to run, oldest first.
+    /// Instants to run, oldest first.
     instants: Vec<Timestamp>,
-    /// How many more were missed and are passed over.
+    /// Number of further missed instants that are skipped.
     missed: u64,
-    /// The instant up to which it was dealt with before.
+    /// The last instant processed before this tick.
     before: Timestamp,
-    /// The instant up to which it is dealt with then.
+    /// The last instant processed after this tick.
     done: Timestamp,
 }
 
-/// A schedule of which not all could start, since as many executions wait as may, or the store is full.
-struct Left {
+/// A schedule with unprocessed instants, because the queue or the store is full or the previous execution still runs.
+struct Unfinished {
     automation: AutomationId,
-    /// The instant up to which it has been dealt with.
+    /// The last processed instant.
     done: Timestamp,
 }
 
 impl Entry {
-    /// What has to run now, and when it is due again.
+    /// Computes the due instants and the next due time; `None` if nothing is due.
     fn due(&mut self, now: Timestamp) -> Option<Tick> {
         let schedule = self.deployed.schedule.clone()?;
         let before = self.done;
@@ -208,24 +207,24 @@ impl Entry {
         let following = schedule.next_after(at);
         let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
         let alone = following.is_none_or(|following| following > now);
-        // What is made up for stays so, however late the last of it is.
-        let is_made_up = self.is_again && *misfire == Misfire::All;
+        // Retried instants of `misfire: all` stay missed ones, even if the last of them is recent.
+        let is_made_up = self.is_retry && *misfire == Misfire::All;
         let on_time = alone && late <= ON_TIME && !is_made_up;
         let (instants, missed, done) = if on_time {
             (vec![at], 0, at)
         } else {
             let missed = schedule.missed(before, now, *misfire);
             let automation = &self.deployed.automation.id;
-            if !self.is_again {
+            if !self.is_retry {
                 tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
             }
             (missed.due, missed.dropped, now)
         };
         let waits = !on_time && *misfire == Misfire::All;
-        self.is_again = false;
+        self.is_retry = false;
         self.done = done;
         self.next = schedule.next_after(done);
-        // What is passed over now is not passed over again where the rest is put back.
+        // Instants skipped now must not be skipped again after a retry.
         let first = instants.first().filter(|_| missed > 0);
         let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
         Some(Tick {
@@ -243,8 +242,8 @@ impl Entry {
 }
 
 impl Tick {
-    /// Starts what is due, and gives what is left of it where there is no room for it.
-    async fn fire(self, ingress: &Arc<Ingress>) -> Option<Left> {
+    /// Starts the executions. Returns the rest if some instants must be retried.
+    async fn fire(self, ingress: &Arc<Ingress>) -> Option<Unfinished> {
         let automation = &self.deployed.automation;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
@@ -257,7 +256,7 @@ impl Tick {
             let busy =
                 self.overlap == Overlap::Skip && ingress.runtime.intake.schedule_is_busy(&automation.id);
             if busy && self.waits {
-                return Some(Left { automation: automation.id.clone(), done: reached });
+                return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
             if busy {
                 ingress.runtime.refusals.count(Some(&automation.id), "overlap");
@@ -269,7 +268,9 @@ impl Tick {
                 started_at: ingress.runtime.clock.now(),
                 timezone: self.timezone.clone(),
             };
-            let Some(fails) = ingress.condition_on(automation, &payload).await.start() else { continue };
+            let Some(fails) = ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+                continue;
+            };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
             let options = AcceptOptions {
@@ -280,8 +281,8 @@ impl Tick {
             };
             let accepted = ingress.runtime.accept(&self.deployed, start, options).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
-                // Nothing of it is stored, so it is still due.
-                return Some(Left { automation: automation.id.clone(), done: reached });
+                // Nothing was stored, so the instant is still due.
+                return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
             if let Err(error) = accepted {
                 tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");

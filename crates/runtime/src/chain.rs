@@ -1,4 +1,5 @@
-//! The chain of executions that start one another over HTTP: each of its calls says how long it is, so that a circle ends.
+//! Limits chains of executions that start one another over HTTP. Each call carries the depth of its chain in a header,
+//! so that a loop ends.
 
 use connector::{TRACE_HEADER, Trace};
 use model::execution::{ExecutionId, Origin};
@@ -6,22 +7,24 @@ use model::payload::Payload;
 use trigger::Rejection;
 use trigger::webhook::Request;
 
-/// How many executions may start one another in a row.
-pub(crate) const LONGEST: u32 = 10;
+/// Maximum number of executions in one chain.
+pub(crate) const MAX_CHAIN_DEPTH: u32 = 10;
 
-/// Refuses a request that would make its chain too long.
-pub fn check(request: &Request) -> Result<(), Rejection> {
+/// Rejects a request that would exceed the maximum chain length.
+pub fn check_chain_depth(request: &Request) -> Result<(), Rejection> {
     let sent = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACE_HEADER));
     let trace = sent.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse::<Trace>().ok());
     match trace {
-        // The execution that it would start is one more.
-        Some(trace) if trace.depth.saturating_add(1) >= LONGEST => Err(Rejection::loop_detected(LONGEST)),
+        // The new execution would increase the depth by one.
+        Some(trace) if trace.depth.saturating_add(1) >= MAX_CHAIN_DEPTH => {
+            Err(Rejection::loop_detected(MAX_CHAIN_DEPTH))
+        }
         _ => Ok(()),
     }
 }
 
-/// The chain that an execution belongs to: that of the request or the call that started it, else one that begins with it.
-pub(crate) fn of(id: ExecutionId, payload: &Payload, origin: &Origin) -> Trace {
+/// Returns the trace of an execution: the one of the request or call that started it, or a new one.
+pub(crate) fn trace_for(id: ExecutionId, payload: &Payload, origin: &Origin) -> Trace {
     if let Origin::Call { trace: Some(trace), .. } = origin
         && let Ok(trace) = trace.parse()
     {

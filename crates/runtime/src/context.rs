@@ -30,7 +30,7 @@ use crate::settings::Settings;
 use crate::timer::Timer;
 use crate::vault::Vault;
 
-/// Notices that a slow subscriber may be behind before it loses some.
+/// Capacity of the event channel: a slower subscriber loses events.
 const NOTICES: usize = 1024;
 
 /// The state that all executions of one engine share: the store, the clock, the catalog in force, and the components
@@ -41,36 +41,36 @@ pub struct Runtime {
     pub clock: Arc<dyn Clock>,
     pub http: connector::Http,
     pub secrets: Secrets,
-    /// The sealed secrets; none where nothing outside is called.
+    /// The encrypted secrets; none where nothing outside is called.
     pub(crate) vault: Option<Arc<Vault>>,
-    /// Itself, for what outlives a call.
+    /// Weak self-reference, for tasks that outlive a call.
     pub(crate) this: Weak<Self>,
-    /// Tokens, consents and the health of connections.
+    /// Tokens, logins and statistics of connections.
     pub(crate) connections: Connections,
-    /// The key of this store, for what must be unguessable and the same again.
+    /// Per-store secret from which stable, unguessable tokens are derived.
     pub secret: Secret,
-    /// Who writes a value of the state, one at a time.
+    /// Serialises writers of a state value.
     pub(crate) state_locks: KeyedLocks,
     pub catalog: ArcSwap<Catalog>,
     pub notices: broadcast::Sender<EngineEvent>,
     pub intake: Intake,
     pub evaluator: Evaluator,
-    /// The room for large values of executions.
+    /// Memory budget for large values of executions.
     pub(crate) memory: Memory,
     pub isolation: Arc<Isolation>,
     pub refusals: Refusals,
-    /// Nothing new begins, and what runs stops at the next step.
+    /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
     pub closing: CancellationToken,
-    /// What still runs is cut off.
+    /// Cancelled when the grace period is over: running steps are aborted.
     pub abort: CancellationToken,
     pub tracker: TaskTracker,
-    /// Told when the store has little room left.
+    /// Notified when the store has little room left.
     pub room_wanted: Notify,
     pub generation: watch::Sender<u64>,
     store_lost: AtomicBool,
     pub(crate) fatal: watch::Sender<Option<String>>,
     pub(crate) started_at: Timestamp,
-    /// What stands in for the outside, in a test.
+    /// Test doubles; `None` outside of tests.
     pub doubles: Option<Arc<dyn Doubles>>,
 }
 
@@ -111,7 +111,7 @@ impl Runtime {
         .map_err(|error| Error::Connectors(error.to_string()))?;
         let secret = Secret::new(store.put_secret(random()).await?);
         let catalog = Arc::new(Catalog::empty(builtin));
-        // A command that runs one execution and ends takes up none of another process.
+        // A command that runs a single execution recovers none of other processes.
         let isolation = if settings.background {
             Isolation::in_folder(&settings.data_dir)
                 .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
@@ -165,12 +165,12 @@ impl Runtime {
         })
     }
 
-    /// The sealed secrets.
+    /// The encrypted secrets.
     pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
         self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
     }
 
-    /// A timer that goes by what is in force, until the engine stops.
+    /// Creates a timer that follows the snapshot in force until the engine stops.
     pub fn timer(&self) -> Timer {
         Timer {
             clock: self.clock.clone(),
@@ -179,14 +179,13 @@ impl Runtime {
         }
     }
 
-    /// Whether starts are accepted.
+    /// Returns true if starts are accepted.
     #[must_use]
     pub fn accepting(&self) -> bool {
         !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
     }
 
-    /// Takes note once the store cannot be trusted any more, whoever found out: a read that finds the file damaged stops
-    /// the engine as a failed commit does.
+    /// Stops the engine when the store reports a fatal error, also one found by a read.
     pub async fn watch_store(self: Arc<Self>) {
         tokio::select! {
             biased;
@@ -195,11 +194,11 @@ impl Runtime {
         }
     }
 
-    /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
-    /// is for the next start to read (guarantee G21).
+    /// Handles a store error. After a commit with an unknown outcome the engine accepts nothing any more; the next
+    /// start reads what happened (guarantee G21).
     pub fn lost(&self, error: &store::Error) {
         match error {
-            // Said once by whoever makes room, not once a request.
+            // Logged once by the task that makes room, not for every request.
             store::Error::Full => return self.room_wanted.notify_one(),
             error if error.outcome_unknown() => {}
             error => return tracing::error!(%error, "the store refused a write"),

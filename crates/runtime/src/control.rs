@@ -9,7 +9,7 @@ use crate::Error;
 use crate::api::{QueueStatus, Status};
 use crate::context::Runtime;
 use crate::secrets::ListedSecret;
-use crate::vault::{KeptSecret, Rotation};
+use crate::vault::{Rotation, StoredSecret};
 
 impl Runtime {
     /// Waits for the end of an execution.
@@ -88,7 +88,7 @@ impl Runtime {
     ///
     /// # Errors
     /// The name or the value cannot be one, the key cannot be used, or the store failed.
-    pub async fn set_secret(&self, name: &str, value: &str) -> Result<KeptSecret, Error> {
+    pub async fn set_secret(&self, name: &str, value: &str) -> Result<StoredSecret, Error> {
         self.vault()?.set_secret(name, value, self.clock.now()).await
     }
 

@@ -1,60 +1,59 @@
-//! What stands in for the outside while an Automation is tested: answers in the place of actions, secrets and variables
-//! that are no real ones.
+//! Test doubles: stubbed actions, secrets and variables for tests of Automations.
 
 use futures_util::future::BoxFuture;
 use model::action::{ActionError, ActionSpec};
 use model::automation::AutomationId;
 use model::value::{Map, Value};
 
-/// What stands in for the outside.
+/// Replaces the outside world in a test.
 pub trait Doubles: Send + Sync + 'static {
-    /// The answer to a call; `None` lets what is called run itself.
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
+    /// Returns the stubbed result of a call; `None` if the call should run for real.
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
 
-    /// The secret of this name, if there is one.
+    /// Returns a secret of the test; `None` if it is not set.
     fn secret(&self, name: &str) -> Option<String>;
 
-    /// The environment variable of this name, if there is one.
+    /// Returns an environment variable of the test; `None` if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// Whether whoever sends a request counts as the one that it should be.
+    /// Returns true if requests need no verification.
     fn trusts_senders(&self) -> bool;
 
-    /// Held while an action calls the real system, where it does.
-    fn live(&self) -> Option<Box<dyn Send>>;
+    /// Returns a guard to hold during a call to the real system; `None` if calls need none.
+    fn track_live_call(&self) -> Option<Box<dyn Send>>;
 
-    /// Says that code runs in another process, for as long as what is given back lives.
-    fn elsewhere(&self) -> Box<dyn Send>;
+    /// Returns a guard to hold while work runs outside of the test's thread, so that the test clock does not advance.
+    fn track_offloaded_work(&self) -> Box<dyn Send>;
 }
 
-/// A call that a double may answer.
-pub struct Asked<'a> {
-    /// Of which Automation the step is.
+/// A call that may be stubbed.
+pub struct StubRequest<'a> {
+    /// Automation of the calling step.
     pub automation: &'a AutomationId,
-    /// Which step asks, by its id.
+    /// Id of the calling step.
     pub step: &'a str,
-    /// The same with the turns of the loops around it.
+    /// Id of the step with its loop indices.
     pub key: &'a str,
-    /// What it says it is over all of its tries, where it has an effect.
+    /// Idempotency key, the same in all attempts; empty for a call without effect.
     #[cfg_attr(not(test), expect(dead_code, reason = "a simulation holds the engine to it"))]
     pub idempotency_key: &'a str,
-    /// What is called.
-    pub called: Called<'a>,
-    /// With these inputs, checked and complete.
+    /// The called target.
+    pub called: CallTarget<'a>,
+    /// Inputs, checked and complete.
     pub inputs: &'a Map,
 }
 
-/// What is called.
+/// Target of a call.
 #[derive(Clone, Copy)]
-pub enum Called<'a> {
+pub enum CallTarget<'a> {
     /// An action.
     Action(&'a ActionSpec),
     /// Another Automation.
     Automation(&'a str),
 }
 
-impl<'a> Called<'a> {
-    /// Its name.
+impl<'a> CallTarget<'a> {
+    /// Name of the target.
     pub fn name(self) -> &'a str {
         match self {
             Self::Action(spec) => &spec.name,

@@ -31,15 +31,15 @@ mod vault;
 mod waits;
 
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
-pub use chain::check as check_chain;
+pub use chain::check_chain_depth;
 pub use chance::random;
 pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
-    ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
+    ConnectionReport, ConnectionState, ConnectionTest, Health, LoginCallback, LoginState, StartedLogin,
 };
 pub use connector::http::Pieces;
 pub use context::{Runtime, RuntimeParts};
-pub use doubles::{Asked, Called, Doubles};
+pub use doubles::{CallTarget, Doubles, StubRequest};
 pub use error::Error;
 pub use evaluator::{Evaluator, Inline, inline};
 pub use inputs::{check_declared, check_inputs, is_address};
@@ -55,5 +55,5 @@ pub use run::{Progress, Secret, expression_error, level, to_action_error};
 pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};
 pub use timer::{Due, Timed, Timer};
-pub use vault::{Family, KeptSecret, KeySource, Rotation, Vault};
+pub use vault::{KeySource, Rotation, RowKind, StoredSecret, Vault};
 pub use waits::{Pause, Pauses};

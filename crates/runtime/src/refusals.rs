@@ -1,12 +1,12 @@
-//! What was refused or passed over, and why: one count for whatever starts an Automation, be it a request, an instant, a
-//! poll or an event.
+//! Counts rejected and skipped starts by reason, for all kinds of triggers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::AutomationId;
 
-/// How often starts were refused, by reason. Bounded by the Automations in force: those that go are forgotten.
+/// Counters of rejected and skipped starts. Their size is bounded by the number of Automations in force:
+/// [`Self::forget`] deletes removed ones.
 #[derive(Default)]
 pub struct Refusals {
     state: Mutex<State>,
@@ -19,12 +19,12 @@ struct State {
 }
 
 impl Refusals {
-    /// Counts a start that was refused or passed over; of no Automation where none is known to be meant.
+    /// Counts one rejected or skipped start. `automation` is `None` if the start could not be attributed.
     pub fn count(&self, automation: Option<&AutomationId>, reason: &'static str) {
         self.count_many(automation, reason, 1);
     }
 
-    /// Counts so many of them.
+    /// Counts `many` rejected or skipped starts.
     pub fn count_many(&self, automation: Option<&AutomationId>, reason: &'static str, many: u64) {
         if many == 0 {
             return;
@@ -40,17 +40,17 @@ impl Refusals {
         }
     }
 
-    /// All together, by reason.
+    /// Totals by reason.
     pub(crate) fn all(&self) -> BTreeMap<String, u64> {
         owned(&self.state().all)
     }
 
-    /// Those of one Automation, by reason.
+    /// Counters of one Automation by reason.
     pub fn of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
         self.state().of.get(automation).map(owned).unwrap_or_default()
     }
 
-    /// Forgets Automations that are no longer in force.
+    /// Deletes the counters of Automations that are no longer in force.
     pub(crate) fn forget(&self, gone: &[AutomationId]) {
         let mut state = self.state();
         for id in gone {

@@ -1,4 +1,4 @@
-//! Where secrets and variables come from, and connections opened with them when a step runs.
+//! Reads secrets and variables, and resolves connections and signing keys with them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::doubles::Doubles;
-use crate::vault::{self, Family, KeptSecret, Vault};
-use catalog::{Catalog, secret_variable, where_to_set};
+use crate::vault::{self, RowKind, StoredSecret, Vault};
+use catalog::{Catalog, how_to_set_secret, secret_variable};
 
-/// Reads secrets from the store, then from a folder of files, then from the environment: at each use, so that a rotated
-/// secret applies at once. In a test there are only those of the test.
+/// Reads secrets from the store, then from a folder of files, then from the environment. They are read at each use, so
+/// that a changed secret applies at once. In a test, only the secrets of the test exist.
 pub struct Secrets {
     vault: Option<Arc<Vault>>,
     folder: PathBuf,
@@ -28,32 +28,32 @@ pub struct Secrets {
     doubles: Option<Arc<dyn Doubles>>,
 }
 
-/// A secret as it is listed: everything but its value.
+/// A secret in the list, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedSecret {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its source.
     pub source: SecretSource,
-    /// What the store knows of it.
+    /// Metadata of a secret in the store; `None` for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept: Option<KeptSecret>,
+    pub kept: Option<StoredSecret>,
 }
 
-/// Where a secret is.
+/// Source of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SecretSource {
-    /// In the store, sealed.
+    /// The store, encrypted.
     Store,
-    /// In the folder, as a file.
+    /// A file in the folder of secrets.
     Folder,
 }
 
-/// The most bytes of a secret's file.
+/// Maximum size of a secret's file, in bytes.
 const MAX_SECRET: u64 = 64 << 10;
-/// The most files of the folder that are listed.
+/// Maximum number of listed files.
 const MAX_LISTED: usize = 1000;
 
 impl Secrets {
@@ -66,10 +66,11 @@ impl Secrets {
         Self { vault, folder, redactor, doubles }
     }
 
-    /// The secret called `name`, if there is one.
+    /// Reads a secret; `None` if it is not set.
     ///
     /// # Errors
-    /// The store has it and it cannot be opened. It is not looked for elsewhere then: another value could be there.
+    /// Returns an error if the store has the secret and it cannot be decrypted. The other sources are not tried then,
+    /// because they could have another value.
     pub fn secret(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         let found = self.find(name)?;
         if let Some(secret) = &found {
@@ -78,7 +79,7 @@ impl Secrets {
         Ok(found)
     }
 
-    /// Returns true if there is a secret of this name, also where it cannot be opened.
+    /// Returns true if the secret exists, even if it cannot be decrypted.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         !matches!(self.find(name), Ok(None))
     }
@@ -91,7 +92,7 @@ impl Secrets {
             return Ok(doubles.secret(name).map(Zeroizing::new));
         }
         if let Some(vault) = &self.vault
-            && let Some(found) = vault.read(Family::Secret, name)?
+            && let Some(found) = vault.read(RowKind::Secret, name)?
         {
             return Ok(Some(found));
         }
@@ -105,7 +106,7 @@ impl Secrets {
         Ok(std::env::var(secret_variable(name)).ok().map(Zeroizing::new))
     }
 
-    /// The secrets of the store, then those of the folder that it does not have.
+    /// Lists the secrets of the store, then those of the folder that are not in the store.
     pub(crate) fn list(&self) -> Vec<ListedSecret> {
         let kept = self.vault.iter().flat_map(|vault| vault.secrets());
         let mut listed: Vec<ListedSecret> = kept
@@ -125,7 +126,7 @@ impl Secrets {
         listed
     }
 
-    /// The environment variable called `name`, if there is one.
+    /// Reads an environment variable; `None` if it is not set.
     pub fn variable(&self, name: &str) -> Option<String> {
         match &self.doubles {
             Some(doubles) => doubles.variable(name),
@@ -133,15 +134,15 @@ impl Secrets {
         }
     }
 
-    /// Where a secret that is not set would be looked for.
-    fn way_out(&self, name: &str) -> String {
+    /// Explains how to set a missing secret.
+    fn how_to_set(&self, name: &str) -> String {
         match &self.doubles {
             Some(_) => format!("add it to the test: `secrets: {{{name}: …}}`"),
-            None => where_to_set(name),
+            None => how_to_set_secret(name),
         }
     }
 
-    /// The values of `configVars`, by name.
+    /// Evaluates `configVars`.
     pub fn config_vars(&self, automation: &Automation) -> Result<Map, ActionError> {
         let mut values = Map::with_capacity(automation.config_vars.len());
         for variable in &automation.config_vars {
@@ -151,7 +152,7 @@ impl Secrets {
         Ok(values)
     }
 
-    /// The connection called `name`, opened.
+    /// Resolves a connection: evaluates its inputs and applies its type.
     pub(crate) fn resolve(&self, catalog: &Catalog, name: &str) -> Result<ResolvedConnection, ActionError> {
         let error = |message: String| ActionError::new(ErrorKind::Connection, message);
         let connection = catalog.connection(name).ok_or_else(|| {
@@ -172,7 +173,7 @@ impl Secrets {
         kind.resolve(name, &values)
     }
 
-    /// What requests are verified by, with its secrets read.
+    /// Reads the secrets that verify requests.
     pub fn proof<'a>(&self, verify: &'a Verify) -> Result<Proof<'a>, ActionError> {
         if let Verify::Basic { user, password } = verify {
             let user = self.evaluate(user, "verify.user")?.to_text();
@@ -184,7 +185,7 @@ impl Secrets {
         Ok(Proof::Keys(verify, self.keys(verify)?))
     }
 
-    /// The keys that a sender signs with; none where it sends a name with a password.
+    /// Reads the signing keys of a sender; empty for basic authentication.
     pub fn keys(&self, verify: &Verify) -> Result<Vec<Key>, ActionError> {
         let keys = match verify {
             Verify::Signature(rule) => &rule.keys,
@@ -199,14 +200,14 @@ impl Secrets {
         read.collect()
     }
 
-    /// The secret of a challenge.
+    /// Reads the secret of a challenge.
     pub fn challenge_key(&self, secret: &Template) -> Result<Key, ActionError> {
         let secret = self.evaluate(secret, "challenge.secret")?.to_text();
         Key::read(&secret, Encoding::Text, None, None)
             .map_err(|error| ActionError::new(ErrorKind::Input, format!("challenge.secret: {error}")))
     }
 
-    /// A value in which only `secrets` and `env` exist.
+    /// Evaluates a template in which only `secrets` and `env` are defined.
     fn evaluate(&self, template: &Template, place: &str) -> Result<Value, ActionError> {
         if let Some(value) = template.literal() {
             return Ok(value.clone());
@@ -223,8 +224,8 @@ impl Secrets {
                     }
                     None if *optional => {}
                     None => {
-                        let way_out = self.way_out(name);
-                        let message = format!("{place}: the secret `{name}` is not set; {way_out}");
+                        let how_to_set = self.how_to_set(name);
+                        let message = format!("{place}: the secret `{name}` is not set; {how_to_set}");
                         return Err(ActionError::new(ErrorKind::Connection, message));
                     }
                 },
@@ -237,7 +238,7 @@ impl Secrets {
             }
         }
         let scope = Value::Map(Arc::new(Map::from_iter([("secrets", secrets), ("env", env)])));
-        // The scope holds secrets, so what it says of its own contents stays out of the message.
+        // The scope contains secrets, so the evaluation error itself is not shown.
         template.evaluate(&scope, &model::Budget::default()).map_err(|error| {
             let message = format!("{place}: `{}` has no value; is the variable set?", error.expression);
             ActionError::new(ErrorKind::Connection, message)
@@ -245,7 +246,7 @@ impl Secrets {
     }
 }
 
-/// The names of the secrets in a folder of files, in order; none where there is no such folder.
+/// Lists the names of secrets in a folder of files, sorted; empty if the folder does not exist.
 #[must_use]
 pub fn secret_files(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().take(MAX_LISTED).flatten();
@@ -256,7 +257,7 @@ pub fn secret_files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The files of secrets in a folder that their group or others can read or write, in order.
+/// Lists the secret files in a folder that group or others can read or write, sorted.
 #[must_use]
 pub fn exposed_secret_files(folder: &Path) -> Vec<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! One timer for whatever acts at instants that follow from what is in force: schedules, polls, subscriptions.
+//! The timer loop shared by schedules, polls and subscriptions, whose due times follow from the snapshot in force.
 
 use std::sync::Arc;
 
@@ -8,46 +8,46 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, MonotonicTime};
 
-/// What acts at instants.
+/// A component with due times.
 pub trait Timed: Send {
-    /// Takes over what was decided upon since it was last asked.
+    /// Applies the changes of the snapshot since the last call.
     fn adopt(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// When it has to act next, if ever.
+    /// The next due time; `None` if nothing is planned.
     fn next(&self) -> Option<Due>;
 
-    /// Acts on all that is due.
-    fn act(&mut self) -> impl Future<Output = ()> + Send;
+    /// Processes everything that is due.
+    fn run_due(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Comes back when the next instant may be another one. By default only what is decided upon changes it.
-    fn moved(&self) -> impl Future<Output = ()> + Send {
+    /// Completes when the next due time may have changed. By default only a new snapshot changes it.
+    fn rescheduled(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 }
 
-/// When something is due.
+/// A due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// When the wall clock shows this: it is on a calendar.
-    Shown(Timestamp),
-    /// When this is reached on the steady scale: it comes after a certain time.
-    Passed(MonotonicTime),
+    /// Wall-clock time, for events on a calendar.
+    WallClock(Timestamp),
+    /// Monotonic time, for delays.
+    Monotonic(MonotonicTime),
 }
 
-/// What a timer goes by.
+/// Inputs of the timer loop.
 pub struct Timer {
     pub(crate) clock: Arc<dyn Clock>,
-    /// Told of every snapshot that is in force.
+    /// Number of the snapshot in force.
     pub(crate) generation: watch::Receiver<u64>,
-    /// When it is over.
+    /// Cancelled when the engine stops.
     pub(crate) closing: CancellationToken,
 }
 
 impl Timer {
-    /// Has something act at its instants until the engine stops.
+    /// Runs `timed` until the engine stops.
     pub async fn run(mut self, mut timed: impl Timed) {
         loop {
-            // What is decided upon from here on is told by another generation.
+            // Later changes increment the generation and are seen by `changed`.
             self.generation.mark_unchanged();
             timed.adopt().await;
             loop {
@@ -61,23 +61,23 @@ impl Timer {
                         }
                         break;
                     }
-                    () = timed.moved() => {}
-                    () = reached(&*self.clock, next) => timed.act().await,
+                    () = timed.rescheduled() => {}
+                    () = sleep_until_due(&*self.clock, next) => timed.run_due().await,
                 }
             }
         }
     }
 }
 
-async fn reached(clock: &dyn Clock, next: Option<Due>) {
+async fn sleep_until_due(clock: &dyn Clock, next: Option<Due>) {
     match next {
-        Some(Due::Passed(at)) => until_monotonic(clock, Some(at)).await,
-        Some(Due::Shown(at)) => until(clock, Some(at)).await,
+        Some(Due::Monotonic(at)) => until_monotonic(clock, Some(at)).await,
+        Some(Due::WallClock(at)) => until(clock, Some(at)).await,
         None => until(clock, None).await,
     }
 }
 
-/// Comes back once the instant has been reached; never where there is none.
+/// Sleeps until a wall-clock time; forever if `None`.
 pub(crate) async fn until(clock: &dyn Clock, next: Option<Timestamp>) {
     match next {
         Some(at) => clock.sleep_until(at).await,
@@ -85,7 +85,7 @@ pub(crate) async fn until(clock: &dyn Clock, next: Option<Timestamp>) {
     }
 }
 
-/// The same on the steady scale.
+/// Sleeps until a monotonic time; forever if `None`.
 pub(crate) async fn until_monotonic(clock: &dyn Clock, next: Option<MonotonicTime>) {
     match next {
         Some(at) => clock.sleep_until_monotonic(at).await,

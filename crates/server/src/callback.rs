@@ -2,7 +2,7 @@
 //!
 //! What the provider says is shown as text, never as markup, and as little of it as tells the person what happened.
 
-use engine::{Engine, LoginAnswer};
+use engine::{Engine, LoginCallback};
 use http::header::ALLOW;
 use http::{HeaderValue, Method, Response, StatusCode};
 
@@ -30,8 +30,8 @@ pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Resp
 }
 
 /// The parameters; `None` where one comes twice (RFC 6749, section 3.1).
-fn read(query: &str) -> Option<LoginAnswer> {
-    let mut answer = LoginAnswer::default();
+fn read(query: &str) -> Option<LoginCallback> {
+    let mut answer = LoginCallback::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let place = match &*name {
             "state" => &mut answer.state,

@@ -42,7 +42,7 @@ impl Respond for Hooks {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
-            self.engine.ingress().note_refused(None, refusal.code);
+            self.engine.ingress().count_early_rejection(None, refusal.code);
             return refusal.into_response();
         }
         match route(head.uri.path()) {
@@ -62,7 +62,7 @@ impl Respond for Hooks {
                 plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
             }
             Err(refusal) => {
-                self.engine.ingress().note_refused(None, refusal.code);
+                self.engine.ingress().count_early_rejection(None, refusal.code);
                 refusal.into_response()
             }
         }
@@ -93,7 +93,7 @@ impl Hooks {
             }
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
-                self.engine.ingress().note_refused(Some(target), refusal.code);
+                self.engine.ingress().count_early_rejection(Some(target), refusal.code);
                 refusal.into_response()
             }
         }

@@ -148,7 +148,7 @@ impl TestRun<'_> {
         self.clock.advance_to(at);
         let runtime = &self.runtime;
         let payload = schedule.payload(at, self.clock.now());
-        let Some(fails) = self.ingress.condition_on(automation, &payload).await.start() else {
+        let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
             return Ok(StartResult::Accepted);
         };
         let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
@@ -163,7 +163,7 @@ impl TestRun<'_> {
         let automation = &self.deployed.automation;
         let runtime = &self.runtime;
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
-        let Some(fails) = self.ingress.condition_on(automation, &payload).await.start() else {
+        let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
             return Ok(StartResult::Accepted);
         };
         let is_event = matches!(automation.trigger, Trigger::Event(_));

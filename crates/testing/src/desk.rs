@@ -17,7 +17,7 @@ use model::value::{Map, Value};
 use crate::play::TestSetup;
 use crate::still::Quiescence;
 use runtime::Secrets;
-use runtime::{Asked, Called, Doubles};
+use runtime::{CallTarget, Doubles, StubRequest};
 use runtime::{Clock as _, ManualClock};
 
 /// Action that emits an event.
@@ -112,7 +112,7 @@ impl DoubleTable {
     }
 
     /// Returns the index of the double for a call; doubles of steps precede those of actions.
-    fn double(&self, asked: &Asked<'_>) -> Option<usize> {
+    fn double(&self, asked: &StubRequest<'_>) -> Option<usize> {
         let own = *asked.automation == self.automation;
         let of_step = |double: &Double| own && double.target == Target::Step(asked.step.to_owned());
         let of_action = |double: &Double| double.target == Target::Action(asked.called.name().to_owned());
@@ -121,7 +121,7 @@ impl DoubleTable {
 }
 
 impl Doubles for DoubleTable {
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let own = *asked.automation == self.automation;
         let call = Call {
             name: asked.called.name().to_owned(),
@@ -174,11 +174,11 @@ impl Doubles for DoubleTable {
         self.trusts_senders
     }
 
-    fn elsewhere(&self) -> Box<dyn Send> {
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
         Box::new(self.quiescence.busy())
     }
 
-    fn live(&self) -> Option<Box<dyn Send>> {
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
         self.is_live().then(|| Box::new(self.quiescence.busy()) as Box<dyn Send>)
     }
 }
@@ -191,11 +191,11 @@ impl DoubleTable {
 
     fn without_double(
         &self,
-        asked: &Asked<'_>,
+        asked: &StubRequest<'_>,
         call: Call,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         // A called automation runs for real: its external actions need doubles of their own.
-        let Called::Action(spec) = asked.called else { return None };
+        let CallTarget::Action(spec) = asked.called else { return None };
         if spec.name == EMIT {
             let sent = ["name", "data"].map(|key| (key, asked.inputs.get(key).cloned().unwrap_or_default()));
             self.call_log().events.push(Value::from(Map::from_iter(sent)));

@@ -27,8 +27,8 @@ use crate::plan::Plan;
 pub use actions::connection;
 pub(crate) use calls::{Callee, Signature};
 pub(crate) use results::saved_body;
+pub use secrets::{how_to_set_secret, secret_variable};
 pub(crate) use secrets::{missing_secrets, secrets_of};
-pub use secrets::{secret_variable, where_to_set};
 pub(crate) use spelling::{NameKind, fold, names};
 
 /// Check result of one automation.

@@ -77,7 +77,8 @@ impl<'f> Missing<'f> {
             }
             let message = format!("the secret `{name}` is not set");
             self.found.push(
-                Diagnostic::warning("missing-secret", message, expression.span()).help(where_to_set(name)),
+                Diagnostic::warning("missing-secret", message, expression.span())
+                    .help(how_to_set_secret(name)),
             );
         }
     }
@@ -85,9 +86,9 @@ impl<'f> Missing<'f> {
 
 /// How a secret is set that is not.
 #[must_use]
-pub fn where_to_set(name: &str) -> String {
+pub fn how_to_set_secret(name: &str) -> String {
     format!(
-        "keep it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
+        "store it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
         secret_variable(name)
     )
 }

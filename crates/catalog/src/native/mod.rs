@@ -32,7 +32,7 @@ pub enum NativeAction {
 /// Adds the native actions to those of the connectors.
 pub(crate) fn add(registry: Registry) -> Registry {
     let actions =
-        |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
+        |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Described(spec)) as Arc<dyn Action>);
     registry
         .with_native("files", "Files", actions(files::specs()).collect())
         .with_native("state", "State", actions(state::specs()).collect())
@@ -52,11 +52,11 @@ pub fn find(name: &str) -> Option<NativeAction> {
     }
 }
 
-/// An action that is declared here and done by the execution that calls it.
-struct Own(ActionSpec);
+/// An action that is described here and executed by the runtime.
+struct Described(ActionSpec);
 
 #[async_trait]
-impl Action for Own {
+impl Action for Described {
     fn spec(&self) -> &ActionSpec {
         &self.0
     }
@@ -67,7 +67,7 @@ impl Action for Own {
     }
 }
 
-/// What every action here declares in the same way.
+/// Builds a specification with the defaults of the engine's actions.
 fn spec(
     name: &str,
     title: &str,

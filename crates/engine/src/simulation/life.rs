@@ -1,4 +1,4 @@
-//! One engine, from its start to its end, its crash, or a commit in doubt.
+//! The life of one engine: from its start to completion, a crash, or a commit with an unknown outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 
 use super::chance::Chance;
-use super::desk::Desk;
+use super::desk::SimulatedActions;
 use super::program::{self, Program};
 use super::world::World;
 use crate::engine::Engine;
@@ -25,36 +25,36 @@ use runtime::{Clock as _, ManualClock};
 use runtime::{Limits, Settings};
 use runtime::{Runtime, RuntimeParts};
 
-/// How often the clock may move on before a simulation counts as one that never comes to rest.
-const MOST_MOVES: u32 = 20_000;
+/// Maximum number of clock advances before a simulation counts as a livelock.
+const MAX_MOVES: u32 = 20_000;
 
-/// How long what was sent is remembered, at the least: less than the window by the steps that the clock may take.
-const SURELY_REMEMBERED: SignedDuration = SignedDuration::from_hours(12);
+/// Minimum retention of deduplication keys: the window minus the possible clock changes.
+const MIN_DEDUP_RETENTION: SignedDuration = SignedDuration::from_hours(12);
 
-/// What happens to an engine from outside.
+/// External events of a simulation.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Happening {
-    /// Somebody runs an Automation, and may wait for its end.
+pub(super) enum ExternalEvent {
+    /// A caller runs an Automation and may wait for its end.
     Run {
         automation: &'static str,
         waits: bool,
     },
-    /// Somebody sends a request that starts `main`, under a name or without.
+    /// A caller sends a request that starts `main`, with or without a deduplication key.
     Send {
         k: u32,
         name: Option<u32>,
     },
     Cancel(u32),
     Emit,
-    /// The clock moves on to the next instants at which somebody wakes.
+    /// The clock advances to the next due times.
     Moves(u32),
-    /// Somebody sets the clock by so many hours.
+    /// The wall clock is changed by this many hours.
     Set(i64),
     ReloadSummary,
     Settles,
 }
 
-impl Happening {
+impl ExternalEvent {
     pub(super) fn any(start: program::Start, chance: &mut Chance) -> Self {
         match chance.below(20) {
             0..=8 if start == program::Start::Manual => {
@@ -74,30 +74,30 @@ impl Happening {
 
 /// How an engine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum LifeEnd {
     /// Nothing was left to do.
-    Well,
+    Completed,
     Crashed,
-    /// A commit was in doubt.
-    Lost,
+    /// A commit has an unknown outcome.
+    StoreFailed,
 }
 
-/// What goes on from one engine to the next.
-pub(super) struct Story {
+/// State that outlives an engine.
+pub(super) struct SimulationState {
     pub(super) world: Arc<World>,
     pub(super) program: Arc<Program>,
     pub(super) clock: ManualClock,
-    /// Which version is on the disk.
+    /// Version of the files on disk.
     pub(super) version: usize,
-    /// What is yet to happen, the next last.
-    pub(super) happenings: Vec<Happening>,
+    /// Remaining external events, the next one last.
+    pub(super) external_events: Vec<ExternalEvent>,
     pub(super) in_flight: usize,
-    /// How often a crash may interrupt the same step.
+    /// Maximum number of crashes that may interrupt the same step.
     pub(super) interruptions: u32,
 }
 
-/// Lives the life of one engine on a thread that runs nothing else.
-pub(super) fn live(story: &mut Story) -> Ended {
+/// Runs one engine on a thread of its own.
+pub(super) fn live(story: &mut SimulationState) -> LifeEnd {
     let idle = Arc::new(Notify::new());
     let told = idle.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,22 +108,22 @@ pub(super) fn live(story: &mut Story) -> Ended {
     runtime.block_on(async {
         tokio::select! {
             biased;
-            () = world.crash.notified() => Ended::Crashed,
+            () = world.crash.notified() => LifeEnd::Crashed,
             ended = Life::begin(story, idle).then(Life::go_on) => ended,
         }
     })
 }
 
 struct Life<'a> {
-    story: &'a mut Story,
+    story: &'a mut SimulationState,
     idle: Arc<Notify>,
     runtime: Arc<Runtime>,
     engine: Engine,
-    /// How many callers wait for something.
+    /// Number of waiting callers.
     callers: Arc<AtomicUsize>,
 }
 
-/// A caller who waits.
+/// A waiting caller.
 struct Caller(Arc<AtomicUsize>);
 
 impl Caller {
@@ -140,11 +140,11 @@ impl Drop for Caller {
 }
 
 impl<'a> Life<'a> {
-    async fn begin(story: &'a mut Story, idle: Arc<Notify>) -> Self {
-        let Story { world, program, clock, version, in_flight, interruptions, .. } = &*story;
+    async fn begin(story: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
+        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*story;
         let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
         let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
-        let desk = Desk { world: world.clone(), clock: clock.clone(), program: program.clone() };
+        let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
         let runtime = Runtime::from_parts(RuntimeParts {
             settings,
             store: Arc::new(world.memory.open_with(world.clone())),
@@ -160,7 +160,7 @@ impl<'a> Life<'a> {
         let engine = Engine::from_parts(runtime.clone());
         engine.put_in_force(now.catalog.clone(), &now.reload);
         let life = Self { story, idle, runtime, engine, callers: Arc::default() };
-        // What Engine::start does after it has loaded the folder.
+        // The same steps as `Engine::start` after loading the folder.
         if life.runtime.recover_unfinished().await.is_ok() {
             if life.story.program.has_schedule {
                 life.engine.ingress().start_schedules();
@@ -170,8 +170,8 @@ impl<'a> Life<'a> {
         life
     }
 
-    async fn go_on(mut self) -> Ended {
-        for _ in 0..MOST_MOVES {
+    async fn go_on(mut self) -> LifeEnd {
+        for _ in 0..MAX_MOVES {
             let turns = self.story.world.state().chance.below(12);
             if turns < 6 {
                 for _ in 0..turns {
@@ -182,22 +182,22 @@ impl<'a> Life<'a> {
             }
             if !self.runtime.accepting() {
                 self.idle.notified().await;
-                return Ended::Lost;
+                return LifeEnd::StoreFailed;
             }
-            if let Some(happening) = self.story.happenings.pop() {
+            if let Some(happening) = self.story.external_events.pop() {
                 self.story.world.note(format!("{happening:?}"));
                 self.let_happen(happening).await;
                 continue;
             }
             self.idle.notified().await;
             if !self.runtime.accepting() {
-                return Ended::Lost;
+                return LifeEnd::StoreFailed;
             }
             let unfinished = self.story.world.memory.open().unfinished_count().now_or_never();
             if let Some(Ok(0)) = unfinished {
                 let callers = self.callers.load(Ordering::Relaxed);
                 assert_eq!(callers, 0, "somebody waits for what has ended");
-                return Ended::Well;
+                return LifeEnd::Completed;
             }
             self.move_on();
         }
@@ -210,7 +210,7 @@ impl<'a> Life<'a> {
         self.story.clock.advance_to(next);
     }
 
-    /// What has not ended, and where the engine has it.
+    /// Describes the executions that have not ended, for error messages.
     fn left(&self) -> String {
         let intake = &self.runtime.intake;
         let mut left = format!(
@@ -233,11 +233,11 @@ impl<'a> Life<'a> {
         left
     }
 
-    async fn let_happen(&mut self, happening: Happening) {
+    async fn let_happen(&mut self, happening: ExternalEvent) {
         match happening {
-            Happening::Run { automation, waits } => self.run(automation, waits),
-            Happening::Send { k, name } => self.send(k, name),
-            Happening::Cancel(which) => {
+            ExternalEvent::Run { automation, waits } => self.run(automation, waits),
+            ExternalEvent::Send { k, name } => self.send(k, name),
+            ExternalEvent::Cancel(which) => {
                 let accepted = self.story.world.state().accepted.get(which as usize).copied();
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 if let Some(id) = accepted {
@@ -247,14 +247,14 @@ impl<'a> Life<'a> {
                     });
                 }
             }
-            Happening::Emit => {
+            ExternalEvent::Emit => {
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 tokio::spawn(async move {
                     let _caller = caller;
                     let _ = engine.runtime().emit("go", Value::from(2), None).await;
                 });
             }
-            Happening::Moves(times) => {
+            ExternalEvent::Moves(times) => {
                 for _ in 0..times {
                     self.idle.notified().await;
                     if let Some(next) = self.story.clock.sleeping_until().into_iter().next() {
@@ -262,13 +262,13 @@ impl<'a> Life<'a> {
                     }
                 }
             }
-            Happening::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
-            Happening::ReloadSummary => {
+            ExternalEvent::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
+            ExternalEvent::ReloadSummary => {
                 self.story.version = 1 - self.story.version;
                 let version = &self.story.program.versions[self.story.version];
                 self.engine.put_in_force(version.catalog.clone(), &version.reload);
             }
-            Happening::Settles => self.idle.notified().await,
+            ExternalEvent::Settles => self.idle.notified().await,
         }
     }
 
@@ -309,7 +309,7 @@ impl<'a> Life<'a> {
             world.heard(id, is_sync && answer.status < 300);
             let Some(name) = name else { return };
             let (first, at) = *world.state().sent.entry(name.clone()).or_insert((id, now));
-            if first != id && now.duration_since(at).abs() < SURELY_REMEMBERED {
+            if first != id && now.duration_since(at).abs() < MIN_DEDUP_RETENTION {
                 world.violated(format!("`{name}` was sent twice, and started {first} and {id}"));
             }
         });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::{ConnectionState, Engine, LoginAnswer};
+use engine::{ConnectionState, Engine, LoginCallback};
 use pretty_assertions::assert_eq;
 use tests::wiki::{
     Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
@@ -69,9 +69,9 @@ impl World {
 }
 
 /// What the provider sends the browser back with.
-async fn consent(url: &str) -> LoginAnswer {
+async fn consent(url: &str) -> LoginCallback {
     let mut query = redirect(url).await;
-    LoginAnswer {
+    LoginCallback {
         state: query.remove("state"),
         code: query.remove("code"),
         error: query.remove("error"),
@@ -150,7 +150,7 @@ async fn a_state_is_good_for_one_answer_and_ten_minutes() {
     let engine = world.project.start().await;
     let begun = engine.runtime().begin_login("main").expect("it begins");
     let answer = consent(&begun.url).await;
-    let forged = LoginAnswer { state: Some("x".repeat(43)), ..answer.clone() };
+    let forged = LoginCallback { state: Some("x".repeat(43)), ..answer.clone() };
     assert!(engine.runtime().end_login(forged).await.is_err());
     assert!(soon(engine.runtime().end_login(answer.clone())).await.is_ok());
     let again = engine.runtime().end_login(answer).await.expect_err("used");
@@ -203,7 +203,7 @@ async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhe
         let before = world.wiki.count("POST", "/oauth/token");
         let engine = world.project.start().await;
         let begun = engine.runtime().begin_login("main").expect("it begins");
-        let answer = LoginAnswer { issuer: issuer.clone(), ..consent(&begun.url).await };
+        let answer = LoginCallback { issuer: issuer.clone(), ..consent(&begun.url).await };
         let ended = soon(engine.runtime().end_login(answer)).await;
         assert_eq!(ended.is_ok(), connects, "{named:?} {issuer:?} {ended:?}");
         let sent = world.wiki.count("POST", "/oauth/token") - before;

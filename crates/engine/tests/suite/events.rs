@@ -219,7 +219,7 @@ async fn a_circle_ends_at_the_address_of_an_event_too_and_is_counted() {
     assert_eq!(soon(engine.ingress().receive(&live, request)).await.status, 508);
     let id = model::AutomationId::parse("test").expect("an id");
     assert_eq!(
-        engine.ingress().refused_of(&id).into_iter().collect::<Vec<_>>(),
+        engine.ingress().rejections_of(&id).into_iter().collect::<Vec<_>>(),
         [("loop_detected".to_owned(), 1)]
     );
     stop(engine).await;

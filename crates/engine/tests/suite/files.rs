@@ -30,7 +30,7 @@ async fn what_a_step_writes_another_reads_and_lists() {
 ",
     );
     let expected =
-        r#"{"id":"17","path":"out/a.json","why":"`out/a.json` is there already, with another content"}"#;
+        r#"{"id":"17","path":"out/a.json","why":"`out/a.json` already exists with different content"}"#;
     assert_eq!(outcome(&project).await, expected);
     assert_eq!(
         std::fs::read_to_string(project.path("files/out/a.json")).expect("it is there"),

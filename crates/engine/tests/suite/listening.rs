@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::{Aside, Engine, PayloadError, Start};
+use engine::{Engine, NonTrigger, PayloadError, Start};
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
 use model::value::Value;
@@ -178,7 +178,8 @@ async fn what_senders_ask_first_is_shown_as_such_and_is_not_what_is_waited_for()
     assert_eq!(ask("HEAD", "").await.status, 200);
     let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody listens");
     assert_eq!((view.listening, view.left), (true, 1), "neither is what is waited for");
-    let shown: Vec<_> = view.captures.iter().map(|one| (one.number, one.aside.map(Aside::word))).collect();
+    let shown: Vec<_> =
+        view.captures.iter().map(|one| (one.number, one.aside.map(NonTrigger::word))).collect();
     assert_eq!(shown, [(1, Some("challenge")), (2, Some("probe"))]);
     assert_eq!(captured(&engine, 1).await.0.raw_query, "challenge=abc");
     assert_eq!(ask("DELETE", "").await.status, 405);
@@ -215,7 +216,7 @@ async fn nobody_listens_where_nothing_is_sent() {
     let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     let engine = project.start().await;
     let refused = engine.ingress().listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
-    assert_eq!(refused, "nothing is sent to `test`: its trigger is `manual`");
+    assert_eq!(refused, "`test` receives no requests: its trigger is `manual`");
     stop(engine).await;
 }
 

@@ -113,7 +113,10 @@ async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_e
         let standing = standing(&engine);
         pauses.push((standing.failures, standing.next_at.duration_since(due).as_secs() / 60));
         if standing.failures == 2 {
-            assert_eq!(standing.error.as_deref(), Some("`http.request` gave no list of items, but a map"));
+            assert_eq!(
+                standing.error.as_deref(),
+                Some("`http.request` returned no list of items, but a map")
+            );
         }
     }
     assert_eq!(pauses, [(1, 1), (2, 2), (0, 1)]);

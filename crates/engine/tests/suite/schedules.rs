@@ -123,7 +123,7 @@ async fn while_the_last_execution_runs_an_instant_is_passed_over_waits_or_runs_b
 }
 
 fn refused(engine: &Engine) -> Vec<(String, u64)> {
-    engine.ingress().refused_of(&model::AutomationId::parse("test").expect("an id")).into_iter().collect()
+    engine.ingress().rejections_of(&model::AutomationId::parse("test").expect("an id")).into_iter().collect()
 }
 
 #[tokio::test]

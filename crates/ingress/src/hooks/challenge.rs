@@ -1,5 +1,5 @@
-//! What senders ask before they send anything, answered without an execution; and the pairing with those that bring
-//! the secret along.
+//! Responds to the challenges that senders issue before their first event, and pairs with senders that supply the
+//! secret themselves. Neither starts an execution.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::ingress::Ingress;
 use catalog::{Deployment, Route};
 use runtime::Error;
 
-/// How long a pairing stays open (webhook security 2.5).
-const PAIRING: Duration = Duration::from_secs(600);
+/// Time that a pairing stays open (webhook security 2.5).
+const PAIRING_TIME: Duration = Duration::from_secs(600);
 
 impl Ingress {
-    /// Answers a sender's question, if it comes from whom it should.
+    /// Responds to a challenge after checking that its sender is authorised.
     pub(super) async fn answer_challenge(
         &self,
         mounted: &Route,
@@ -31,7 +31,7 @@ impl Ingress {
         request: &Request,
     ) -> Result<HttpResponse, Rejection> {
         let (automation, now) = (&mounted.deployed.automation, self.runtime.clock.now());
-        self.hooks.pace_challenge(mounted, now)?;
+        self.hooks.check_challenge_rate(mounted, now)?;
         if challenge.rule.guard == ChallengeGuard::Verified {
             self.verify(mounted, webhook, request)?;
         }
@@ -42,7 +42,7 @@ impl Ingress {
             rejection
         })?;
         if challenge.rule.guard == ChallengeGuard::Pairing {
-            self.take_secret(&automation.id, webhook, &asked.text, now).await?;
+            self.store_paired_secret(&automation.id, webhook, &asked.text, now).await?;
         }
         tracing::info!(automation = %automation.id, sender = challenge.name, "answered a challenge");
         Ok(answer)
@@ -66,9 +66,9 @@ impl Ingress {
         })
     }
 
-    /// Keeps the secret that a sender brought, if a person waits for it and there is none yet. Only once it is durable
-    /// may the sender be told that it is known.
-    async fn take_secret(
+    /// Stores the secret that a sender supplied, if a pairing is open and no secret is set yet. The challenge is
+    /// confirmed only after the secret is durable.
+    async fn store_paired_secret(
         &self,
         automation: &AutomationId,
         webhook: &WebhookTrigger,
@@ -77,7 +77,7 @@ impl Ingress {
     ) -> Result<(), Rejection> {
         let name = webhook.verify.as_ref().and_then(Verify::secret_name);
         let name = name.filter(|_| self.hooks.close_pairing(automation, now)).ok_or_else(|| {
-            tracing::warn!(%automation, "a sender wants to pair and nobody waits for it; `cogwork pair {automation}` does");
+            tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");
             Rejection::unverified()
         })?;
         self.runtime.set_secret(&name, secret).await.map_err(|error| {
@@ -88,36 +88,37 @@ impl Ingress {
         Ok(())
     }
 
-    /// Waits from now on, for ten minutes, for a sender that brings its secret along, and gives the instant at which that
-    /// ends. The first one to come is trusted.
+    /// Opens a pairing for ten minutes and returns the time at which it expires. The first sender that supplies a
+    /// secret is trusted.
     ///
     /// # Errors
-    /// There is no such Automation, no sender of it brings a secret, or there is one already.
+    /// Returns an error if there is no such Automation, none of its senders supplies a secret, or the secret is already
+    /// set.
     pub fn pair(&self, id: &str) -> Result<Timestamp, Error> {
         let catalog = self.runtime.catalog.load();
         let deployed = catalog.find(id)?;
         let name = paired_secret(deployed).ok_or_else(|| {
             Error::Input(format!(
-                "no sender of automation `{id}` brings its secret along; that is `challenge: asana`"
+                "automation `{id}` has no sender that supplies its own secret; senders with `challenge: asana` do"
             ))
         })?;
         if self.runtime.secrets.secret(&name)?.is_some() {
-            let way_out = "remove it first if the sender shall bring another";
-            return Err(Error::Input(format!("the secret `{name}` is set already; {way_out}")));
+            let way_out = "remove it first if the sender should supply another";
+            return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }
-        let until = self.runtime.clock.now().checked_add(PAIRING).unwrap_or(Timestamp::MAX);
+        let until = self.runtime.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
         self.hooks.open_pairing(&deployed.automation.id, until);
         Ok(until)
     }
 
-    /// Whether a pairing is still open: until when, or `None` where it is over, or its secret has come.
+    /// Expiry time of an open pairing; `None` if there is none, it expired, or the secret has arrived.
     #[must_use]
     pub fn pairing(&self, id: &AutomationId) -> Option<Timestamp> {
         self.hooks.pairing(id, self.runtime.clock.now())
     }
 }
 
-/// The name of the secret that a sender of an Automation brings.
+/// Name of the secret that is set by pairing.
 fn paired_secret(deployed: &Deployment) -> Option<String> {
     let Trigger::Webhook(webhook) = &deployed.automation.trigger else { return None };
     let pairs = webhook.challenge.as_ref().is_some_and(|it| it.rule.guard == ChallengeGuard::Pairing);

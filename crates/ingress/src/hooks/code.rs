@@ -1,5 +1,5 @@
-//! The code of a trigger: it decides the payload, the answer and whether anything runs, before an execution is accepted
-//! (specification 6.4, guarantee G16). It has no effect, so nothing is lost where it fails.
+//! Runs the code of a trigger, which decides the payload, the response and if an execution starts (specification 6.4,
+//! guarantee G16). It runs before acceptance and has no side effects, so a failure loses nothing.
 
 use std::time::Duration;
 
@@ -18,20 +18,18 @@ use catalog::Workers;
 use runtime::Error;
 use runtime::{level, to_action_error};
 
-/// How long the code of a trigger may take (semantics 3.4).
-const LONGEST: Duration = Duration::from_secs(5);
-/// How long it waits for a worker at the most: the caller waits too.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Time limit for the code of a trigger (semantics 3.4).
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Maximum time to wait for a free worker, since the caller waits too.
+const WORKER_WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 impl Ingress {
-    /// What the code of its trigger makes of a request that is to start the execution `id`; `None` where it has none. The
-    /// caller of a synchronous webhook gets the answer of the code only where that declines.
+    /// Runs the trigger's code for a request that is to start the execution `id`; `None` if the trigger has no code.
+    /// The caller of a synchronous webhook gets the response of the code only if the code declines the run.
     ///
     /// # Errors
-    /// The code failed: a sentence for the author.
-    /// # Errors
-    /// The message of the code's error, for its author.
-    pub async fn decide(
+    /// Returns a message for the author if the code fails.
+    pub async fn run_trigger_code(
         &self,
         deployed: &Deployment,
         id: ExecutionId,
@@ -55,10 +53,11 @@ impl Ingress {
                 state: &[],
             },
             argument: results,
-            deadline: LONGEST,
+            deadline: TIME_LIMIT,
         };
-        let _busy = self.runtime.doubles.as_ref().map(|doubles| doubles.elsewhere());
-        let run = tokio::time::timeout(LONGEST + LONGEST_WAIT, Workers::shared().pool().run(call)).await;
+        let _busy = self.runtime.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let run =
+            tokio::time::timeout(TIME_LIMIT + WORKER_WAIT_LIMIT, Workers::shared().pool().run(call)).await;
         let outcome = match run {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
@@ -67,13 +66,13 @@ impl Ingress {
             }
             Err(_) => return Err("no code worker became free in time".to_owned()),
         };
-        // What is stored and answered has no secrets that the code was given.
+        // Secrets that the code received are removed from everything that is stored or sent.
         let logs = outcome.logs.into_iter();
         let logs = logs.map(|line| {
             let message = redactor.excerpt(&line.message, Limit::Chars(script::MAX_TEXT));
             LogLine { message: redactor.message(&message).into_owned(), ..line }
         });
-        let mut decided = decided(&redactor.value(outcome.value), logs.collect(), &id)?;
+        let mut decided = parse_decision(&redactor.value(outcome.value), logs.collect(), &id)?;
         if webhook.mode == WebhookMode::Sync && !decided.declined && decided.response.take().is_some() {
             let message = "the `response` of the trigger's code is not sent: the caller of a synchronous webhook gets the result of the steps";
             decided.logs.push(DecidedLine { level: LogLevel::Warn, message: message.to_owned() });
@@ -83,7 +82,7 @@ impl Ingress {
 }
 
 impl Ingress {
-    /// Lets the code of the trigger decide about a request.
+    /// Applies the decision of the trigger run_trigger_code about a request.
     pub(super) async fn decide_on_request(
         &self,
         deployed: &Deployment,
@@ -91,8 +90,8 @@ impl Ingress {
         payload: &mut WebhookPayload,
         results: &mut Value,
     ) -> Result<(), Rejection> {
-        let decided = self.decide(deployed, id, results).await.map_err(|error| {
-            // What is wrong with the code is for its author, not for whoever sent the request.
+        let decided = self.run_trigger_code(deployed, id, results).await.map_err(|error| {
+            // What is logged for the code is for its author, not for whoever sent the sender.
             tracing::error!(automation = %deployed.automation.id, error, "the trigger's code failed; nothing is started");
             Rejection::new(500, "trigger_code_failed", "the trigger's code failed; see the daemon's log")
         })?;
@@ -103,8 +102,9 @@ impl Ingress {
         Ok(())
     }
 
-    /// The answer that the code of the trigger decided when the execution was accepted; `None` where there is none.
-    pub(super) async fn decided_answer(
+    /// Returns the response that the trigger's code decided when the execution was accepted; `None` if the code decided
+    /// none.
+    pub(super) async fn stored_code_response(
         &self,
         webhook: &WebhookTrigger,
         id: ExecutionId,
@@ -114,14 +114,14 @@ impl Ingress {
         }
         let events = self.runtime.store.events(id).await?.unwrap_or_default();
         Ok(events.into_iter().find_map(|event| match event {
-            model::Event::Started { payload, .. } => answer_of_code(webhook, payload.decided()?, &id),
+            model::Event::Started { payload, .. } => response_from_code(webhook, payload.decided()?, &id),
             _ => None,
         }))
     }
 }
 
-/// The answer to a request about which the code of the trigger decided; `None` where the caller gets that of any other.
-pub(super) fn answer_of_code(
+/// Returns the response that the trigger's code decided; `None` if the caller gets the standard one.
+pub(super) fn response_from_code(
     webhook: &WebhookTrigger,
     decided: &Decided,
     id: &ExecutionId,
@@ -130,8 +130,8 @@ pub(super) fn answer_of_code(
     decided.response.clone().or_else(|| is_declined.then(|| trigger::response::asynchronous(webhook, id)))
 }
 
-/// What was returned: `{payload, response, run}`, each of which may be missing.
-fn decided(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Decided, String> {
+/// Parses the return value of the code: `{payload, response, run}`, each optional.
+fn parse_decision(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Decided, String> {
     let part = |name: &str| returned.get(name).filter(|value| !value.is_null());
     let response = part("response")
         .map(|response| match &response {

@@ -1,4 +1,4 @@
-//! Credentials of senders stay out of what is stored of a request.
+//! Removes the credentials of senders from requests before they are stored.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,9 +9,13 @@ use model::redact::{self, Redactor};
 use model::value::{Map, Value};
 use trigger::webhook::Received;
 
-/// What was received, without what its sender proved itself by: that has been checked, and no step needs it. What steps
-/// read is the same as what is stored, so that they read it again after a restart.
-pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor: &Redactor) -> Received {
+/// Masks the credentials in a verified request. Steps read the masked values at once, so that they read the same after
+/// a restart.
+pub(super) fn mask_credentials(
+    webhook: &WebhookTrigger,
+    mut received: Received,
+    redactor: &Redactor,
+) -> Received {
     let payload = &mut received.payload;
     let mut headers = Vec::new();
     for (name, value) in &mut payload.headers {
@@ -27,8 +31,8 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
             headers.push((name.clone(), masked));
         }
     }
-    // A known secret is searched for where something verifies the request; a token may have come in the query.
-    let query = without_credentials(payload, webhook.verify.is_some().then_some(redactor));
+    // Secrets in the query are searched only if the webhook verifies requests: the query may contain a token.
+    let query = mask_query(payload, webhook.verify.is_some().then_some(redactor));
     if let Some((parameters, raw)) = &query {
         payload.query_parameters.clone_from(parameters);
         payload.raw_query.clone_from(raw);
@@ -36,7 +40,7 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
     if let Some(decided) = &mut payload.decided
         && let Some(results) = decided.results.take()
     {
-        // What the trigger's code made of the request takes the place of what came.
+        // The payload returned by the trigger's code replaces the one of the request.
         let results = redactor.value(results);
         received.results.clone_from(&results);
         decided.results = Some(results);
@@ -61,9 +65,9 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
     received
 }
 
-/// The query of a request, as parameters and as text, without the values of credentials and without the secrets that the redactor
-/// knows; `None` where it has neither.
-fn without_credentials(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
+/// Masks credentials and known secrets in the query of a request. Returns the parameters and the raw text; `None` if
+/// there was nothing to mask.
+fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
     if payload.raw_query.is_empty() {
         return None;
     }
@@ -74,7 +78,7 @@ fn without_credentials(payload: &WebhookPayload, redactor: Option<&Redactor>) ->
     }
     let parameters = payload.query_parameters.iter().map(|(name, value)| {
         let value = match (redact::is_credential_name(name), value, redactor) {
-            // One that stands there several times is a list.
+            // A parameter that occurs several times is a list.
             (true, Value::List(list), _) => Value::from(vec![Value::from(redact::MASK); list.0.len()]),
             (true, ..) => redact::MASK.into(),
             (false, _, Some(redactor)) => redactor.value(value.clone()),
@@ -87,11 +91,11 @@ fn without_credentials(payload: &WebhookPayload, redactor: Option<&Redactor>) ->
     Some((parameters, raw))
 }
 
-/// A request as people may look at it, save it and hand it on: without the headers that carry credentials or signatures, with those
-/// of the query masked, and without any secret that is known, wherever it stands.
-pub(crate) fn dropped(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
+/// Prepares a request for display, saving and export. Removes headers with credentials or signatures, masks credentials
+/// in the query, and masks every known secret.
+pub(crate) fn remove_credentials(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
     payload.headers.retain(|name, _| !redact::is_credential_name(name));
-    if let Some((parameters, raw)) = without_credentials(&payload, Some(redactor)) {
+    if let Some((parameters, raw)) = mask_query(&payload, Some(redactor)) {
         (payload.query_parameters, payload.raw_query) = (parameters, raw);
     }
     if redactor.is_idle() {

@@ -1,5 +1,4 @@
-//! What is remembered of addresses while the process lives: how often each was asked, and who waits for a sender to bring
-//! its secret.
+//! In-memory state of webhook addresses: rate limits, key usage and open pairings. It is lost when the process ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,28 +13,29 @@ use trigger::sending::Sending;
 use catalog::Route;
 use runtime::KeyedLocks;
 
-/// How often an address answers challenges, each of which costs a stranger nothing.
-const CHALLENGES: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
+/// Rate limit for challenges, which unauthenticated senders can send.
+const CHALLENGE_RATE: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
 
-/// What is remembered of addresses. Bounded by the Automations in force: those that go are forgotten.
+/// Per-address state of webhooks. Its size is bounded by the number of Automations in force: removed Automations are
+/// deleted by [`Self::forget`].
 #[derive(Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
-    /// Who looks whether something was sent before, one at a time, until it is known to all that it was.
-    sendings: KeyedLocks,
+    /// Serialises identical requests: one lock for each deduplication key, held until the first execution is committed.
+    dedup_locks: KeyedLocks,
 }
 
 #[derive(Default)]
 struct State {
     starts: HashMap<(AutomationId, bool), Bucket>,
     challenges: HashMap<(AutomationId, bool), Bucket>,
-    /// When each key last proved a request, by its place.
+    /// Time at which each key last verified a request, by the key's index.
     keys: HashMap<AutomationId, BTreeMap<usize, Timestamp>>,
-    /// Until when somebody waits for a secret.
+    /// Expiry times of open pairings.
     pairings: HashMap<AutomationId, Timestamp>,
 }
 
-/// Tokens that come back evenly; each start takes one.
+/// Token bucket: tokens refill at a constant rate and each start takes one.
 struct Bucket {
     rule: RateLimit,
     tokens: f64,
@@ -43,23 +43,32 @@ struct Bucket {
 }
 
 impl Desk {
-    /// Waits for its turn among those that send the same at one time.
-    pub(super) async fn turn(&self, automation: &AutomationId, name: &Sending) -> OwnedMutexGuard<()> {
-        self.sendings.lock(&format!("{automation}/{}", hex::encode(name.key))).await
+    /// Acquires the lock of a deduplication key.
+    pub(super) async fn lock_dedup_key(
+        &self,
+        automation: &AutomationId,
+        name: &Sending,
+    ) -> OwnedMutexGuard<()> {
+        self.dedup_locks.lock(&format!("{automation}/{}", hex::encode(name.key))).await
     }
 
-    /// Refuses a start that comes too soon.
-    pub(super) fn pace(&self, mounted: &Route, rule: &RateLimit, now: Timestamp) -> Result<(), Rejection> {
+    /// Rejects a start that exceeds the Automation's rate limit.
+    pub(super) fn check_rate(
+        &self,
+        mounted: &Route,
+        rule: &RateLimit,
+        now: Timestamp,
+    ) -> Result<(), Rejection> {
         take(&mut self.state().starts, mounted, *rule, now)
     }
 
-    /// Refuses a challenge that comes too soon.
-    pub(super) fn pace_challenge(&self, mounted: &Route, now: Timestamp) -> Result<(), Rejection> {
-        take(&mut self.state().challenges, mounted, CHALLENGES, now)
+    /// Rejects a challenge that exceeds the rate limit.
+    pub(super) fn check_challenge_rate(&self, mounted: &Route, now: Timestamp) -> Result<(), Rejection> {
+        take(&mut self.state().challenges, mounted, CHALLENGE_RATE, now)
     }
 
-    /// Notes that a key proved a request.
-    pub(super) fn note_key(&self, automation: &AutomationId, key: usize, now: Timestamp) {
+    /// Records that a key verified a request.
+    pub(super) fn record_key_use(&self, automation: &AutomationId, key: usize, now: Timestamp) {
         let mut state = self.state();
         match state.keys.get_mut(automation) {
             Some(keys) => keys.insert(key, now).is_some(),
@@ -71,13 +80,13 @@ impl Desk {
         self.state().keys.get(automation).cloned().unwrap_or_default()
     }
 
-    /// Forgets Automations that are no longer in force.
-    pub(crate) fn forget(&self, gone: &[AutomationId]) {
-        if gone.is_empty() {
+    /// Deletes the state of Automations that are no longer in force.
+    pub(crate) fn forget(&self, removed: &[AutomationId]) {
+        if removed.is_empty() {
             return;
         }
         let mut state = self.state();
-        for id in gone {
+        for id in removed {
             for test in [false, true] {
                 state.starts.remove(&(id.clone(), test));
                 state.challenges.remove(&(id.clone(), test));
@@ -87,7 +96,7 @@ impl Desk {
         }
     }
 
-    /// Forgets when keys were used of Automations whose files may name others now.
+    /// Deletes the key usage of changed Automations, whose files may define other keys now.
     pub(crate) fn forget_keys(&self, changed: &[AutomationId]) {
         if !changed.is_empty() {
             let mut state = self.state();
@@ -103,7 +112,7 @@ impl Desk {
         self.state().pairings.get(automation).copied().filter(|until| now < *until)
     }
 
-    /// Ends a pairing. False if none was open: of several that come at once, one has it.
+    /// Closes a pairing. Returns false if none was open: only one of several simultaneous senders gets it.
     pub(super) fn close_pairing(&self, automation: &AutomationId, now: Timestamp) -> bool {
         self.state().pairings.remove(automation).is_some_and(|until| now < until)
     }
@@ -129,15 +138,15 @@ fn take(
 }
 
 impl Bucket {
-    /// Takes a token, or says in what time there will be one.
+    /// Takes a token, or returns the time until the next one is available.
     fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
-        let a_second = f64::from(self.rule.max) / self.rule.per.as_secs_f64();
-        // A clock that was set back gives nothing, and takes nothing away.
+        let per_second = f64::from(self.rule.max) / self.rule.per.as_secs_f64();
+        // A clock that was set back neither adds nor removes tokens.
         let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
-        self.tokens = (self.tokens + passed * a_second).min(f64::from(self.rule.burst));
+        self.tokens = (self.tokens + passed * per_second).min(f64::from(self.rule.burst));
         self.at = now;
         if self.tokens < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - self.tokens) / a_second));
+            return Err(Duration::from_secs_f64((1.0 - self.tokens) / per_second));
         }
         self.tokens -= 1.0;
         Ok(())
@@ -158,7 +167,7 @@ mod tests {
         assert_eq!(taken(0), Err(Duration::from_millis(500)));
         assert_eq!(taken(250), Err(Duration::from_millis(250)));
         assert_eq!([taken(500), taken(500)], [Ok(()), Err(Duration::from_millis(500))]);
-        // Set back, then far ahead: no more than fits.
+        // The clock goes back, then far forward: the bucket never exceeds its burst.
         assert_eq!(taken(100), Err(Duration::from_millis(500)));
         assert_eq!([taken(90_000); 1], [Ok(())]);
         assert_eq!([taken(90_000), taken(90_000)], [Ok(()); 2]);

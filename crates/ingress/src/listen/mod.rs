@@ -1,4 +1,4 @@
-//! Listening at a test address: what comes is kept for whoever watches, and starts nothing.
+//! Captures requests to a test address while a client listens. A captured request starts no execution.
 
 mod saved;
 
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use trigger::Rejection;
 use trigger::webhook::Request;
 
-use crate::hooks::without_credentials;
+use crate::hooks::remove_credentials;
 use crate::ingress::Ingress;
 use catalog::{Route, trigger_hook};
 use runtime::Error;
@@ -22,75 +22,75 @@ use runtime::{Clock, MonotonicTime};
 
 pub use saved::{PayloadError, SavedPayload};
 
-/// How long somebody listens where nothing else is said, and at most.
-pub const LISTEN_FOR: Duration = Duration::from_secs(10 * 60);
-/// How many requests are captured where nothing else is said, and at most.
-pub const MOST_CAPTURES: u32 = 100;
-/// The most bytes of requests that are kept, all together. The oldest of whoever has most go first.
-const MOST_BYTES: usize = 64 << 20;
-/// How many requests are kept besides that could start nothing, such as challenges.
-const MOST_ASIDES: usize = 100;
-/// The most addresses of which captures are kept. Those at which listening was over first go first.
-const MOST_LISTENINGS: usize = 16;
+/// Default and maximum duration of a capture session.
+pub const MAX_LISTEN_TIME: Duration = Duration::from_secs(10 * 60);
+/// Default and maximum number of captured requests of a session.
+pub const MAX_CAPTURES: u32 = 100;
+/// Maximum size of all stored captures, in bytes. The session with max bytes loses its oldest captures first.
+const MAX_BYTES: usize = 64 << 20;
+/// Maximum number of captured requests of a session that could start nothing, such as challenges.
+const MAX_NON_TRIGGERS: usize = 100;
+/// Maximum number of addresses with stored captures. Ended sessions are dropped first, the oldest one before the
+/// others.
+const MAX_SESSIONS: usize = 16;
 
-/// Who listens.
+/// Capture sessions by Automation.
 pub(crate) struct Listeners {
-    state: Mutex<HashMap<AutomationId, Listening>>,
-    /// Told of every capture, and of every beginning and end.
-    news: watch::Sender<u64>,
-    /// Held while a subscription for a test address is asked for or taken back, so that one who begins to listen while
-    /// another ends never trusts in a subscription that goes.
+    state: Mutex<HashMap<AutomationId, CaptureSession>>,
+    /// Incremented with every capture and with every start and end of a session.
+    changes: watch::Sender<u64>,
+    /// Serialises subscribing and unsubscribing for test addresses, so that a session that starts while another one
+    /// ends does not rely on a subscription about to be removed.
     subscribing: tokio::sync::Mutex<()>,
 }
 
-struct Listening {
-    /// Tells it from earlier ones at the same address.
-    turn: u64,
+struct CaptureSession {
+    /// Number of the session at its address, from 0.
+    number: u64,
     since: MonotonicTime,
     until: MonotonicTime,
-    most: u32,
-    /// How many requests were captured that could have started something.
+    max: u32,
+    /// Number of captured requests that could have started an execution.
     count: u32,
-    /// The number of the last capture.
+    /// Number of the last capture.
     last: u32,
     captures: VecDeque<Capture>,
-    /// Of all that is captured.
+    /// Size of all stored captures.
     bytes: usize,
 }
 
-/// A request that came while somebody listened.
+/// A request that arrived during a capture session.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capture {
-    /// Its number within the listening, from 1.
+    /// Number within the session, from 1.
     pub number: u32,
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
-    /// What it is, where it could not have started anything.
+    /// Kind of a request that could not have started an execution; `None` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub aside: Option<Aside>,
-    /// Why it would have been refused, if it would: the code.
+    pub aside: Option<NonTrigger>,
+    /// Code of the rejection; `None` if the request would have been accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<&'static str>,
-    /// As it came, without headers that may hold a credential.
+    /// The request without headers that may contain credentials.
     pub payload: Arc<Payload>,
 }
 
-/// A request that starts nothing, whether or not somebody listens. It is shown, and does not count as one of those that
-/// are waited for.
+/// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Aside {
-    /// What its sender asks before it sends anything.
+pub enum NonTrigger {
+    /// A challenge that the sender issues before its first event.
     Challenge,
-    /// A question about the address: `HEAD`, `OPTIONS`.
+    /// A request about the address itself: `HEAD`, `OPTIONS`.
     Probe,
-    /// About another event than the one that starts the Automation.
+    /// A request about an event other than the one that starts the Automation.
     Ignored,
 }
 
-impl Aside {
-    /// As it is written: `challenge`.
+impl NonTrigger {
+    /// The word in the API: `challenge`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -101,21 +101,21 @@ impl Aside {
     }
 }
 
-/// How the listening at an address stands.
+/// State of a capture session.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenView {
-    /// For which Automation.
+    /// The Automation.
     pub automation: AutomationId,
-    /// Whether it goes on.
+    /// True while requests are captured.
     pub listening: bool,
-    /// Since when.
+    /// Start of the session.
     pub since: Timestamp,
-    /// Until when at most.
+    /// Latest end of the session.
     pub until: Timestamp,
-    /// How many more requests are captured.
+    /// Number of requests that can still be captured.
     pub left: u32,
-    /// What came, oldest first.
+    /// Captured requests, oldest first.
     pub captures: Vec<Capture>,
 }
 
@@ -123,164 +123,168 @@ impl Default for Listeners {
     fn default() -> Self {
         Self {
             state: Mutex::default(),
-            news: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
             subscribing: tokio::sync::Mutex::default(),
         }
     }
 }
 
 impl Listeners {
-    fn state(&self) -> MutexGuard<'_, HashMap<AutomationId, Listening>> {
+    fn state(&self) -> MutexGuard<'_, HashMap<AutomationId, CaptureSession>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_listening(&self, id: &AutomationId, now: MonotonicTime) -> bool {
-        self.state().get(id).is_some_and(|listening| listening.goes_on(now))
+        self.state().get(id).is_some_and(|session| session.is_active(now))
     }
 
-    /// Begins a listening in place of the one before at the same address, and gives its turn.
-    fn begin(&self, id: &AutomationId, now: MonotonicTime, until: MonotonicTime, most: u32) -> u64 {
+    /// Starts a session, replaces the previous one of the same address, and returns its number.
+    fn begin(&self, id: &AutomationId, now: MonotonicTime, until: MonotonicTime, max: u32) -> u64 {
         let mut state = self.state();
-        let turn = state.remove(id).map_or(0, |before| before.turn + 1);
-        while state.len() >= MOST_LISTENINGS {
-            let over = |listening: &Listening| {
-                if listening.goes_on(now) { listening.until } else { listening.since }
+        let number = state.remove(id).map_or(0, |before| before.number + 1);
+        while state.len() >= MAX_SESSIONS {
+            let over = |session: &CaptureSession| {
+                if session.is_active(now) { session.until } else { session.since }
             };
-            let first = state.iter().min_by_key(|(_, one)| (one.goes_on(now), over(one)));
+            let first = state.iter().min_by_key(|(_, one)| (one.is_active(now), over(one)));
             let Some(first) = first.map(|(id, _)| id.clone()) else { break };
             state.remove(&first);
         }
         let captures = VecDeque::new();
-        let listening = Listening { turn, since: now, until, most, count: 0, last: 0, captures, bytes: 0 };
-        state.insert(id.clone(), listening);
+        let session =
+            CaptureSession { number, since: now, until, max, count: 0, last: 0, captures, bytes: 0 };
+        state.insert(id.clone(), session);
         drop(state);
-        self.tell();
-        turn
+        self.notify();
+        number
     }
 
-    /// Keeps a request. False where nobody listens any more.
-    fn put(
+    /// Stores a request. Returns false if no session is active.
+    fn add_capture(
         &self,
         id: &AutomationId,
         clock: &dyn Clock,
-        (aside, refused): (Option<Aside>, Option<&'static str>),
+        (aside, refused): (Option<NonTrigger>, Option<&'static str>),
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
         let now = clock.monotonic_now();
-        let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(now)) else {
+        let Some(session) = state.get_mut(id).filter(|session| session.is_active(now)) else {
             return false;
         };
         if aside.is_none() {
-            listening.count += 1;
-        } else if listening.captures.iter().filter(|one| one.aside.is_some()).count() >= MOST_ASIDES {
+            session.count += 1;
+        } else if session.captures.iter().filter(|one| one.aside.is_some()).count() >= MAX_NON_TRIGGERS {
             return true;
         }
-        listening.last += 1;
-        listening.bytes += weight(&payload);
+        session.last += 1;
+        session.bytes += approximate_size(&payload);
         let payload = Arc::new(Payload::Webhook(payload));
         let at = clock.now();
-        listening.captures.push_back(Capture { number: listening.last, at, aside, refused, payload });
-        while state.values().map(|listening| listening.bytes).sum::<usize>() > MOST_BYTES {
-            let Some(largest) = state.values_mut().max_by_key(|listening| listening.bytes) else { break };
+        session.captures.push_back(Capture { number: session.last, at, aside, refused, payload });
+        while state.values().map(|session| session.bytes).sum::<usize>() > MAX_BYTES {
+            let Some(largest) = state.values_mut().max_by_key(|session| session.bytes) else { break };
             match largest.captures.pop_front().as_ref().map(|gone| &*gone.payload) {
-                Some(Payload::Webhook(gone)) => largest.bytes = largest.bytes.saturating_sub(weight(gone)),
+                Some(Payload::Webhook(gone)) => {
+                    largest.bytes = largest.bytes.saturating_sub(approximate_size(gone))
+                }
                 _ => largest.bytes = 0,
             }
         }
         drop(state);
-        self.tell();
+        self.notify();
         true
     }
 
-    fn tell(&self) {
-        self.news.send_modify(|count| *count = count.wrapping_add(1));
+    fn notify(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn end(&self, id: &AutomationId, now: MonotonicTime) {
-        if let Some(listening) = self.state().get_mut(id) {
-            listening.until = listening.until.min(now);
+        if let Some(session) = self.state().get_mut(id) {
+            session.until = session.until.min(now);
         }
-        self.tell();
+        self.notify();
     }
 
-    /// Whether the listening of this turn goes on, and if so until when.
-    fn until(&self, id: &AutomationId, turn: u64, now: MonotonicTime) -> Option<MonotonicTime> {
+    /// Returns the end of the session with this number; `None` if it is over.
+    fn until(&self, id: &AutomationId, number: u64, now: MonotonicTime) -> Option<MonotonicTime> {
         let state = self.state();
-        let listening = state.get(id).filter(|listening| listening.turn == turn && listening.goes_on(now));
-        listening.map(|listening| listening.until)
+        let session = state.get(id).filter(|session| session.number == number && session.is_active(now));
+        session.map(|session| session.until)
     }
 
     fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
         let (now, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let state = self.state();
-        let listening = state.get(id)?;
-        let captures = listening.captures.iter().filter(|capture| capture.number > after).cloned();
+        let session = state.get(id)?;
+        let captures = session.captures.iter().filter(|capture| capture.number > after).cloned();
         Some(ListenView {
             automation: id.clone(),
-            listening: listening.goes_on(now),
-            since: listening.since.to_wall(ahead),
-            until: listening.until.to_wall(ahead),
-            left: listening.most.saturating_sub(listening.count),
+            listening: session.is_active(now),
+            since: session.since.to_wall(ahead),
+            until: session.until.to_wall(ahead),
+            left: session.max.saturating_sub(session.count),
             captures: captures.collect(),
         })
     }
 }
 
-impl Listening {
-    fn goes_on(&self, now: MonotonicTime) -> bool {
-        now < self.until && self.count < self.most
+impl CaptureSession {
+    fn is_active(&self, now: MonotonicTime) -> bool {
+        now < self.until && self.count < self.max
     }
 }
 
-/// About how many bytes of memory a request takes.
-fn weight(payload: &WebhookPayload) -> usize {
+/// Approximate size of a request in memory, in bytes.
+fn approximate_size(payload: &WebhookPayload) -> usize {
     let headers: usize = payload.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    // The query is kept as it came and decoded.
+    // The query is stored raw and decoded.
     payload.body.data.len() + headers + 2 * payload.raw_query.len() + payload.path_fragment.len()
 }
 
 impl Ingress {
-    /// Listens at the test address of an Automation, for so long and so many requests: both are cut to what is allowed. What
-    /// was captured before is forgotten. Where the trigger is an event that is told, it is subscribed to meanwhile.
+    /// Starts a capture session at the test address of an Automation. `time` and `max` are limited to the allowed
+    /// maximum. Captures of an earlier session are deleted. For an event trigger with subscriptions, the test address
+    /// is subscribed while the session lasts.
     ///
     /// # Errors
-    /// There is no such Automation, or nothing is sent to it.
+    /// Returns an error if there is no such Automation, or its trigger receives no requests.
     pub async fn listen(
         self: &Arc<Self>,
         id: &AutomationId,
         time: Duration,
-        most: u32,
+        max: u32,
     ) -> Result<ListenView, Error> {
         let catalog = self.runtime.catalog();
         let deployed = catalog.find(id.as_str())?;
-        let is_told = trigger_hook(deployed, &catalog).is_some();
-        if !is_told && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
+        let is_subscribed = trigger_hook(deployed, &catalog).is_some();
+        if !is_subscribed && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployed.automation.trigger.word();
-            return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
+            return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
         }
         let since = self.runtime.clock.monotonic_now();
-        let until = since.after(time.min(LISTEN_FOR));
+        let until = since.after(time.min(MAX_LISTEN_TIME));
         let listeners = &self.listeners;
         let subscribing = listeners.subscribing.lock().await;
-        let turn = listeners.begin(id, since, until, most.clamp(1, MOST_CAPTURES));
-        if is_told {
+        let number = listeners.begin(id, since, until, max.clamp(1, MAX_CAPTURES));
+        if is_subscribed {
             self.subscribe_for_test(&catalog, deployed).await;
-            self.runtime.tracker.spawn(self.clone().unsubscribe_after(id.clone(), turn));
+            self.runtime.tracker.spawn(self.clone().unsubscribe_after(id.clone(), number));
         }
         drop(subscribing);
         listeners.view(id, 0, &*self.runtime.clock).ok_or(Error::Closing)
     }
 
-    /// Listens no longer. What was captured stays until somebody listens again.
+    /// Ends the capture session. Its captures remain until the next session.
     pub fn stop_listening(&self, id: &AutomationId) {
         self.listeners.end(id, self.runtime.clock.monotonic_now());
     }
 
-    /// How the listening at an address stands, with what came after the capture of this number: at once if something did,
-    /// else as soon as something does, the listening ends, or `wait` is over. Nothing if nobody has listened there.
+    /// Returns the session at an address with the captures after number `after`. Waits up to `wait` for a new capture
+    /// or the end of the session if there is none yet; `None` if there was no session.
     pub async fn captures(&self, id: &AutomationId, after: u32, wait: Duration) -> Option<ListenView> {
-        let mut news = self.listeners.news.subscribe();
+        let mut changes = self.listeners.changes.subscribe();
         let over = self.runtime.clock.sleep_for(wait);
         tokio::pin!(over);
         let mut is_over = wait.is_zero();
@@ -290,7 +294,7 @@ impl Ingress {
                 return Some(view);
             }
             tokio::select! {
-                changed = news.changed() => changed.ok()?,
+                changed = changes.changed() => changed.ok()?,
                 () = &mut over => is_over = true,
                 () = self.runtime.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.runtime.clock.wall_offset())) => {}
                 () = self.runtime.closing.cancelled() => return Some(view),
@@ -298,65 +302,65 @@ impl Ingress {
         }
     }
 
-    /// Whether somebody listens at the address.
+    /// Returns true if a capture session is active at the address.
     pub(crate) fn is_listening(&self, mounted: &Route) -> bool {
         let id = &mounted.deployed.automation.id;
         mounted.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
     }
 
-    /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
-    /// whether it would be refused, and what it would be told that needs no execution; what is refused is kept too. Nothing
-    /// where nobody listens any more.
+    /// Captures a request instead of starting an execution, and sends the usual response. `verdict` yields the
+    /// rejection, or the response that needs no execution; rejected requests are captured too. Returns `None` if no
+    /// session is active any more.
     pub(crate) async fn capture(
         &self,
         mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
-        judged: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
+        verdict: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
     ) -> Option<Result<HttpResponse, Rejection>> {
-        let judged = judged.await;
-        let refused = judged.as_ref().err().map(|rejection| rejection.code);
-        // Only now: whoever judged it has read the secrets that have to stay out of it.
-        let kept = self.keep_capture(mounted, request, (None, refused));
-        kept.then(|| judged.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
+        let verdict = verdict.await;
+        let refused = verdict.as_ref().err().map(|rejection| rejection.code);
+        // Masking must come after `verdict`: reading the secrets registers them with the redactor.
+        let kept = self.store_capture(mounted, request, (None, refused));
+        kept.then(|| verdict.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
     }
 
-    /// Keeps a request that starts nothing in any case, where somebody listens.
-    pub(crate) fn capture_aside(
+    /// Captures a request that never starts an execution, if a session is active.
+    pub(crate) fn capture_non_trigger(
         &self,
         mounted: &Route,
         request: &Request,
-        aside: Aside,
+        aside: NonTrigger,
         refused: Option<&Rejection>,
     ) {
         if self.is_listening(mounted) {
-            self.keep_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
+            self.store_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
         }
     }
 
-    fn keep_capture(
+    fn store_capture(
         &self,
         mounted: &Route,
         request: &Request,
-        what: (Option<Aside>, Option<&'static str>),
+        what: (Option<NonTrigger>, Option<&'static str>),
     ) -> bool {
         let payload = trigger::webhook::as_it_came(request.clone());
-        let payload = without_credentials(payload, &self.runtime.settings.redactor);
-        self.listeners.put(&mounted.deployed.automation.id, &*self.runtime.clock, what, payload)
+        let payload = remove_credentials(payload, &self.runtime.settings.redactor);
+        self.listeners.add_capture(&mounted.deployed.automation.id, &*self.runtime.clock, what, payload)
     }
 }
 
 impl Ingress {
-    /// Takes the subscription for a test address back once nobody listens there any more. Who listens anew at the same
-    /// address sees to it themselves.
-    async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, turn: u64) {
+    /// Removes the subscription of a test address when its session ends. A newer session at the same address keeps the
+    /// subscription and removes it later.
+    async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, number: u64) {
         let listeners = &self.listeners;
-        let mut news = listeners.news.subscribe();
-        while let Some(until) = listeners.until(&id, turn, self.runtime.clock.monotonic_now()) {
+        let mut changes = listeners.changes.subscribe();
+        while let Some(until) = listeners.until(&id, number, self.runtime.clock.monotonic_now()) {
             tokio::select! {
-                changed = news.changed() => if changed.is_err() { return },
+                changed = changes.changed() => if changed.is_err() { return },
                 () = self.runtime.clock.sleep_until_monotonic(until) => {}
-                // The next start takes it back.
+                // The next start of the daemon removes it.
                 () = self.runtime.closing.cancelled() => return,
             }
         }

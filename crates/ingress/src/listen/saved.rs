@@ -1,5 +1,5 @@
-//! Payloads saved by name as files of the project: `payloads/<automation>/<name>.json`. They can be looked at, changed by
-//! hand, kept with the project, and run again.
+//! Payloads saved as files of the project: `payloads/<automation>/<name>.json`. People can view, edit and version them,
+//! and run them again.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -10,18 +10,18 @@ use model::redact::Redactor;
 use model::value::Value;
 use serde::Serialize;
 
-use crate::hooks::without_credentials;
+use crate::hooks::remove_credentials;
 use crate::ingress::Ingress;
 use catalog::{EntryKind, check_project_target, list_project_folder, read_project_file};
 
-/// The most bytes of a saved payload.
-const MOST_BYTES: u64 = 64 << 20;
-/// The most characters of a name.
-const MOST_CHARACTERS: usize = 100;
-/// The most payloads that are saved for one Automation.
-const MOST_SAVED: usize = 1000;
+/// Maximum size of a saved payload, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+/// Maximum length of a name, in characters.
+const MAX_CHARACTERS: usize = 100;
+/// Maximum number of saved payloads of one Automation.
+const MAX_SAVED: usize = 1000;
 
-/// A payload that was saved.
+/// Description of a saved payload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedPayload {
@@ -29,48 +29,48 @@ pub struct SavedPayload {
     pub name: String,
     /// The file, relative to the project folder.
     pub path: String,
-    /// How many bytes it has.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Why a payload cannot be saved or read.
+/// Error of saving or reading a payload.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// Not a name.
+    /// The name is not allowed.
     #[error(
-        "`{0}` cannot be the name of a payload: letters, digits, `.`, `_` and `-`, a letter or digit first, at most 100"
+        "`{0}` is not a valid payload name: use at most 100 letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
     )]
     Name(String),
-    /// There is none of that name.
-    #[error("there is no payload `{name}`: the file `{path}` is not there")]
+    /// There is no payload of this name.
+    #[error("there is no payload `{name}`: the file `{path}` does not exist")]
     Missing {
         /// Its name.
         name: String,
-        /// Where it would be.
+        /// Expected path of its file.
         path: String,
     },
-    /// It is none.
-    #[error("`{path}` is no payload: {reason}")]
+    /// The file does not contain a payload.
+    #[error("`{path}` is not a payload: {reason}")]
     Malformed {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The system refuses.
+    /// An error of the file system.
     #[error("`{path}`: {error}")]
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }
 
-/// A payload as it may be written into a file that others read.
+/// Masks credentials and secrets, since other people may read the file.
 fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
     match payload {
-        Payload::Webhook(payload) => Payload::Webhook(without_credentials(payload, redactor)),
+        Payload::Webhook(payload) => Payload::Webhook(remove_credentials(payload, redactor)),
         Payload::Poll { data, polled_at } => Payload::Poll { data: redactor.value(data), polled_at },
         Payload::Manual { inputs } => Payload::Manual {
             inputs: inputs.into_iter().map(|(name, value)| (name, redactor.value(value))).collect(),
@@ -80,10 +80,10 @@ fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
 }
 
 impl Ingress {
-    /// Saves a payload under a name, in place of the one that had it. Credentials and secrets are left out.
+    /// Saves a payload under a name; overwrites an existing one. Credentials and secrets are removed.
     ///
     /// # Errors
-    /// It cannot be its name, or the system refuses.
+    /// Returns an error if the name is not allowed, or the file cannot be written.
     pub async fn save_payload(
         &self,
         automation: &AutomationId,
@@ -105,15 +105,15 @@ impl Ingress {
         })
     }
 
-    /// Deletes a saved payload; false if there was none of that name.
+    /// Deletes a saved payload. Returns false if there was none of this name.
     ///
     /// # Errors
-    /// It cannot be its name, or the system refuses.
+    /// Returns an error if the name is not allowed, or the file cannot be deleted.
     pub async fn delete_payload(&self, automation: &AutomationId, name: &str) -> Result<bool, PayloadError> {
         let shown = payload_path(automation, name)?;
         let (root, path) = (self.runtime.settings.dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || -> io::Result<bool> {
-            // A folder that leads out of the project is left alone.
+            // Refuses a folder that is a link out of the project.
             check_project_target(&root, Path::new(&path))?;
             match std::fs::remove_file(root.join(path)) {
                 Ok(()) => Ok(true),
@@ -125,10 +125,10 @@ impl Ingress {
         deleted.map_err(|error| PayloadError::Io { path: shown, error })
     }
 
-    /// The payloads that are saved for an Automation, by name.
+    /// Lists the saved payloads of an Automation, sorted by name.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the folder cannot be read.
     pub async fn saved_payloads(&self, automation: &AutomationId) -> Result<Vec<SavedPayload>, PayloadError> {
         let folder = format!("payloads/{automation}");
         let (root, listed) = (self.runtime.settings.dir.clone(), folder.clone());
@@ -139,7 +139,7 @@ impl Ingress {
                 Err(error) => return Err(error),
             };
             let mut found = Vec::new();
-            for entry in entries.into_iter().take(MOST_SAVED) {
+            for entry in entries.into_iter().take(MAX_SAVED) {
                 let file = entry.name.to_string_lossy().into_owned();
                 let Some(name) = file.strip_suffix(".json").filter(|name| is_name(name)) else { continue };
                 let Ok(EntryKind::File(stat)) = entry.kind else { continue };
@@ -153,10 +153,10 @@ impl Ingress {
         found.map_err(|error| PayloadError::Io { path: folder, error })
     }
 
-    /// The payload that is saved under a name.
+    /// Reads a saved payload.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// Returns an error if there is none of this name, or it cannot be read.
     pub async fn saved_payload(
         &self,
         automation: &AutomationId,
@@ -165,7 +165,7 @@ impl Ingress {
         let shown = payload_path(automation, name)?;
         let (root, path) = (self.runtime.settings.dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || {
-            read_project_file(&root, Path::new(&path), MOST_BYTES).map_err(io::Error::from)
+            read_project_file(&root, Path::new(&path), MAX_BYTES).map_err(io::Error::from)
         });
         let read = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let bytes = read.map_err(|error| match error.kind() {
@@ -177,7 +177,7 @@ impl Ingress {
     }
 }
 
-/// The file of a name, relative to the project folder.
+/// Path of a payload's file, relative to the project folder.
 fn payload_path(automation: &AutomationId, name: &str) -> Result<String, PayloadError> {
     if !is_name(name) {
         return Err(PayloadError::Name(name.to_owned()));
@@ -185,31 +185,31 @@ fn payload_path(automation: &AutomationId, name: &str) -> Result<String, Payload
     Ok(format!("payloads/{automation}/{name}.json"))
 }
 
-/// Writes a payload into its file. `path` is relative to the project folder `root`.
+/// Writes a payload to a file and returns its size. `path` is relative to the project folder `root`.
 fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
     let text = serde_json::to_vec_pretty(payload).map_err(io::Error::other)?;
     check_project_target(root, path)?;
     let path = &root.join(path);
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder)?;
-    if !path.exists() && std::fs::read_dir(folder)?.take(MOST_SAVED).count() >= MOST_SAVED {
-        let told = format!("there are {MOST_SAVED} payloads in this folder; remove some that are not needed");
+    if !path.exists() && std::fs::read_dir(folder)?.take(MAX_SAVED).count() >= MAX_SAVED {
+        let told = format!("there are {MAX_SAVED} payloads in this folder; delete some first");
         return Err(io::Error::other(told));
     }
-    // Written beside it and put in its place: nobody sees half of one.
+    // A temporary file and a rename make the write atomic for readers.
     let mut draft = tempfile::NamedTempFile::new_in(folder)?;
     draft.write_all(&text)?;
     draft.persist(path).map_err(|error| error.error)?;
     Ok(text.len())
 }
 
-/// A payload with the bytes of its files in it: whoever reads the file has no store to find them in.
+/// Loads the bytes of all files into the payload, since readers of the file have no access to the store.
 fn whole(payload: Payload) -> io::Result<Payload> {
-    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    let value = |value: &Value| value.loaded(most).map_err(io::Error::other);
+    let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+    let value = |value: &Value| value.loaded(max).map_err(io::Error::other);
     Ok(match payload {
         Payload::Webhook(request) => {
-            let body = request.body.loaded(most).map_err(io::Error::other)?;
+            let body = request.body.loaded(max).map_err(io::Error::other)?;
             Payload::Webhook(WebhookPayload { body, ..request })
         }
         Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },
@@ -221,11 +221,11 @@ fn whole(payload: Payload) -> io::Result<Payload> {
     })
 }
 
-/// Whether a text is a name that never leads out of its folder.
+/// Returns true if the text is an allowed name, which cannot leave its folder.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && text.len() <= MOST_CHARACTERS
+        && text.len() <= MAX_CHARACTERS
         && text.bytes().all(plain)
 }
 

@@ -1,4 +1,4 @@
-//! One question, asked: the inputs are worked out, the action is called, its answer is read.
+//! Sends one poll request: evaluates the inputs, calls the action and extracts the items from its result.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use model::execution::LogLevel;
 use model::value::{Map, Value};
 use store::{PollStanding, PollWrite};
 
-use super::Question;
-use super::sift::{Answer, Item, digest};
+use super::PollRequest;
+use super::sift::{Item, PollResult, digest};
 use crate::ingress::Ingress;
 use catalog::Catalog;
 use runtime::is_address;
 use runtime::{Inline, inline};
 
-/// The most pages of a list that one poll reads.
-const MOST_PAGES: usize = 50;
+/// Maximum number of pages that one poll reads.
+const MAX_PAGES: usize = 50;
 
-/// Asks once. The error is in words.
-pub(super) async fn ask(
+/// Calls the action once and extracts the items. The error is a message for people.
+pub(super) async fn request_items(
     ingress: &Ingress,
     catalog: &Catalog,
     automation: &Automation,
-    question: &Question<'_>,
+    request: &PollRequest<'_>,
     standing: &PollStanding,
-) -> Result<Answer, String> {
+) -> Result<PollResult, String> {
     let config_vars = ingress.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
     let names = Map::from_iter([
@@ -36,11 +36,12 @@ pub(super) async fn ask(
         ("automation", Value::from(about)),
         ("cursor", standing.cursor.clone()),
     ]);
-    match question {
-        Question::Any(poll) => {
+    match request {
+        PollRequest::Action(poll) => {
             let inputs = inputs(ingress, catalog, &poll.asks, &names).await?;
-            let result =
-                Asking { ingress, catalog, asks: &poll.asks }.call(&poll.asks.action.name, &inputs).await?;
+            let result = Requester { ingress, catalog, asks: &poll.asks }
+                .call(&poll.asks.action.name, &inputs)
+                .await?;
             let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
             match inline(None, short) {
                 Inline::Done(read, _) => read,
@@ -50,25 +51,25 @@ pub(super) async fn ask(
                 }
             }
         }
-        Question::Event(event, spec) => {
+        PollRequest::Event(event, spec) => {
             let EventSource::Poll(polled) = &spec.source else {
                 return Err(format!("`{}` is not polled for", spec.name));
             };
-            let asking = Asking { ingress, catalog, asks: &event.asks };
+            let requester = Requester { ingress, catalog, asks: &event.asks };
             let mut with = polled.with.clone();
             for (name, value) in inputs(ingress, catalog, &event.asks, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
             }
-            asking.pages(polled, with, standing, question.start()).await
+            requester.pages(polled, with, standing, request.start()).await
         }
     }
 }
 
-/// The inputs of what is asked.
+/// Evaluates the inputs of the polled action.
 async fn inputs(ingress: &Ingress, catalog: &Catalog, asks: &ActionStep, names: &Map) -> Result<Map, String> {
     let scope = Value::from(names.clone());
     let mut inputs = Map::with_capacity(asks.with.len());
-    // Where there is no such action any more, the call says so.
+    // A missing action is reported by the call itself.
     let action = catalog.registry().action(&asks.action.name);
     for (name, template) in &asks.with {
         let is_address = action.is_some_and(|action| is_address(action.spec(), &name.name, template));
@@ -79,8 +80,8 @@ async fn inputs(ingress: &Ingress, catalog: &Catalog, asks: &ActionStep, names: 
     Ok(inputs)
 }
 
-/// What is in the result of an action, as the trigger says.
-fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<Answer, String> {
+/// Extracts the items and the cursor from an action's result with the trigger's expressions.
+fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<PollResult, String> {
     names.insert("result", result.clone());
     let scope = Value::from(names.clone());
     let list = match &poll.items {
@@ -89,16 +90,16 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
         None => result.get("results").unwrap_or(Value::Null),
     };
     let Some(list) = list.as_list() else {
-        let help = if poll.items.is_some() { "" } else { "; say with `items` where in `result` it is" };
+        let help = if poll.items.is_some() { "" } else { "; set `items` to its path in `result`" };
         return Err(format!(
-            "`{}` gave no list of items, but a {}{help}",
+            "`{}` returned no list of items, but a {}{help}",
             poll.asks.action.name,
             list.kind()
         ));
     };
     if list.len() > PollWrite::MAX_KEYS {
         return Err(format!(
-            "there are {} items, and a poll looks at {} at most; ask for less",
+            "the result has {} items, but a poll reads at most {}; request fewer",
             list.len(),
             PollWrite::MAX_KEYS
         ));
@@ -114,15 +115,18 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
             None => item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone()),
         };
         if id.is_null() {
-            return Err(format!("`id` of item {index} is null; it must tell each item from all others"));
+            return Err(format!("`id` of item {index} is null; it must be unique for each item"));
         }
         items.push(Item { key: key(&id), value: item.clone(), cursor: None });
     }
     let cursor = poll.cursor.as_ref().map(|cursor| cursor.evaluate(&scope, budget)).transpose();
-    Ok(Answer { items, cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null) })
+    Ok(PollResult {
+        items,
+        cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null),
+    })
 }
 
-/// A key of bounded length.
+/// Converts an id to a deduplication key; long ids are hashed.
 fn key(id: &Value) -> String {
     let text = match id {
         Value::Map(_) | Value::List(_) => id.to_json(),
@@ -134,16 +138,16 @@ fn key(id: &Value) -> String {
     digest(&text)
 }
 
-struct Asking<'a> {
+struct Requester<'a> {
     ingress: &'a Ingress,
     catalog: &'a Catalog,
     asks: &'a ActionStep,
 }
 
-impl Asking<'_> {
+impl Requester<'_> {
     async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
         let action = self.catalog.registry().action(name).cloned();
-        let action = action.ok_or_else(|| format!("there is no action `{name}` any more"))?;
+        let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
         let inputs = connector::check_inputs(action.spec(), inputs).map_err(ActionError::into_message)?;
         let connection = match &self.asks.connection {
             Some(name) => {
@@ -164,24 +168,26 @@ impl Asking<'_> {
         Action::call(&*action, call).await.map_err(ActionError::into_message)
     }
 
-    /// Reads a list with the newest first until something older than what is known.
+    /// Reads a list sorted newest first, page by page, until it reaches a record older than the last known one minus
+    /// the overlap.
     async fn pages(
         &self,
         polled: &PolledEvent,
         mut with: Map,
         standing: &PollStanding,
         start: PollStart,
-    ) -> Result<Answer, String> {
+    ) -> Result<PollResult, String> {
         let newest: Option<Timestamp> = standing.cursor.as_str().and_then(|at| at.parse().ok());
         let mut oldest = newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
         let mut complete = false;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let result = self.call(&polled.action, &with).await?;
             let page = polled.records(&result)?;
             let first = page.first().map(|record| record.at);
             if standing.polled_at.is_none() && start == PollStart::New {
-                // Nothing before is asked for; what comes to light late must be known all the same.
+                // The first poll needs no older records. Records inside the overlap must still be known, because some
+                // become visible late.
                 oldest = oldest.or_else(|| first.map(|at| before(at, polled.overlap)));
             }
             let is_older = |record: &Record| oldest.is_some_and(|oldest| record.at < oldest);
@@ -199,16 +205,16 @@ impl Asking<'_> {
         if !complete {
             tracing::warn!(
                 event = self.asks.action.name,
-                pages = MOST_PAGES,
-                "more has changed than one poll reads; what is older is passed over"
+                pages = MAX_PAGES,
+                "the list has more changes than one poll reads; older ones are skipped"
             );
         }
         Ok(answer(records, newest))
     }
 }
 
-/// The records, oldest first, each with the instant up to which all is known with it.
-fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> Answer {
+/// Sorts the records oldest first, each with the cursor that is valid once it has been processed.
+fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> PollResult {
     records.sort_by_key(|record| record.at);
     let reached = |at: Timestamp| Value::from(newest.map_or(at, |newest| newest.max(at)).to_string());
     let last = records.last().map(|record| record.at).or(newest);
@@ -217,14 +223,14 @@ fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> Answer {
         cursor: Some(reached(record.at)),
         value: record.value,
     });
-    Answer { items: items.collect(), cursor: last.map_or(Value::Null, reached) }
+    PollResult { items: items.collect(), cursor: last.map_or(Value::Null, reached) }
 }
 
 fn before(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
-/// Takes the lines of an action that no execution called.
+/// Writes the log lines of a polled action to the daemon's log, since no execution owns them.
 struct Log<'a>(&'a str);
 
 impl LogSink for Log<'_> {

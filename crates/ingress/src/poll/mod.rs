@@ -1,6 +1,6 @@
-//! Polls: what a trigger asks for again and again, and what of it is new. One timer over all polls in force; each poll is a
-//! task of its own with a deadline. Cursor, seen keys and the executions that a poll starts commit together: a poll that
-//! does not come to its end has not happened, and is made again.
+//! Polls: call an action periodically and start executions for new items. One timer serves all polls in force; each
+//! poll runs in its own task with a deadline. The cursor, the seen keys and the started executions commit together, so
+//! an interrupted poll leaves no trace and is repeated.
 
 mod ask;
 mod sift;
@@ -27,15 +27,15 @@ use runtime::{Due, Timed};
 
 pub use view::{PollError, PollView};
 
-/// How many polls are made at one time.
-const AT_ONCE: usize = 32;
+/// Maximum number of concurrent polls.
+const MAX_CONCURRENT: usize = 32;
 
-/// Polls in force, and where each stands.
+/// Polls in force and their progress.
 pub(crate) struct Polls {
     state: Mutex<State>,
-    /// Told when another poll may be the next.
+    /// Notified when the next due time may have changed.
     wake: Notify,
-    /// Who polls, resets or rewinds an Automation, one at a time.
+    /// Per-Automation locks: polling, resetting and rewinding exclude each other.
     locks: KeyedLocks,
     slots: Semaphore,
 }
@@ -44,17 +44,17 @@ pub(crate) struct Polls {
 struct State {
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(MonotonicTime, AutomationId)>,
-    /// What the store knows of polls that are not in force.
+    /// Stored progress of polls that are not in force.
     stored: HashMap<AutomationId, PollStanding>,
 }
 
 struct Entry {
     every: Duration,
     standing: PollStanding,
-    /// When it was last polled without an error, and when it is next: what the standing says of both is what the wall clock showed.
-    asked: Option<MonotonicTime>,
+    /// Time of the last successful poll on the monotonic clock. `standing` has the wall-clock times.
+    last_success: Option<MonotonicTime>,
     next: MonotonicTime,
-    /// Whether it is polled at this moment: then it is not in the order.
+    /// True while the poll runs; it is not in `order` then.
     busy: bool,
 }
 
@@ -64,24 +64,24 @@ impl Default for Polls {
             state: Mutex::default(),
             wake: Notify::new(),
             locks: KeyedLocks::default(),
-            slots: Semaphore::new(AT_ONCE),
+            slots: Semaphore::new(MAX_CONCURRENT),
         }
     }
 }
 
-/// What a trigger asks for.
-enum Question<'a> {
-    /// An action's results.
-    Any(&'a PollTrigger),
-    /// An event that its connector looks for.
+/// Kind of a poll trigger with its definition.
+enum PollRequest<'a> {
+    /// The results of an action.
+    Action(&'a PollTrigger),
+    /// An event that its connector detects by polling.
     Event(&'a EventTrigger, Arc<EventSpec>),
 }
 
-impl<'a> Question<'a> {
-    /// What the trigger of an Automation polls for, if it does.
-    fn of(deployed: &'a Deployment, registry: &Registry) -> Option<Self> {
+impl<'a> PollRequest<'a> {
+    /// Returns the poll of an Automation; `None` if its trigger does not poll.
+    fn for_deployed(deployed: &'a Deployment, registry: &Registry) -> Option<Self> {
         match &deployed.automation.trigger {
-            Trigger::Poll(poll) => Some(Self::Any(poll)),
+            Trigger::Poll(poll) => Some(Self::Action(poll)),
             Trigger::Event(event) => {
                 let spec = registry.event(&event.asks.action.name)?;
                 matches!(spec.source, EventSource::Poll(_)).then(|| Self::Event(event, spec.clone()))
@@ -92,7 +92,7 @@ impl<'a> Question<'a> {
 
     fn every(&self) -> Duration {
         match self {
-            Self::Any(poll) => poll.every,
+            Self::Action(poll) => poll.every,
             Self::Event(event, spec) => match (&event.every, &spec.source) {
                 (Some((every, _)), _) => *every,
                 (None, EventSource::Poll(polled)) => polled.every,
@@ -103,22 +103,22 @@ impl<'a> Question<'a> {
 
     fn start(&self) -> PollStart {
         match self {
-            Self::Any(poll) => poll.start,
+            Self::Action(poll) => poll.start,
             Self::Event(event, _) => event.start.map(|(start, _)| start).unwrap_or_default(),
         }
     }
 
     fn deliver(&self) -> Deliver {
         match self {
-            Self::Any(poll) => poll.deliver,
+            Self::Action(poll) => poll.deliver,
             Self::Event(event, _) => event.deliver.map(|(deliver, _)| deliver).unwrap_or_default(),
         }
     }
 
-    /// What tells this question from another: what was known of another one's answers is worth nothing.
-    fn source(&self) -> String {
+    /// Identifies the request. If it changes, cursor and seen keys of the old request are invalid.
+    fn fingerprint(&self) -> String {
         let (asks, more) = match self {
-            Self::Any(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
+            Self::Action(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
             Self::Event(event, _) => (&event.asks, Vec::new()),
         };
         let mut words = asks.action.name.clone();
@@ -131,22 +131,22 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Polls until the engine stops.
+/// Runs all polls until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
     match ingress.runtime.store.polls().await {
         Ok(stored) => ingress.polls.state().stored = stored.into_iter().collect(),
         Err(error) => {
-            tracing::error!(%error, "nothing is polled: where the polls stand cannot be read");
+            tracing::error!(%error, "polling cannot start: the stored progress cannot be read");
             return;
         }
     }
-    ingress.runtime.timer().run(Round(ingress)).await;
+    ingress.runtime.timer().run(PollTimer(ingress)).await;
 }
 
-/// All polls in force, at their instants.
-struct Round(Arc<Ingress>);
+/// Timer over all polls in force.
+struct PollTimer(Arc<Ingress>);
 
-impl Timed for Round {
+impl Timed for PollTimer {
     async fn adopt(&mut self) {
         let ingress = &self.0;
         let decided = ingress.changes.take(CatalogListener::Polls);
@@ -154,14 +154,14 @@ impl Timed for Round {
     }
 
     fn next(&self) -> Option<Due> {
-        self.0.polls.state().order.first().map(|(at, _)| Due::Passed(*at))
+        self.0.polls.state().order.first().map(|(at, _)| Due::Monotonic(*at))
     }
 
-    async fn moved(&self) {
+    async fn rescheduled(&self) {
         self.0.polls.wake.notified().await;
     }
 
-    async fn act(&mut self) {
+    async fn run_due(&mut self) {
         for id in self.0.polls.take_due(self.0.runtime.clock.monotonic_now()) {
             let ingress = self.0.clone();
             self.0.runtime.tracker.spawn(async move { ingress.poll_when_free(id).await });
@@ -177,7 +177,7 @@ impl Ingress {
         };
         self.poll(&id).await;
         drop(slot);
-        self.polls.rest(&id);
+        self.polls.release(&id);
     }
 }
 
@@ -186,7 +186,7 @@ impl Polls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the polls of these Automations from a snapshot. One that asks the same as before goes on where it stood.
+    /// Applies the polls of these Automations from a snapshot. A poll whose request is unchanged keeps its progress.
     fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, clock: &dyn Clock) {
         let ahead = clock.wall_offset();
         let mut state = self.state();
@@ -196,39 +196,43 @@ impl Polls {
                 state.order.remove(&(entry.next, id.clone()));
             }
             let busy = before.as_ref().is_some_and(|entry| entry.busy);
-            let before = before.map(|entry| (entry.standing, entry.asked, entry.next)).or_else(|| {
+            let before = before.map(|entry| (entry.standing, entry.last_success, entry.next)).or_else(|| {
                 let standing = state.stored.remove(&id)?;
-                let asked = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+                let last_success = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
                 let next = MonotonicTime::from_wall(standing.next_at, ahead);
-                Some((standing, asked, next))
+                Some((standing, last_success, next))
             });
             let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
-            let question = deployed.and_then(|deployed| Question::of(deployed, catalog.registry()));
-            let Some(question) = question else {
-                // Where it stood is kept: it may be enabled again, or come back.
-                state.stored.extend(before.map(|(standing, _, next)| (id, shown(standing, next, ahead))));
+            let request =
+                deployed.and_then(|deployed| PollRequest::for_deployed(deployed, catalog.registry()));
+            let Some(request) = request else {
+                // The progress is kept in case the Automation is enabled again or its file comes back.
+                state
+                    .stored
+                    .extend(before.map(|(standing, _, next)| (id, with_wall_time(standing, next, ahead))));
                 continue;
             };
-            let (source, every) = (question.source(), question.every());
+            let (source, every) = (request.fingerprint(), request.every());
             let before = before.filter(|(standing, ..)| standing.source == source);
-            let (standing, asked, mut next) =
-                before.unwrap_or_else(|| (afresh(source, clock.now()), None, clock.monotonic_now()));
-            // The clock may have been set while nobody looked at it: nothing is further off than it can have been meant.
-            next = next.min(clock.monotonic_now().after(every.max(turn::LONGEST_BACKOFF)));
+            let (standing, last_success, mut next) = before
+                .unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.monotonic_now()));
+            // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
+            // one.
+            next = next.min(clock.monotonic_now().after(every.max(turn::MAX_BACKOFF)));
             if standing.failures == 0
-                && let Some(asked) = asked
+                && let Some(last_success) = last_success
             {
-                // It may be asked more often than before.
-                next = next.min(asked.after(every));
+                // The interval may have become shorter.
+                next = next.min(last_success.after(every));
             }
             if !busy {
                 state.order.insert((next, id.clone()));
             }
-            state.entries.insert(id, Entry { every, standing, asked, next, busy });
+            state.entries.insert(id, Entry { every, standing, last_success, next, busy });
         }
     }
 
-    /// Takes everything that is due out of the order.
+    /// Removes all due polls from the order and marks them busy.
     fn take_due(&self, now: MonotonicTime) -> Vec<AutomationId> {
         let mut state = self.state();
         let mut due = Vec::new();
@@ -243,8 +247,8 @@ impl Polls {
         due
     }
 
-    /// Puts a poll that was made back into the order.
-    fn rest(&self, id: &AutomationId) {
+    /// Puts a finished poll back into the order.
+    fn release(&self, id: &AutomationId) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(id) {
             entry.busy = false;
@@ -255,14 +259,14 @@ impl Polls {
         self.wake.notify_one();
     }
 
-    /// Where the poll of an Automation stands, if it is in force.
+    /// Progress of an Automation's poll; `None` if it has no poll in force.
     fn standing(&self, id: &AutomationId) -> Option<PollStanding> {
         self.state().entries.get(id).map(|entry| entry.standing.clone())
     }
 
-    /// Says where a poll stands now, while the wall clock is so far ahead, unless another question has taken its place
-    /// meanwhile.
-    fn put(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
+    /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
+    /// offset.
+    fn update(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
         else {
@@ -271,7 +275,7 @@ impl Polls {
         let (before, next, busy) =
             (entry.next, MonotonicTime::from_wall(standing.next_at, ahead), entry.busy);
         if standing.failures == 0 {
-            entry.asked = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+            entry.last_success = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
         }
         (entry.next, entry.standing) = (next, standing);
         if !busy {
@@ -283,13 +287,13 @@ impl Polls {
     }
 }
 
-/// Where a poll stands, with its next instant as the wall clock will show it.
-fn shown(standing: PollStanding, next: MonotonicTime, ahead: SignedDuration) -> PollStanding {
+/// Sets `next_at` to the wall-clock time of the next poll.
+fn with_wall_time(standing: PollStanding, next: MonotonicTime, ahead: SignedDuration) -> PollStanding {
     PollStanding { next_at: next.to_wall(ahead), ..standing }
 }
 
-/// Where a poll stands that was never made.
-fn afresh(source: String, now: Timestamp) -> PollStanding {
+/// Progress of a poll that has never run.
+fn initial_standing(source: String, now: Timestamp) -> PollStanding {
     PollStanding {
         source,
         cursor: model::Value::Null,

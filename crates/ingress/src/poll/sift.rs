@@ -1,4 +1,4 @@
-//! What of an answer is new. Pure: what is known comes in, what is known then goes out.
+//! Separates new items from those already seen. Pure: takes the seen flags and returns the keys to store.
 
 use std::collections::HashSet;
 
@@ -6,49 +6,47 @@ use model::Value;
 use model::redact::Redactor;
 use sha2::{Digest as _, Sha256};
 
-/// The most that one poll gives to executions; what is beyond comes with the next one, which is made at once.
-pub(super) const MOST_NEW: usize = 1000;
+/// Maximum number of items that one poll passes to executions. The rest follows in the next poll, which runs after one
+/// second.
+pub(super) const MAX_NEW: usize = 1000;
 
-/// One thing of an answer.
+/// An item of a poll result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Item {
-    /// What tells it from all others.
+    /// Deduplication key, unique within the poll.
     pub(super) key: String,
-    /// What an execution gets of it.
+    /// Data for the execution.
     pub(super) value: Value,
-    /// Where a next poll goes on that has come as far as this one, where that is known of each.
+    /// Cursor that is valid once this item has been processed; `None` if the source has no cursor per item.
     pub(super) cursor: Option<Value>,
 }
 
-/// What was answered.
+/// Items of one poll result.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Answer {
-    /// In the order in which executions get them.
+pub(super) struct PollResult {
+    /// Items in the order in which executions receive them.
     pub(super) items: Vec<Item>,
-    /// Where the next poll goes on once all of them are known.
+    /// Cursor that is valid once all items have been processed.
     pub(super) cursor: Value,
 }
 
-impl Answer {
-    /// Without secrets, since all of it is stored: ingress show whoever asks what it asked with.
+impl PollResult {
+    /// Masks secrets, since all of it is stored: ingress show whoever asks what it asked with.
     ///
     /// # Errors
-    /// The cursor holds one: masked, the next poll would go on nowhere.
-    pub(super) fn hidden(mut self, redactor: &Redactor) -> Result<Self, String> {
+    /// Returns an error if a cursor contains a secret: the next poll could not use a masked cursor.
+    pub(super) fn mask_secrets(mut self, redactor: &Redactor) -> Result<Self, String> {
         if redactor.is_idle() {
             return Ok(self);
         }
         let is_open = |cursor: &Value| redactor.value(cursor.clone()) == *cursor;
         if !is_open(&self.cursor) || !self.items.iter().filter_map(|item| item.cursor.as_ref()).all(is_open) {
-            return Err(
-                "`cursor` holds a secret, which would be stored; take the part of it that holds none"
-                    .to_owned(),
-            );
+            return Err("`cursor` contains a secret and would be stored; use a part without it".to_owned());
         }
         for item in &mut self.items {
             item.value = redactor.value(std::mem::take(&mut item.value));
             if redactor.bytes(item.key.as_bytes()).is_some() {
-                // Masked, two of them could be one.
+                // Two masked keys could become equal, so the key is hashed.
                 item.key = digest(&item.key);
             }
         }
@@ -56,36 +54,36 @@ impl Answer {
     }
 }
 
-/// What stands in the place of a key that cannot be kept as it is.
+/// Replaces a key that is too long or contains a secret by its hash.
 pub(super) fn digest(key: &str) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(key.as_bytes())))
 }
 
-/// What an answer comes to.
+/// Result of the deduplication.
 #[derive(Debug, PartialEq)]
-pub(super) struct Sifted {
-    /// What executions get.
+pub(super) struct NewItems {
+    /// Data for executions, one entry for each new item.
     pub(super) fresh: Vec<Value>,
-    /// What is to be remembered as seen.
+    /// Keys to store as seen.
     pub(super) keys: Vec<String>,
-    /// Where the next poll goes on.
+    /// Cursor of the next poll.
     pub(super) cursor: Value,
-    /// Whether something new is left for the next poll.
+    /// True if new items are left for the next poll.
     pub(super) more: bool,
 }
 
-/// Sifts an answer by what was seen before. `silent` says that nothing of it starts anything: it is known from then on.
-pub(super) fn sift(answer: Answer, seen: &[bool], silent: bool, before: &Value) -> Sifted {
-    let Answer { items, cursor } = answer;
+/// Removes the items seen before. If `is_silent`, no item starts an execution, but all are marked as seen.
+pub(super) fn dedup_items(answer: PollResult, seen: &[bool], is_silent: bool, before: &Value) -> NewItems {
+    let PollResult { items, cursor } = answer;
     let mut known: HashSet<String> = HashSet::with_capacity(items.len());
     let (mut fresh, mut more, mut reached) = (Vec::new(), false, None);
     for (item, seen) in items.into_iter().zip(seen.iter().copied().chain(std::iter::repeat(false))) {
         let Item { key, value, cursor } = item;
-        if seen || known.contains(&key) || silent {
+        if seen || known.contains(&key) || is_silent {
             known.insert(key);
             continue;
         }
-        if fresh.len() == MOST_NEW {
+        if fresh.len() == MAX_NEW {
             more = true;
             continue;
         }
@@ -93,10 +91,11 @@ pub(super) fn sift(answer: Answer, seen: &[bool], silent: bool, before: &Value) 
         fresh.push(value);
         reached = cursor.or(reached);
     }
-    // Where nothing is new nothing has to be written. Otherwise all that is there is seen again: what is not is forgotten first.
-    let keys = if fresh.is_empty() && !silent { Vec::new() } else { known.into_iter().collect() };
+    // Without new items nothing is written. Otherwise all present keys are stored again, since the store removes the
+    // oldest seen keys first.
+    let keys = if fresh.is_empty() && !is_silent { Vec::new() } else { known.into_iter().collect() };
     let cursor = if more { reached.unwrap_or_else(|| before.clone()) } else { cursor };
-    Sifted { fresh, keys, cursor, more }
+    NewItems { fresh, keys, cursor, more }
 }
 
 #[cfg(test)]
@@ -105,9 +104,9 @@ mod tests {
 
     use super::*;
 
-    fn answer(keys: &[&str]) -> Answer {
+    fn answer(keys: &[&str]) -> PollResult {
         let item = |key: &&str| Item { key: (*key).to_owned(), value: Value::from(*key), cursor: None };
-        Answer { items: keys.iter().map(item).collect(), cursor: Value::from("end") }
+        PollResult { items: keys.iter().map(item).collect(), cursor: Value::from("end") }
     }
 
     fn texts(values: &[Value]) -> Vec<String> {
@@ -121,10 +120,11 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_is_new_once_and_in_order() {
-        let sifted = sift(answer(&["c", "a", "b", "c"]), &[false, true, false, false], false, &Value::Null);
-        assert_eq!(texts(&sifted.fresh), ["c", "b"]);
-        assert_eq!(sorted(sifted.keys), ["a", "b", "c"]);
-        assert_eq!((sifted.cursor, sifted.more), (Value::from("end"), false));
+        let new_items =
+            dedup_items(answer(&["c", "a", "b", "c"]), &[false, true, false, false], false, &Value::Null);
+        assert_eq!(texts(&new_items.fresh), ["c", "b"]);
+        assert_eq!(sorted(new_items.keys), ["a", "b", "c"]);
+        assert_eq!((new_items.cursor, new_items.more), (Value::from("end"), false));
     }
 
     #[test]
@@ -132,39 +132,42 @@ mod tests {
         let redactor = Redactor::default();
         redactor.hide("s3cret-1234");
         let mut found = answer(&["a", "s3cret-1234/1", "s3cret-1234/2"]);
-        let kept = found.clone().hidden(&redactor).expect("its cursor is open");
+        let kept = found.clone().mask_secrets(&redactor).expect("its cursor is open");
         let values: Vec<Value> = kept.items.iter().map(|item| item.value.clone()).collect();
         assert_eq!(texts(&values), ["a", "***/1", "***/2"]);
         assert_eq!(kept.items[0].key, "a");
         assert!(kept.items[1].key.starts_with("sha256:") && kept.items[1].key != kept.items[2].key);
         found.cursor = Value::from("https://api.example/?page=2&key=s3cret-1234");
-        assert!(found.hidden(&redactor).is_err(), "a masked cursor leads nowhere");
+        assert!(found.mask_secrets(&redactor).is_err(), "a masked cursor leads nowhere");
     }
 
     #[test]
     fn where_nothing_is_new_nothing_is_to_be_remembered() {
-        let sifted = sift(answer(&["a"]), &[true], false, &Value::Null);
-        assert_eq!((sifted.fresh.len(), sifted.keys.len(), sifted.cursor), (0, 0, Value::from("end")));
+        let new_items = dedup_items(answer(&["a"]), &[true], false, &Value::Null);
+        assert_eq!(
+            (new_items.fresh.len(), new_items.keys.len(), new_items.cursor),
+            (0, 0, Value::from("end"))
+        );
     }
 
     #[test]
     fn a_silent_poll_knows_everything_and_gives_nothing() {
-        let sifted = sift(answer(&["a", "b"]), &[false, false], true, &Value::Null);
-        assert_eq!(sifted.fresh, []);
-        assert_eq!(sorted(sifted.keys), ["a", "b"]);
+        let new_items = dedup_items(answer(&["a", "b"]), &[false, false], true, &Value::Null);
+        assert_eq!(new_items.fresh, []);
+        assert_eq!(sorted(new_items.keys), ["a", "b"]);
     }
 
     #[test]
     fn what_is_too_much_stays_new_for_the_next_poll() {
-        let names: Vec<String> = (0..MOST_NEW + 1).map(|number| number.to_string()).collect();
+        let names: Vec<String> = (0..MAX_NEW + 1).map(|number| number.to_string()).collect();
         let mut answer = answer(&names.iter().map(String::as_str).collect::<Vec<_>>());
         let all = vec![false; names.len()];
-        let sifted = sift(answer.clone(), &all, false, &Value::from("before"));
-        assert_eq!((sifted.fresh.len(), sifted.more), (MOST_NEW, true));
-        assert!(!sifted.keys.contains(&MOST_NEW.to_string()));
-        assert_eq!(sifted.cursor, Value::from("before"));
-        answer.items[MOST_NEW - 1].cursor = Some(Value::from("there"));
-        answer.items[MOST_NEW].cursor = Some(Value::from("beyond"));
-        assert_eq!(sift(answer, &all, false, &Value::Null).cursor, Value::from("there"));
+        let new_items = dedup_items(answer.clone(), &all, false, &Value::from("before"));
+        assert_eq!((new_items.fresh.len(), new_items.more), (MAX_NEW, true));
+        assert!(!new_items.keys.contains(&MAX_NEW.to_string()));
+        assert_eq!(new_items.cursor, Value::from("before"));
+        answer.items[MAX_NEW - 1].cursor = Some(Value::from("there"));
+        answer.items[MAX_NEW].cursor = Some(Value::from("beyond"));
+        assert_eq!(dedup_items(answer, &all, false, &Value::Null).cursor, Value::from("there"));
     }
 }

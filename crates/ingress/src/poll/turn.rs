@@ -1,4 +1,5 @@
-//! One poll: asked within its deadline, sifted, and made durable with the executions that it starts.
+//! Runs one poll cycle: requests the items within a deadline, removes those already seen, and commits the rest with the
+//! executions that it starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,34 +12,38 @@ use model::payload::Payload;
 use model::value::Value;
 use store::{PollEntry, PollStanding, PollWrite};
 
-use super::Question;
-use super::ask::ask;
-use super::sift::{Sifted, sift};
+use super::PollRequest;
+use super::ask::request_items;
+use super::sift::{NewItems, dedup_items};
 use crate::ingress::Ingress;
 use catalog::{Catalog, Deployment};
 use runtime::Start;
 use runtime::random;
 
-/// The longest that a poll may take.
+/// Time limit of one poll.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The longest distance between two polls that fail, unless they are further apart anyway.
-pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(60 * 60);
-/// When the next poll is made where one has left something.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// Maximum delay after failures, unless the poll's own interval is longer.
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
+/// Delay before the next poll if new items are left.
+const NEXT_BATCH_DELAY: Duration = Duration::from_secs(1);
 
 impl Ingress {
-    /// Polls for an Automation now. Gives what came of it; nothing if it does not poll any more, or the daemon stops.
+    /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
     pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
         let _alone = self.polls.locks.lock(id.as_str()).await;
         let catalog = self.runtime.catalog.load_full();
         let deployed = catalog.get(id)?.clone();
         let standing = self.polls.standing(id)?;
-        // In a task of its own, so that one that breaks off is only one that failed.
-        let turn =
-            Turn { ingress: self.clone(), catalog, deployed: deployed.clone(), standing: standing.clone() };
-        let result = match self.runtime.tracker.spawn(turn.take()).await {
+        // A separate task turns a panic into a failed poll.
+        let cycle = PollCycle {
+            ingress: self.clone(),
+            catalog,
+            deployed: deployed.clone(),
+            standing: standing.clone(),
+        };
+        let result = match self.runtime.tracker.spawn(cycle.run()).await {
             Ok(result) => result,
-            Err(_) => Err("the poll broke off".to_owned()),
+            Err(_) => Err("the poll was aborted".to_owned()),
         };
         match result {
             Ok(entry) => entry,
@@ -47,7 +52,7 @@ impl Ingress {
         }
     }
 
-    /// Takes note of a poll that failed. Where it stood it stands.
+    /// Records a failed poll. The cursor does not change.
     async fn poll_failed(
         &self,
         deployed: &Deployment,
@@ -74,52 +79,52 @@ impl Ingress {
         if let Err(error) = self.runtime.store.accept(&accept).await {
             self.runtime.lost(&error);
         }
-        self.polls.put(automation, standing, self.runtime.clock.wall_offset());
+        self.polls.update(automation, standing, self.runtime.clock.wall_offset());
         Some(entry)
     }
 }
 
-/// A poll under way, which owns what it needs.
-struct Turn {
+/// One poll cycle. Owns its inputs so that it can run as a task.
+struct PollCycle {
     ingress: Arc<Ingress>,
     catalog: Arc<Catalog>,
     deployed: Arc<Deployment>,
     standing: PollStanding,
 }
 
-impl Turn {
-    async fn take(self) -> Result<Option<PollEntry>, String> {
+impl PollCycle {
+    async fn run(self) -> Result<Option<PollEntry>, String> {
         let Self { ingress, catalog, deployed, standing } = self;
         let automation = &deployed.automation;
-        let Some(question) = Question::of(&deployed, catalog.registry()) else { return Ok(None) };
-        if question.source() != standing.source {
-            // It asks something else by now, and what it stands by follows at once.
+        let Some(request) = PollRequest::for_deployed(&deployed, catalog.registry()) else { return Ok(None) };
+        if request.fingerprint() != standing.source {
+            // The request has changed; [`Polls::adopt`] updates the progress.
             return Ok(None);
         }
         let answer = tokio::select! {
             biased;
-            answer = ask(&ingress, &catalog, automation, &question, &standing) => answer?,
+            answer = request_items(&ingress, &catalog, automation, &request, &standing) => answer?,
             () = ingress.runtime.clock.sleep_for(DEADLINE) => {
                 return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
             }
-            () = ingress.runtime.closing.cancelled() => return Err("the daemon stops".to_owned()),
+            () = ingress.runtime.closing.cancelled() => return Err("the daemon is stopping".to_owned()),
         };
-        let answer = answer.hidden(&ingress.runtime.settings.redactor)?;
+        let answer = answer.mask_secrets(&ingress.runtime.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
         let seen =
             ingress.runtime.store.seen(&automation.id, &keys).await.map_err(|error| error.to_string())?;
-        let silent = standing.polled_at.is_none() && question.start() == PollStart::New;
-        let sifted = sift(answer, &seen, silent, &standing.cursor);
+        let is_silent = standing.polled_at.is_none() && request.start() == PollStart::New;
+        let new_items = dedup_items(answer, &seen, is_silent, &standing.cursor);
         let now = ingress.runtime.clock.now();
         let entry = PollEntry {
             at: now,
             items: u64::try_from(keys.len()).unwrap_or(u64::MAX),
-            found: u64::try_from(sifted.fresh.len()).unwrap_or(u64::MAX),
+            found: u64::try_from(new_items.fresh.len()).unwrap_or(u64::MAX),
             error: None,
         };
-        let next = after(now, if sifted.more { AT_ONCE } else { question.every() });
+        let next = after(now, if new_items.more { NEXT_BATCH_DELAY } else { request.every() });
         let standing = PollStanding {
-            cursor: sifted.cursor.clone(),
+            cursor: new_items.cursor.clone(),
             polled_at: Some(now),
             found_at: if entry.found > 0 { Some(now) } else { standing.found_at },
             next_at: next,
@@ -129,34 +134,34 @@ impl Turn {
             found: standing.found + entry.found,
             source: standing.source,
         };
-        let starts = ingress.starts(&deployed, &question, &sifted, now).await;
+        let starts = ingress.build_starts(&deployed, &request, &new_items, now).await;
         let write = PollWrite {
             automation: automation.id.clone(),
             standing: standing.clone(),
             forget: false,
-            keys: sifted.keys,
+            keys: new_items.keys,
             entry: Some(entry.clone()),
         };
         ingress.runtime.accept_polled(&deployed, starts, write).await.map_err(|error| error.to_string())?;
-        ingress.polls.put(&automation.id, standing, ingress.runtime.clock.wall_offset());
+        ingress.polls.update(&automation.id, standing, ingress.runtime.clock.wall_offset());
         Ok(Some(entry))
     }
 }
 
 impl Ingress {
-    /// The executions that a poll starts, each with the error that it begins with where the trigger's condition cannot be
-    /// evaluated.
-    async fn starts(
+    /// Builds the executions that a poll starts. An execution fails with the given error if the trigger's condition
+    /// cannot be evaluated.
+    async fn build_starts(
         &self,
         deployed: &Deployment,
-        question: &Question<'_>,
-        sifted: &Sifted,
+        request: &PollRequest<'_>,
+        new_items: &NewItems,
         now: Timestamp,
     ) -> Vec<(Start, Option<ActionError>)> {
-        let data: Vec<Value> = match question.deliver() {
-            _ if sifted.fresh.is_empty() => Vec::new(),
-            Deliver::Batch => vec![Value::from(sifted.fresh.clone())],
-            Deliver::Each => sifted.fresh.clone(),
+        let data: Vec<Value> = match request.deliver() {
+            _ if new_items.fresh.is_empty() => Vec::new(),
+            Deliver::Batch => vec![Value::from(new_items.fresh.clone())],
+            Deliver::Each => new_items.fresh.clone(),
         };
         let automation = &deployed.automation;
         let is_event = matches!(automation.trigger, Trigger::Event(_));
@@ -164,7 +169,7 @@ impl Ingress {
         let mut starts = Vec::with_capacity(data.len());
         for data in data {
             let payload = Payload::Poll { data, polled_at: now };
-            if let Some(fails) = self.condition_on(automation, &payload).await.start() {
+            if let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() {
                 starts.push((Start { payload, origin: origin.clone() }, fails));
             }
         }
@@ -172,11 +177,11 @@ impl Ingress {
     }
 }
 
-/// How long after a poll that failed the next one is made: twice as long each time, with up to a quarter by chance, so that
-/// those that failed together do not come back together.
+/// Delay after a failed poll: doubles with each failure. A random extra of up to a quarter spreads polls that failed
+/// together.
 fn back_off(every: Duration, failures: u32, chance: [u8; 1]) -> Duration {
     let doubled = every.saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let pause = doubled.min(LONGEST_BACKOFF.max(every));
+    let pause = doubled.min(MAX_BACKOFF.max(every));
     pause.saturating_add(pause / 4 * u32::from(chance[0]) / 255)
 }
 

@@ -1,4 +1,4 @@
-//! What people see of polls, and what they may ask of them.
+//! The API of polls: list, run now, reset and rewind.
 
 use std::sync::Arc;
 
@@ -8,33 +8,31 @@ use model::value::Value;
 use serde::Serialize;
 use store::{Accept, PollEntry, PollStanding, PollWrite};
 
-use super::{afresh, shown};
+use super::{initial_standing, with_wall_time};
 use crate::ingress::Ingress;
 
 /// A poll in force.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PollView {
-    /// For which Automation.
+    /// The polling Automation.
     pub automation: AutomationId,
-    /// How often, as it is written: `5m`.
+    /// Interval as written in the file: `5m`.
     pub every: String,
-    /// Whether it is made at this moment.
+    /// True while the poll runs.
     pub busy: bool,
-    /// Where it stands.
+    /// Its progress.
     #[serde(flatten)]
     pub standing: PollStanding,
 }
 
-/// Why nothing can be asked of a poll.
+/// Error of an operation on a poll.
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
-    /// The Automation polls for nothing.
-    #[error(
-        "`{0}` polls for nothing now: only an enabled automation with a `poll`, or an `event` that is polled for, does"
-    )]
+    /// The Automation has no poll in force.
+    #[error("`{0}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`")]
     NoPoll(AutomationId),
-    /// The daemon stops.
+    /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Closing,
     /// The store failed.
@@ -43,7 +41,7 @@ pub enum PollError {
 }
 
 impl Ingress {
-    /// The polls in force, by Automation.
+    /// Lists the polls in force, sorted by Automation.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
         let ahead = self.runtime.clock.wall_offset();
@@ -55,17 +53,17 @@ impl Ingress {
                 automation: automation.clone(),
                 every: model::units::format_duration(entry.every),
                 busy: entry.busy,
-                standing: shown(entry.standing.clone(), entry.next, ahead),
+                standing: with_wall_time(entry.standing.clone(), entry.next, ahead),
             })
             .collect();
         views.sort_by(|one, other| one.automation.cmp(&other.automation));
         views
     }
 
-    /// Polls now, whenever the next poll is due, and gives what came of it.
+    /// Polls now, regardless of the due time, and returns the result.
     ///
     /// # Errors
-    /// The Automation polls for nothing, or the daemon stops.
+    /// Returns an error if the Automation has no poll in force, or the daemon stops.
     pub async fn poll_now(self: &Arc<Self>, automation: &AutomationId) -> Result<PollEntry, PollError> {
         if self.polls.standing(automation).is_none() {
             return Err(PollError::NoPoll(automation.clone()));
@@ -73,24 +71,24 @@ impl Ingress {
         self.poll(automation).await.ok_or(PollError::Closing)
     }
 
-    /// Forgets where a poll stands and all that it has seen: the next one, made at once, is the first.
+    /// Deletes the progress and the seen keys of a poll. The next poll runs at once and counts as the first.
     ///
     /// # Errors
-    /// The Automation polls for nothing, or the store failed.
+    /// Returns an error if the Automation has no poll in force, or the store fails.
     pub async fn reset_poll(&self, automation: &AutomationId) -> Result<(), PollError> {
-        self.set_poll(automation, |before, now| afresh(before.source.clone(), now)).await
+        self.set_poll(automation, |before, now| initial_standing(before.source.clone(), now)).await
     }
 
-    /// Has a poll go on from a cursor, with all that it has seen forgotten: for an event an instant, else what the
-    /// trigger's `cursor` gives. The next poll is made at once, and is not the first.
+    /// Sets the cursor of a poll and deletes its seen keys. The cursor is an instant for an event, else a value of the
+    /// trigger's `cursor`. The next poll runs at once and does not count as the first.
     ///
     /// # Errors
-    /// The Automation polls for nothing, or the store failed.
+    /// Returns an error if the Automation has no poll in force, or the store fails.
     pub async fn rewind_poll(&self, automation: &AutomationId, cursor: Value) -> Result<(), PollError> {
         let rewound = |before: &PollStanding, now| PollStanding {
             cursor,
             polled_at: before.polled_at.or(Some(now)),
-            ..afresh(before.source.clone(), now)
+            ..initial_standing(before.source.clone(), now)
         };
         self.set_poll(automation, rewound).await
     }
@@ -100,7 +98,7 @@ impl Ingress {
         automation: &AutomationId,
         change: impl FnOnce(&PollStanding, Timestamp) -> PollStanding,
     ) -> Result<(), PollError> {
-        // A poll that is under way comes to its end first, and does not write over this.
+        // Waits for a running poll, so that it cannot overwrite this change.
         let _alone = self.polls.locks.lock(automation.as_str()).await;
         let before = self.polls.standing(automation);
         let before = before.ok_or_else(|| PollError::NoPoll(automation.clone()))?;
@@ -114,7 +112,7 @@ impl Ingress {
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         self.runtime.store.accept(&accept).await.inspect_err(|error| self.runtime.lost(error))?;
-        self.polls.put(automation, standing, self.runtime.clock.wall_offset());
+        self.polls.update(automation, standing, self.runtime.clock.wall_offset());
         Ok(())
     }
 }

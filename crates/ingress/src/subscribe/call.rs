@@ -1,4 +1,4 @@
-//! What is said to the other application, in the words of its connector's actions.
+//! Calls the connector's actions that subscribe, unsubscribe and list subscriptions.
 
 use std::time::Duration;
 
@@ -11,32 +11,31 @@ use store::Subscription;
 use crate::ingress::Ingress;
 use catalog::{Catalog, Deployment, trigger_hook};
 
-/// The longest that the other application may take (semantics 3.8).
+/// Time limit of a call (semantics 3.8).
 const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Ingress {
-    /// Subscribes, and gives the inputs and what the other application calls the subscription. Both are stored, and so is
-    /// the error: none of them holds a secret.
+    /// Subscribes. Returns the inputs and the remote id of the subscription. Both are stored, and so is the error: none
+    /// of them contains a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
-        let made = self.make_subscription(wanted).await;
+        let made = self.create_subscription(wanted).await;
         made.map_err(|error| self.runtime.settings.redactor.message(&error).into_owned())
     }
 
-    async fn make_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
+    async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.runtime.catalog.load_full();
-        let deployed = catalog.get(&wanted.automation).ok_or("there is no such automation any more")?;
-        let (_, hook) = trigger_hook(deployed, &catalog).ok_or("it starts by another event now")?;
+        let deployed = catalog.get(&wanted.automation).ok_or("the automation no longer exists")?;
+        let (_, hook) = trigger_hook(deployed, &catalog).ok_or("its trigger is a different event now")?;
         if self.runtime.settings.public_url.is_none() {
             return Err(
-                "nobody could reach this daemon: set `publicUrl` to the address under which others do"
-                    .to_owned(),
+                "other systems cannot reach this daemon: set `publicUrl` to its public address".to_owned()
             );
         }
         let inputs = self.event_inputs(deployed)?;
         let stored = Value::from(inputs.clone());
         if self.runtime.settings.redactor.value(stored.clone()) != stored {
-            // Masked, it could not be taken back with them.
-            return Err("an input of the event holds a secret; only its connection may".to_owned());
+            // Unsubscribing needs the inputs again, and masked ones would not work.
+            return Err("an input of the event contains a secret; put it into the connection".to_owned());
         }
         let secret = self.event_secret(&wanted.automation);
         self.runtime.settings.redactor.hide(&secret);
@@ -46,47 +45,49 @@ impl Ingress {
         }
         with.insert(hook.url.as_str(), self.event_url(deployed, wanted.test));
         with.insert(hook.secret.as_str(), secret);
-        let asking = Subscription {
+        let request = Subscription {
             inputs: inputs.clone(),
             url: self.event_url(deployed, wanted.test),
             ..wanted.clone()
         };
         if wanted.asked {
-            // It was asked before, and what came of that is not known: it may have it.
-            if let Some(remote) = self.take_over(&catalog, &hook, &asking).await? {
+            // An earlier request has an unknown result: the subscription may exist already.
+            if let Some(remote) = self.adopt_orphan(&catalog, &hook, &request).await? {
                 return Ok((inputs, remote));
             }
         } else {
-            // Written down first. Otherwise a crash in between would leave one there of which nobody knows here.
-            self.note_asked(&asking).await;
+            // Recorded before the request: after a crash in between, the subscription would otherwise be unknown here.
+            self.record_request(&request).await;
         }
-        let result =
-            self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(ActionError::into_message)?;
+        let result = self
+            .call_action(&catalog, wanted, &hook.subscribe, &with)
+            .await
+            .map_err(ActionError::into_message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
-        let remote = remote.ok_or_else(|| format!("`{}` gave no id at `{}`", hook.subscribe, hook.id))?;
+        let remote = remote.ok_or_else(|| format!("`{}` returned no id at `{}`", hook.subscribe, hook.id))?;
         Ok((inputs, remote))
     }
 
-    /// Takes a subscription back. One that is not there any more is taken back.
+    /// Unsubscribes. A subscription that no longer exists counts as removed.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
-        let gone = self.ask_to_stop(subscription).await;
+        let gone = self.remove_subscription(subscription).await;
         gone.map_err(|error| self.runtime.settings.redactor.message(&error).into_owned())
     }
 
-    async fn ask_to_stop(&self, subscription: &Subscription) -> Result<(), String> {
+    async fn remove_subscription(&self, subscription: &Subscription) -> Result<(), String> {
         if subscription.remote.is_null() && !subscription.asked {
             return Ok(());
         }
         let catalog = self.runtime.catalog.load_full();
         let hook = event_hook(&catalog, &subscription.event)?;
         if subscription.remote.is_null() {
-            return self.take_back_orphans(&catalog, &hook, subscription).await;
+            return self.delete_orphans(&catalog, &hook, subscription).await;
         }
-        self.take_back(&catalog, &hook, subscription, &subscription.remote).await
+        self.delete_remote(&catalog, &hook, subscription, &subscription.remote).await
     }
 
-    /// Takes back what the other application calls `remote`. What is not there any more is taken back.
-    pub(super) async fn take_back(
+    /// Deletes the remote subscription with the id `remote`. A missing one counts as deleted.
+    pub(super) async fn delete_remote(
         &self,
         catalog: &Catalog,
         hook: &HookedEvent,
@@ -94,17 +95,18 @@ impl Ingress {
         remote: &Value,
     ) -> Result<(), String> {
         let action = catalog.registry().action(&hook.unsubscribe).cloned();
-        let action = action.ok_or_else(|| format!("there is no action `{}` any more", hook.unsubscribe))?;
-        let mut with = taken(action.spec(), &subscription.inputs);
+        let action = action.ok_or_else(|| format!("the action `{}` no longer exists", hook.unsubscribe))?;
+        let mut with = declared_inputs(action.spec(), &subscription.inputs);
         with.insert(hook.id_input.as_str(), remote.clone());
-        match self.say(catalog, subscription, &hook.unsubscribe, &with).await {
+        match self.call_action(catalog, subscription, &hook.unsubscribe, &with).await {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.status, Some(404 | 410)) => Ok(()),
             Err(error) => Err(error.into_message()),
         }
     }
 
-    /// The secret by which the sender of an Automation's event is known: the same for as long as the store lives.
+    /// Secret that authenticates the sender of an Automation's event. Derived from the store's secret, so that it stays
+    /// the same.
     pub(super) fn event_secret(&self, automation: &model::AutomationId) -> String {
         hex::encode(self.runtime.secret.derive(&[b"event", automation.as_str().as_bytes()]))
     }
@@ -127,7 +129,7 @@ impl Ingress {
         Ok(inputs)
     }
 
-    pub(super) async fn say(
+    pub(super) async fn call_action(
         &self,
         catalog: &Catalog,
         about: &Subscription,
@@ -136,7 +138,7 @@ impl Ingress {
     ) -> Result<Value, ActionError> {
         let wrong = |message: String| ActionError::new(model::action::ErrorKind::Input, message);
         let action = catalog.registry().action(name).cloned();
-        let action = action.ok_or_else(|| wrong(format!("there is no action `{name}` any more")))?;
+        let action = action.ok_or_else(|| wrong(format!("the action `{name}` no longer exists")))?;
         let inputs = connector::check_inputs(action.spec(), with)?;
         let connection = match &about.connection {
             Some(name) => Some(self.runtime.connect(catalog, name).await?),
@@ -148,7 +150,7 @@ impl Ingress {
             idempotency_key: &about.id,
             http: &self.runtime.http,
             debug: false,
-            log: &Quiet,
+            log: &DaemonLog,
             trace: None,
         };
         tokio::select! {
@@ -157,30 +159,30 @@ impl Ingress {
             () = self.runtime.clock.sleep_for(DEADLINE) => {
                 Err(wrong(format!("there was no answer within {}", model::units::format_duration(DEADLINE))))
             }
-            () = self.runtime.closing.cancelled() => Err(wrong("the daemon stops".to_owned())),
+            () = self.runtime.closing.cancelled() => Err(wrong("the daemon is stopping".to_owned())),
         }
     }
 }
 
-/// Those of the inputs of an event that an action takes.
-pub(super) fn taken(action: &ActionSpec, inputs: &Map) -> Map {
+/// Returns those inputs of an event that the action declares.
+pub(super) fn declared_inputs(action: &ActionSpec, inputs: &Map) -> Map {
     let takes = |name: &str| action.inputs.iter().any(|input| input.name == name);
-    let taken = inputs.iter().filter(|(name, _)| takes(name));
-    taken.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let declared = inputs.iter().filter(|(name, _)| takes(name));
+    declared.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// How an event is subscribed to, whichever Automation it is for.
+/// Returns the subscription calls of an event. Needs no Automation, which may have been deleted.
 fn event_hook(catalog: &Catalog, event: &str) -> Result<HookedEvent, String> {
     match catalog.registry().event(event).map(|spec| &spec.source) {
         Some(connector::EventSource::Hook(hook)) => Ok(hook.clone()),
-        _ => Err(format!("there is no event `{event}` any more to take back")),
+        _ => Err(format!("the event `{event}` no longer exists, so its subscription cannot be removed")),
     }
 }
 
-/// Takes the lines of an action that no execution called.
-struct Quiet;
+/// Writes the log lines of an action to the daemon's log, since no execution owns them.
+struct DaemonLog;
 
-impl LogSink for Quiet {
+impl LogSink for DaemonLog {
     fn line(&self, level: LogLevel, message: &str) {
         tracing::debug!(?level, message, "a subscription");
     }

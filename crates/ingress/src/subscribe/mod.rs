@@ -1,6 +1,6 @@
-//! Subscriptions: other applications are made to tell of events, and to stop. What is wanted follows from the automations
-//! in force; what there is, is in the store. The two are held against each other at every start and every reload, and
-//! whatever differs is set right, again and again until it is.
+//! Subscriptions to events of other applications. The Automations in force define the wanted subscriptions; the store
+//! has the existing ones. A reconciliation at every start and reload creates the missing ones and removes the others,
+//! with retries until it succeeds.
 
 mod call;
 mod orphans;
@@ -24,33 +24,33 @@ use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
 
-/// How many subscriptions are made or taken back at one time.
-const AT_ONCE: usize = 8;
-/// The shortest and the longest pause after one that failed.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
-/// After how many failures one that is to be taken back is given up: about a day.
-const MOST_FAILURES: u32 = 32;
+/// Maximum number of concurrent requests.
+const MAX_CONCURRENT: usize = 8;
+/// Shortest and longest delay after a failure.
+const MIN_DELAY: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(60 * 60);
+/// Number of failures after which unsubscribing is given up: about a day.
+const MAX_FAILURES: u32 = 32;
 
-/// The subscriptions there are, have to be, or have to go, by their own ids.
+/// Existing subscriptions and pending changes, by their local ids.
 pub(crate) struct Subscriptions {
     state: Mutex<BTreeMap<String, Entry>>,
-    /// Held while one is read, changed and written down: whoever tells a subscription to go while it is made must not
-    /// write over what the other application calls it, or nobody could take it back.
+    /// Serialises read-modify-write of a subscription. Otherwise a removal during the creation could overwrite the
+    /// remote id, and unsubscribing would be impossible.
     changing: tokio::sync::Mutex<()>,
-    /// Told when something may have to be done.
+    /// Notified when the next due time may have changed.
     wake: Notify,
     slots: Semaphore,
-    /// Who asks the other application for an Automation, one at a time: what is being made must not be taken for something
-    /// that nobody knows of.
+    /// Per-Automation locks around remote requests, so that a subscription under creation is not taken for an orphan.
     locks: KeyedLocks,
 }
 
 struct Entry {
     subscription: Subscription,
-    /// When it is tried next: what the subscription says of it is what the wall clock showed when that was decided.
+    /// Next attempt on the monotonic clock. The subscription itself has the wall-clock time; `None` if nothing is
+    /// pending.
     next: Option<MonotonicTime>,
-    /// Whether the other application is asked at this moment.
+    /// True while a remote request runs.
     busy: bool,
 }
 
@@ -60,67 +60,69 @@ impl Default for Subscriptions {
             state: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             wake: Notify::new(),
-            slots: Semaphore::new(AT_ONCE),
+            slots: Semaphore::new(MAX_CONCURRENT),
             locks: KeyedLocks::default(),
         }
     }
 }
 
-/// Holds what there is against what is wanted until the engine stops.
+/// Reconciles subscriptions until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
-    // Somebody may listen already: what is written down for that is known here, too, or comes after this.
+    // A capture session may have been started already. The lock ensures that its subscription is either in the list
+    // read here or added later.
     let changing = ingress.subscriptions.changing.lock().await;
     let stored = ingress.runtime.store.subscriptions().await;
-    let concerned = stored.map(|stored| ingress.subscriptions.take_over(stored, &*ingress.runtime.clock));
+    let pending = stored.map(|stored| ingress.subscriptions.load(stored, &*ingress.runtime.clock));
     drop(changing);
-    match concerned {
-        Ok(concerned) => ingress.runtime.timer().run(Comparison { ingress, concerned }).await,
+    match pending {
+        Ok(pending) => ingress.runtime.timer().run(Reconciler { ingress, pending }).await,
         Err(error) => {
-            tracing::error!(%error, "no event is subscribed to: the subscriptions cannot be read");
+            tracing::error!(%error, "events cannot be subscribed to: the stored subscriptions cannot be read");
         }
     }
 }
 
-/// Holds what there is against what is wanted, and sets it right at the instants that are set for it.
-struct Comparison {
+/// Timer that reconciles the subscriptions and processes due changes.
+struct Reconciler {
     ingress: Arc<Ingress>,
-    /// Whom that which was stored concerns, until it has been compared.
-    concerned: BTreeSet<AutomationId>,
+    /// Automations with stored subscriptions that have not been compared since the start.
+    pending: BTreeSet<AutomationId>,
 }
 
-impl Timed for Comparison {
+impl Timed for Reconciler {
     async fn adopt(&mut self) {
-        self.concerned.extend(self.ingress.changes.take(CatalogListener::Subscriptions));
-        for id in std::mem::take(&mut self.concerned) {
-            self.ingress.compare(&id).await;
+        self.pending.extend(self.ingress.changes.take(CatalogListener::Subscriptions));
+        for id in std::mem::take(&mut self.pending) {
+            self.ingress.reconcile(&id).await;
         }
     }
 
     fn next(&self) -> Option<Due> {
-        self.ingress.subscriptions.next().map(Due::Passed)
+        self.ingress.subscriptions.next().map(Due::Monotonic)
     }
 
-    async fn moved(&self) {
+    async fn rescheduled(&self) {
         self.ingress.subscriptions.wake.notified().await;
     }
 
-    async fn act(&mut self) {
+    async fn run_due(&mut self) {
         for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.monotonic_now()) {
             let ingress = self.ingress.clone();
-            self.ingress.runtime.tracker.spawn(async move { ingress.set_right(subscription).await });
+            self.ingress.runtime.tracker.spawn(async move { ingress.apply_change(subscription).await });
         }
     }
 }
 
 impl Ingress {
-    /// Holds the subscriptions of an Automation against what it wants.
-    async fn compare(&self, id: &AutomationId) {
+    /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
+    async fn reconcile(&self, id: &AutomationId) {
         let catalog = self.runtime.catalog.load_full();
         let deployed = catalog.get(id).filter(|deployed| deployed.automation.enabled);
-        let wanted = deployed.and_then(|deployed| self.wanted(&catalog, deployed, false));
-        let of_it = |subscription: &Subscription| subscription.automation == *id && !subscription.test;
+        let wanted = deployed.and_then(|deployed| self.wanted_subscription(&catalog, deployed, false));
+        let is_of_automation =
+            |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
-        for subscription in self.subscriptions.all().into_iter().filter(of_it) {
+        for subscription in self.subscriptions.all().into_iter().filter(is_of_automation) {
             if subscription.leaving {
                 continue;
             }
@@ -128,16 +130,21 @@ impl Ingress {
                 there = true;
                 continue;
             }
-            self.leave(&subscription.id).await;
+            self.schedule_removal(&subscription.id).await;
         }
         if let Some(wanted) = wanted.filter(|_| !there) {
-            self.keep_subscription(wanted).await;
+            self.store_subscription(wanted).await;
         }
         self.subscriptions.wake.notify_one();
     }
 
-    /// The subscription that an Automation wants, not yet made.
-    fn wanted(&self, catalog: &Catalog, deployed: &Deployment, test: bool) -> Option<Subscription> {
+    /// Builds the subscription that an Automation wants; `None` if it needs none.
+    fn wanted_subscription(
+        &self,
+        catalog: &Catalog,
+        deployed: &Deployment,
+        test: bool,
+    ) -> Option<Subscription> {
         let (event, _) = trigger_hook(deployed, catalog)?;
         let asks = &event.asks;
         let url = self.event_url(deployed, test);
@@ -165,57 +172,58 @@ impl Ingress {
         })
     }
 
-    /// Subscribes for the test address of an Automation, where somebody listens from now on.
+    /// Subscribes for the test address of an Automation, if it has no such subscription yet.
     pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployment) {
-        let of_it = |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
-        if self.subscriptions.all().iter().any(of_it) {
+        let is_of_automation =
+            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
+        if self.subscriptions.all().iter().any(is_of_automation) {
             return;
         }
-        if let Some(wanted) = self.wanted(catalog, deployed, true) {
+        if let Some(wanted) = self.wanted_subscription(catalog, deployed, true) {
             let changing = self.subscriptions.changing.lock().await;
-            self.keep_subscription(wanted).await;
+            self.store_subscription(wanted).await;
             drop(changing);
             self.subscriptions.wake.notify_one();
         }
     }
 
-    /// Takes the subscription for the test address of an Automation back.
+    /// Schedules the removal of the subscription for a test address.
     pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
         for one in self.subscriptions.all() {
             if one.automation == *id && one.test && !one.leaving {
-                self.leave(&one.id).await;
+                self.schedule_removal(&one.id).await;
             }
         }
         self.subscriptions.wake.notify_one();
     }
 
-    /// The address at which an Automation hears of its event.
+    /// Public URL that receives the event of an Automation.
     fn event_url(&self, deployed: &Deployment, test: bool) -> String {
         let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let token = deployed.address.as_ref().map(|address| if test { &address.test } else { &address.live });
         format!("{base}/trigger/{}", token.map_or("", String::as_str))
     }
 
-    /// Tells a subscription to go.
-    async fn leave(&self, id: &str) {
+    /// Schedules the removal of a subscription.
+    async fn schedule_removal(&self, id: &str) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut subscription) = self.subscriptions.get(id) else { return };
         let now = self.runtime.clock.now();
         (subscription.leaving, subscription.failures, subscription.error) = (true, 0, None);
         (subscription.next_at, subscription.since) = (Some(now), now);
-        self.keep_subscription(subscription).await;
+        self.store_subscription(subscription).await;
     }
 
-    /// Writes down how a subscription stands. What is in memory follows only then.
-    async fn keep_subscription(&self, subscription: Subscription) {
+    /// Stores a subscription, then updates it in memory.
+    async fn store_subscription(&self, subscription: Subscription) {
         if let Err(error) = self.runtime.store.put_subscription(subscription.clone()).await {
             return self.runtime.lost(&error);
         }
-        self.subscriptions.put(subscription, self.runtime.clock.wall_offset());
+        self.subscriptions.update(subscription, self.runtime.clock.wall_offset());
     }
 
-    /// Makes a subscription, or takes it back.
-    async fn set_right(self: Arc<Self>, subscription: Subscription) {
+    /// Creates or removes a subscription remotely and records the result.
+    async fn apply_change(self: Arc<Self>, subscription: Subscription) {
         let slot = tokio::select! {
             slot = self.subscriptions.slots.acquire() => slot,
             () = self.runtime.closing.cancelled() => return,
@@ -230,7 +238,7 @@ impl Ingress {
         };
         drop(slot);
         let _changing = self.subscriptions.changing.lock().await;
-        // It may have been told to leave while it was made.
+        // The removal may have been requested during the creation.
         let Some(mut now) = self.subscriptions.get(&id) else { return };
         match result {
             Ok(Some((inputs, remote))) => {
@@ -246,19 +254,19 @@ impl Ingress {
             Err(_) if self.runtime.closing.is_cancelled() => return,
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
-                if now.leaving && now.failures >= MOST_FAILURES {
+                if now.leaving && now.failures >= MAX_FAILURES {
                     tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
                     return self.forget_subscription(&id).await;
                 }
                 tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.leaving, "a subscription could not be set right");
                 now.error = Some(error);
-                now.next_at = Some(pause(self.runtime.clock.now(), now.failures));
+                now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
             }
         }
-        self.keep_subscription(now).await;
+        self.store_subscription(now).await;
         drop(alone);
-        // Not before: what is still due in memory would begin once more.
-        self.subscriptions.rest(&id);
+        // Only now: an entry that is still due in memory would be processed a second time.
+        self.subscriptions.release(&id);
         self.subscriptions.wake.notify_one();
     }
 
@@ -270,9 +278,9 @@ impl Ingress {
     }
 }
 
-fn pause(now: Timestamp, failures: u32) -> Timestamp {
-    let doubled = SHORTEST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let pause = SignedDuration::try_from(doubled.min(LONGEST_PAUSE)).unwrap_or(SignedDuration::MAX);
+fn retry_at(now: Timestamp, failures: u32) -> Timestamp {
+    let doubled = MIN_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let pause = SignedDuration::try_from(doubled.min(MAX_DELAY)).unwrap_or(SignedDuration::MAX);
     now.checked_add(pause).unwrap_or(Timestamp::MAX)
 }
 
@@ -281,11 +289,11 @@ impl Subscriptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what the store has from before, and gives whom it concerns. Nobody listens any more for those of the test
-    /// addresses, but for those that this process has made already.
-    fn take_over(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
-        // The clock may have been set while nobody looked at it.
-        let furthest = clock.monotonic_now().after(LONGEST_PAUSE);
+    /// Loads the stored subscriptions and returns their Automations. Subscriptions of test addresses are scheduled for
+    /// removal unless this process has created them: their capture sessions are gone.
+    fn load(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
+        // The wall clock may have been changed while the daemon was stopped.
+        let furthest = clock.monotonic_now().after(MAX_DELAY);
         let ahead = clock.wall_offset();
         let mut state = self.state();
         let mut ids = BTreeSet::new();
@@ -311,7 +319,7 @@ impl Subscriptions {
         self.state().get(id).map(|entry| entry.subscription.clone())
     }
 
-    /// When something has to be done next.
+    /// The next due time of all entries that are not busy.
     fn next(&self) -> Option<MonotonicTime> {
         let state = self.state();
         let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
@@ -328,19 +336,19 @@ impl Subscriptions {
         due.collect()
     }
 
-    /// The other application is asked no longer.
-    fn rest(&self, id: &str) {
+    /// Marks the end of a remote request.
+    fn release(&self, id: &str) {
         if let Some(entry) = self.state().get_mut(id) {
             entry.busy = false;
         }
     }
 
-    /// Takes over how a subscription stands, while the wall clock is so far ahead.
-    fn put(&self, subscription: Subscription, ahead: SignedDuration) {
+    /// Updates a subscription in memory. `ahead` is the current wall-clock offset.
+    fn update(&self, subscription: Subscription, ahead: SignedDuration) {
         let mut state = self.state();
         let before = state.get(&subscription.id);
         let busy = before.is_some_and(|entry| entry.busy);
-        // What was decided before stands, however the clock was set since.
+        // An unchanged due time keeps its monotonic time, even if the wall clock was changed.
         let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
             Some(entry) => entry.next,
             None => subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead)),
@@ -350,7 +358,7 @@ impl Subscriptions {
 }
 
 impl Ingress {
-    /// The subscriptions there are, have to be, or have to go, by Automation.
+    /// Lists the existing, pending and leaving subscriptions, sorted by Automation.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         let ahead = self.runtime.clock.wall_offset();

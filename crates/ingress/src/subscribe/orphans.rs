@@ -1,62 +1,62 @@
-//! Subscriptions that the other application has and of which nobody here knows what it calls them: the daemon ended, or the
-//! answer got lost, between asking for one and writing down what came of it. They are found by our address.
+//! Finds orphaned subscriptions: remote ones whose id was lost because the daemon stopped or the response got lost
+//! after the request. They are recognised by the daemon's URL.
 
 use connector::{HookedEvent, ListedHooks};
 use model::action::ActionError;
 use model::value::{Key, Value};
 use store::Subscription;
 
-use super::call::taken;
+use super::call::declared_inputs;
 use crate::ingress::Ingress;
 use catalog::Catalog;
 
-/// The most pages of a list that are read.
-const MOST_PAGES: usize = 50;
+/// Maximum number of pages that are read from a list.
+const MAX_PAGES: usize = 50;
 
 impl Ingress {
-    /// Writes down that the other application is asked from now on.
-    pub(super) async fn note_asked(&self, asking: &Subscription) {
+    /// Records that a request is about to be sent.
+    pub(super) async fn record_request(&self, request: &Subscription) {
         let _changing = self.subscriptions.changing.lock().await;
-        let Some(mut now) = self.subscriptions.get(&asking.id) else { return };
-        (now.asked, now.inputs, now.url) = (true, asking.inputs.clone(), asking.url.clone());
-        self.keep_subscription(now).await;
+        let Some(mut now) = self.subscriptions.get(&request.id) else { return };
+        (now.asked, now.inputs, now.url) = (true, request.inputs.clone(), request.url.clone());
+        self.store_subscription(now).await;
     }
 
-    /// What the other application calls a subscription just like this one, if it has one. Others at our address of which
-    /// nobody knows are taken back.
-    pub(super) async fn take_over(
+    /// Returns the remote id of an orphan equal to the requested subscription, if there is one. Deletes all other
+    /// orphans of the address.
+    pub(super) async fn adopt_orphan(
         &self,
         catalog: &Catalog,
         hook: &HookedEvent,
-        asking: &Subscription,
+        request: &Subscription,
     ) -> Result<Option<Value>, String> {
         let mut found = None;
-        for orphan in self.orphans(catalog, hook, asking).await? {
-            if found.is_none() && orphan.is_as_asked {
-                tracing::info!(automation = %asking.automation, event = asking.event, "found a subscription that was asked for before");
+        for orphan in self.orphans(catalog, hook, request).await? {
+            if found.is_none() && orphan.matches_request {
+                tracing::info!(automation = %request.automation, event = request.event, "found a subscription that was asked for before");
                 found = Some(orphan.remote);
             } else {
-                self.take_back(catalog, hook, asking, &orphan.remote).await?;
+                self.delete_remote(catalog, hook, request, &orphan.remote).await?;
             }
         }
         Ok(found)
     }
 
-    /// Takes back whatever came of asking for a subscription.
-    pub(super) async fn take_back_orphans(
+    /// Deletes all orphans of a subscription.
+    pub(super) async fn delete_orphans(
         &self,
         catalog: &Catalog,
         hook: &HookedEvent,
         asked: &Subscription,
     ) -> Result<(), String> {
         for orphan in self.orphans(catalog, hook, asked).await? {
-            self.take_back(catalog, hook, asked, &orphan.remote).await?;
+            self.delete_remote(catalog, hook, asked, &orphan.remote).await?;
         }
         Ok(())
     }
 
-    /// What the other application has at the address of a subscription, whatever stands before its token, and nobody here
-    /// knows of. Nothing where it cannot be asked for that.
+    /// Lists the unknown remote subscriptions for the token of an address, under any host. Empty if the connector has
+    /// no list call.
     async fn orphans(
         &self,
         catalog: &Catalog,
@@ -68,11 +68,11 @@ impl Ingress {
             return Ok(Vec::new());
         };
         let connector = |event: &str| event.split('.').next().map(str::to_owned);
-        let of_it = |one: &Subscription| {
+        let is_of_automation = |one: &Subscription| {
             one.automation == about.automation && connector(&one.event) == connector(&about.event)
         };
         let known: Vec<Value> =
-            self.subscriptions.all().into_iter().filter(of_it).map(|one| one.remote).collect();
+            self.subscriptions.all().into_iter().filter(is_of_automation).map(|one| one.remote).collect();
         let mut orphans = Vec::new();
         for item in self.listed(catalog, list, about).await? {
             let Some(remote) = item.path(&hook.id).filter(|id| !id.is_null()) else { continue };
@@ -85,8 +85,8 @@ impl Ingress {
                 continue;
             }
             let same = |(name, value): (&Key, &Value)| item.get(name).as_ref() == Some(value);
-            let is_as_asked = url == about.url && hook.with.iter().all(same);
-            orphans.push(Orphan { remote, is_as_asked });
+            let matches_request = url == about.url && hook.with.iter().all(same);
+            orphans.push(Orphan { remote, matches_request });
         }
         Ok(orphans)
     }
@@ -98,19 +98,21 @@ impl Ingress {
         about: &Subscription,
     ) -> Result<Vec<Value>, String> {
         let action = catalog.registry().action(&list.action).cloned();
-        let action = action.ok_or_else(|| format!("there is no action `{}` any more", list.action))?;
+        let action = action.ok_or_else(|| format!("the action `{}` no longer exists", list.action))?;
         let mut with = list.with.clone();
-        for (name, value) in taken(action.spec(), &about.inputs).iter() {
+        for (name, value) in declared_inputs(action.spec(), &about.inputs).iter() {
             with.insert(name.clone(), value.clone());
         }
         let mut items = Vec::new();
-        for _ in 0..MOST_PAGES {
-            let page =
-                self.say(catalog, about, &list.action, &with).await.map_err(ActionError::into_message)?;
+        for _ in 0..MAX_PAGES {
+            let page = self
+                .call_action(catalog, about, &list.action, &with)
+                .await
+                .map_err(ActionError::into_message)?;
             let there = page.path(&list.items).unwrap_or_default();
             let there = there
                 .as_list()
-                .ok_or_else(|| format!("`{}` gave no list at `{}`", list.action, list.items))?;
+                .ok_or_else(|| format!("`{}` returned no list at `{}`", list.action, list.items))?;
             items.extend(there.iter().cloned());
             let next = page.get("nextCursor").filter(|next| !next.is_null());
             let (Some(input), Some(next)) = (&list.cursor, next) else { break };
@@ -120,10 +122,10 @@ impl Ingress {
     }
 }
 
-/// A subscription of which only the other application knows.
+/// A remote subscription that is not in the store.
 struct Orphan {
-    /// What it calls it.
+    /// Its remote id.
     remote: Value,
-    /// Whether it is what would be asked for now.
-    is_as_asked: bool,
+    /// True if it equals the subscription that would be requested now.
+    matches_request: bool,
 }

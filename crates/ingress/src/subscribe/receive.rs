@@ -1,4 +1,4 @@
-//! A request of an application that tells of an event: known by its secret, about this event, and counted once.
+//! Handles requests that deliver a subscribed event: verifies the sender, checks the event type and removes duplicates.
 
 use model::automation::WebhookTrigger;
 use model::execution::Origin;
@@ -9,15 +9,15 @@ use trigger::verify::{Key, Proof};
 use trigger::webhook::{Received, Request};
 use trigger::{Rejection, response};
 
-use crate::hooks::check_chain;
+use crate::hooks::check_chain_depth;
 use crate::ingress::Ingress;
-use crate::listen::Aside;
+use crate::listen::NonTrigger;
 use catalog::{Catalog, Route, trigger_hook};
 use runtime::Start;
 use runtime::{AcceptOptions, Acceptance};
 
 impl Ingress {
-    /// Answers a request on the address of an Automation that an event starts.
+    /// Responds to a request at the address of an Automation with an event trigger.
     pub(crate) async fn receive_event(
         &self,
         catalog: &Catalog,
@@ -35,16 +35,16 @@ impl Ingress {
         let webhook =
             model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
-            self.capture_aside(mounted, &request, Aside::Probe, None);
+            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
             return Ok(answer);
         }
         let header = |name: &str| {
             let mut values = request.headers.iter().filter(|(header, _)| header == name);
             values.next().map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
-        // Others are such as the greeting after a subscription was made, for which nobody listens.
-        let meant = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
-        if meant && self.is_listening(mounted) {
+        // Other requests include the greeting that follows a new subscription.
+        let is_matching = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
+        if is_matching && self.is_listening(mounted) {
             let judged = async {
                 self.verify_event(mounted, &webhook, &secret, &request)?;
                 trigger::webhook::receive(&webhook, request.clone()).map(|_| None)
@@ -53,20 +53,20 @@ impl Ingress {
                 return answer;
             }
         }
-        check_chain(&request)?;
+        check_chain_depth(&request)?;
         let verified = self.verify_event(mounted, &webhook, &secret, &request);
-        if !meant {
-            self.capture_aside(mounted, &request, Aside::Ignored, verified.as_ref().err());
+        if !is_matching {
+            self.capture_non_trigger(mounted, &request, NonTrigger::Ignored, verified.as_ref().err());
             verified?;
-            self.count_refused(Some(mounted), "ignored");
-            return Ok(said("ignored"));
+            self.count_rejection(Some(mounted), "ignored");
+            return Ok(acknowledgement("ignored"));
         }
         verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
         let Received { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
-        let Some(fails) = self.condition_on(automation, &payload).await.start() else {
-            return Ok(said("filtered"));
+        let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() else {
+            return Ok(acknowledgement("filtered"));
         };
         let origin = if mounted.is_test { Origin::Test } else { Origin::Event };
         let options = AcceptOptions {
@@ -77,16 +77,16 @@ impl Ingress {
         };
         let accepted = self.runtime.accept(&mounted.deployed, Start { payload, origin }, options).await;
         let Acceptance { id, accepted, .. } =
-            accepted.map_err(|error| crate::hooks::refused(&error, false))?;
+            accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == Accepted::New {
             return Ok(answer);
         }
-        self.count_refused(Some(mounted), "duplicate");
+        self.count_rejection(Some(mounted), "duplicate");
         Ok(response::duplicate(answer))
     }
 
-    /// Refuses a request that does not come from the application that was asked.
+    /// Rejects a request unless it comes from the subscribed application.
     fn verify_event(
         &self,
         mounted: &Route,
@@ -108,6 +108,6 @@ impl Ingress {
     }
 }
 
-fn said(word: &str) -> HttpResponse {
+fn acknowledgement(word: &str) -> HttpResponse {
     HttpResponse::json(200, &Value::from(Map::from_iter([(word, true)])))
 }

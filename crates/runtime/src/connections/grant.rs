@@ -1,4 +1,4 @@
-//! What a connection was given when it was connected, as it is sealed in the store.
+//! OAuth tokens of a connection, as encrypted in the store.
 
 use connector::oauth::{Issued, OAuthClient, Site};
 use jiff::{SignedDuration, Timestamp};
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// How much of a lifetime has passed when a new token is asked for: 80 %, or up to 5 % less, so that connections that
-/// were made at one time do not all ask at one time.
+/// Part of a token's lifetime after which it is refreshed: 80 %, minus a random 0 to 5 %, so that connections created
+/// at the same time do not refresh at the same time.
 const REFRESH_AFTER_PERMILLE: i64 = 800;
 const JITTER_PERMILLE: i64 = 50;
-/// The longest lifetime that is believed.
-const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
+/// Upper limit for the lifetime that a provider reports.
+const MAX_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 366);
 
 /// The tokens of a connection.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Grant {
-    /// Which client it was given to: tokens of another are worth nothing.
+    /// Hash of the client's identity: tokens of another client are not valid.
     client: String,
     access: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refresh: Option<String>,
-    /// When the access token ends; absent where the provider does not say.
+    /// Expiry of the access token; `None` if the provider does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<Timestamp>,
-    /// From when on another one is asked for.
+    /// Time at which the token is refreshed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refresh_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) site: Option<Site>,
-    /// Of which choice the site came.
+    /// The connection's inputs for which the site was looked up.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     choice: String,
-    /// Why a person has to connect again, once the provider has said so: nothing is asked of it any more.
+    /// Reason why a person must log in again; `None` while the grant is valid. No request uses a lost grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lost: Option<String>,
 }
 
 impl Grant {
-    /// What was issued to `client` at `now`; `chance` is random.
-    pub(super) fn of(client: &OAuthClient, issued: &Issued, now: Timestamp, chance: u8) -> Self {
+    /// Creates the grant of a token response. `chance` is random, for the jitter.
+    pub(super) fn new(client: &OAuthClient, issued: &Issued, now: Timestamp, chance: u8) -> Self {
         let lifetime = issued
             .expires_in
             .and_then(|lifetime| SignedDuration::try_from(lifetime).ok())
-            .map(|lifetime| lifetime.min(LONGEST));
+            .map(|lifetime| lifetime.min(MAX_LIFETIME));
         let after = |lifetime: SignedDuration| now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
         let permille = REFRESH_AFTER_PERMILLE - JITTER_PERMILLE * i64::from(chance) / 255;
         let early = |lifetime: SignedDuration| {
@@ -69,11 +69,11 @@ impl Grant {
     }
 
     pub(super) fn write(&self) -> Zeroizing<String> {
-        // It is plain data, which always has a JSON form.
+        // Plain data always serialises.
         Zeroizing::new(serde_json::to_string(self).unwrap_or_default())
     }
 
-    pub(super) fn is_of(&self, client: &OAuthClient) -> bool {
+    pub(super) fn is_for(&self, client: &OAuthClient) -> bool {
         self.client == identity(client)
     }
 
@@ -81,12 +81,12 @@ impl Grant {
         self.lost.is_some()
     }
 
-    /// Whether another token should be asked for.
+    /// Returns true if the token should be refreshed.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.refresh_at.is_some_and(|at| at <= now)
     }
 
-    /// Whether the access token may still be good.
+    /// Returns true if the access token has not expired.
     pub(super) fn is_alive(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| now < at)
     }
@@ -99,27 +99,27 @@ impl Grant {
         self.refresh.as_ref().map(Secret::new)
     }
 
-    /// The site, if it was looked up for the choice that the connection makes now.
+    /// Returns the site if it was looked up for the current inputs of the connection.
     pub(super) fn site_for(&self, client: &OAuthClient) -> Option<Site> {
         self.site.clone().filter(|_| self.choice == client.site_choice())
     }
 
-    /// With the site that was looked up.
+    /// Sets the looked-up site.
     pub(super) fn with_site(mut self, client: &OAuthClient, site: Site) -> Self {
         self.choice = client.site_choice();
         self.site = Some(site);
         self
     }
 
-    /// With the site of the grant before it.
-    pub(super) fn keeping(mut self, before: &Self) -> Self {
+    /// Copies the site of the previous grant.
+    pub(super) fn with_site_of(mut self, before: &Self) -> Self {
         self.site.clone_from(&before.site);
         self.choice.clone_from(&before.choice);
         self
     }
 
-    /// What is left when the provider wants another consent: no tokens.
-    pub(super) fn lost(&self, why: &str) -> Self {
+    /// Returns the grant without tokens, after the provider has demanded a new consent.
+    pub(super) fn without_tokens(&self, why: &str) -> Self {
         let mut left = self.clone();
         left.access.zeroize();
         left.refresh.zeroize();

@@ -1,4 +1,4 @@
-//! How calls with each connection ended, since the daemon started.
+//! Call statistics of connections since the daemon started.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,24 +10,24 @@ use serde::Serialize;
 
 use super::ConnectionState;
 
-/// The most connections of which the health is kept.
-const MOST: usize = 10_000;
+/// Maximum number of connections with statistics.
+const MAX_CONNECTIONS: usize = 10_000;
 
-/// How calls with a connection ended.
+/// Call statistics of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// How many calls went well.
+    /// Number of successful calls.
     pub succeeded: u64,
-    /// How many failed for the connection's own sake, or the other side's.
+    /// Number of failures caused by the connection or the remote system.
     pub failed: u64,
-    /// When one went well last.
+    /// Time of the last success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<Timestamp>,
-    /// When one failed last.
+    /// Time of the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_at: Option<Timestamp>,
-    /// Why it failed last; gone once one goes well.
+    /// Last error; `None` after a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
@@ -42,26 +42,26 @@ impl Health {
     }
 }
 
-/// The most characters that are kept of an error, whose secrets are hidden before.
+/// Maximum length of a stored error, in characters. Secrets are masked before.
 const MAX_ERROR: usize = 500;
 
-/// The health of all connections.
+/// Statistics of all connections.
 #[derive(Default)]
-pub(super) struct Book(Mutex<BTreeMap<String, Health>>);
+pub(super) struct HealthRegistry(Mutex<BTreeMap<String, Health>>);
 
-impl Book {
-    pub(super) fn of(&self, name: &str) -> Health {
+impl HealthRegistry {
+    pub(super) fn get(&self, name: &str) -> Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned().unwrap_or_default()
     }
 
-    pub(super) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
-        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !book.contains_key(name) && book.len() >= MOST {
-            book.pop_first();
+    pub(super) fn record(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
+        let mut registry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !registry.contains_key(name) && registry.len() >= MAX_CONNECTIONS {
+            registry.pop_first();
         }
-        let health = book.entry(name.to_owned()).or_default();
+        let health = registry.entry(name.to_owned()).or_default();
         match error.filter(|error| is_about_the_connection(error)) {
-            // What the other side refuses for the sake of what was asked shows that the connection works.
+            // A rejection of the request itself proves that the connection works.
             None => {
                 health.succeeded += 1;
                 health.last_success_at = Some(now);
@@ -76,7 +76,7 @@ impl Book {
     }
 }
 
-/// Whether a failure tells something of the connection or the other side, and not of what was asked.
+/// Returns true if the failure was caused by the connection or the remote system, and not by the request.
 fn is_about_the_connection(error: &ActionError) -> bool {
     match error.status {
         Some(status) => matches!(status, 401 | 403 | 407 | 429) || status >= 500,
@@ -90,15 +90,18 @@ mod tests {
 
     #[test]
     fn what_was_asked_wrongly_says_nothing_against_the_connection() {
-        let book = Book::default();
+        let registry = HealthRegistry::default();
         let now = Timestamp::UNIX_EPOCH;
-        assert_eq!(book.of("wiki").state(), ConnectionState::Unused);
+        assert_eq!(registry.get("wiki").state(), ConnectionState::Unused);
         let error = |status| ActionError::new(ErrorKind::Response, "no").with_status(status);
-        book.note("wiki", now, Some(&error(404)));
-        assert_eq!(book.of("wiki").state(), ConnectionState::Healthy);
-        book.note("wiki", now, Some(&error(401)));
-        assert_eq!(book.of("wiki").state(), ConnectionState::Failing);
-        book.note("wiki", now, None);
-        assert_eq!((book.of("wiki").state(), book.of("wiki").failed), (ConnectionState::Healthy, 1));
+        registry.record("wiki", now, Some(&error(404)));
+        assert_eq!(registry.get("wiki").state(), ConnectionState::Healthy);
+        registry.record("wiki", now, Some(&error(401)));
+        assert_eq!(registry.get("wiki").state(), ConnectionState::Failing);
+        registry.record("wiki", now, None);
+        assert_eq!(
+            (registry.get("wiki").state(), registry.get("wiki").failed),
+            (ConnectionState::Healthy, 1)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a person for consent: begun through the API, ended by the provider's redirect to the hook listener.
+//! OAuth consent of a person: started through the API, completed by the provider's redirect to the hook listener.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,70 +12,70 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::grant::Grant;
-use super::{tokens, unknown};
+use super::{tokens, unknown_connection};
 use crate::Error;
 use crate::context::Runtime;
 
-/// How long a person may take (threat model 4.8).
-const PATIENCE: Duration = Duration::from_secs(600);
-/// The most consents that are asked for at one time.
-const MOST: usize = 100;
-/// The path of the hook listener that providers send people back to.
+/// Time limit of a login (threat model 4.8).
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
+/// Maximum number of pending logins.
+const MAX_PENDING: usize = 100;
+/// Path of the redirect URL on the hook listener.
 pub(crate) const CALLBACK: &str = "/oauth/callback";
 
-/// A consent that is asked for.
+/// A started login.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LoginBegun {
-    /// The address to open in a browser.
+pub struct StartedLogin {
+    /// URL to open in a browser.
     pub url: String,
-    /// Where the provider sends people back to; its set-up has to name it exactly.
+    /// Redirect URL that must be registered exactly with the provider.
     pub redirect_url: String,
-    /// When it is too late.
+    /// Time at which the login expires.
     pub expires_at: Timestamp,
 }
 
-/// How far a consent has come.
+/// State of a login.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum LoginState {
-    /// The person has not come back.
+    /// The person has not completed the consent.
     #[default]
     Waiting,
     /// The connection has its tokens.
     Connected,
-    /// It came to nothing.
+    /// The login failed.
     Failed {
-        /// Why, in words.
+        /// The reason, as a sentence.
         reason: String,
     },
 }
 
-/// What the provider sends a person back with.
+/// Query parameters of the provider's redirect.
 #[derive(Clone, Debug, Default)]
-pub struct LoginAnswer {
-    /// What tells which consent it answers.
+pub struct LoginCallback {
+    /// Identifies the login.
     pub state: Option<String>,
-    /// What tokens are given for.
+    /// Authorization code; `None` after an error.
     pub code: Option<String>,
-    /// Why there is no code.
+    /// Error code; `None` if consent was granted.
     pub error: Option<String>,
-    /// Who answers, where the provider says (RFC 9207).
+    /// Issuer identifier, if the provider sends it (RFC 9207).
     pub issuer: Option<String>,
 }
 
 #[derive(Default)]
-pub(super) struct Logins(Mutex<Open>);
+pub(super) struct Logins(Mutex<LoginTable>);
 
 #[derive(Default)]
-struct Open {
-    /// By their state.
-    pending: HashMap<String, Pending>,
-    /// The last one of each connection, for whoever waits for it.
+struct LoginTable {
+    /// PendingLogin logins by `state` parameter.
+    pending: HashMap<String, PendingLogin>,
+    /// State of the last login of each connection, for waiting clients.
     progress: HashMap<String, watch::Sender<LoginState>>,
 }
 
-struct Pending {
+struct PendingLogin {
     connection: String,
     client: Arc<OAuthClient>,
     verifier: Secret,
@@ -84,15 +84,15 @@ struct Pending {
 }
 
 impl Logins {
-    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+    fn open(&self) -> std::sync::MutexGuard<'_, LoginTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, state: &Secret, pending: Pending, now: Timestamp) -> Result<(), Error> {
+    fn add(&self, state: &Secret, pending: PendingLogin, now: Timestamp) -> Result<(), Error> {
         let mut open = self.open();
-        // The newest one of a connection counts; what is too late goes.
+        // A new login replaces the pending one of the same connection; expired logins are removed.
         open.pending.retain(|_, other| other.expires_at > now && other.connection != pending.connection);
-        if open.pending.len() >= MOST {
+        if open.pending.len() >= MAX_PENDING {
             return Err(Error::Busy { retry_after: Duration::from_secs(60) });
         }
         open.progress.entry(pending.connection.clone()).or_default().send_replace(LoginState::Waiting);
@@ -100,12 +100,12 @@ impl Logins {
         Ok(())
     }
 
-    /// Takes out the consent with this state: it is good for one answer.
-    fn take(&self, state: &str, now: Timestamp) -> Option<Pending> {
+    /// Removes and returns a pending login, so that its `state` is valid only once.
+    fn take(&self, state: &str, now: Timestamp) -> Option<PendingLogin> {
         self.open().pending.remove(state).filter(|pending| now < pending.expires_at)
     }
 
-    fn tell(&self, connection: &str, state: LoginState) {
+    fn set_state(&self, connection: &str, state: LoginState) {
         if let Some(progress) = self.open().progress.get(connection) {
             progress.send_replace(state);
         }
@@ -117,13 +117,14 @@ impl Logins {
 }
 
 impl Runtime {
-    /// Begins to ask a person for consent to a connection.
+    /// Starts the login of a connection.
     ///
     /// # Errors
-    /// There is no such connection, its type asks nobody, an input of it is missing, or too many are asked for.
-    pub fn begin_login(&self, name: &str) -> Result<LoginBegun, Error> {
+    /// Returns an error if there is no such connection, its type needs no consent, an input is missing, or too many
+    /// logins are pending.
+    pub fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
         let (catalog, services) = (self.catalog(), self);
-        catalog.connection(name).ok_or_else(|| unknown(&catalog, name))?;
+        catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let connection =
             services.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
@@ -134,8 +135,8 @@ impl Runtime {
         let redirect = format!("{base}{CALLBACK}");
         let consent = client.ask(&redirect).map_err(|error| Error::Input(error.into_message()))?;
         let now = services.clock.now();
-        let expires_at = now.checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
-        let pending = Pending {
+        let expires_at = now.checked_add(LOGIN_TIMEOUT).unwrap_or(Timestamp::MAX);
+        let pending = PendingLogin {
             connection: name.to_owned(),
             client,
             verifier: consent.verifier,
@@ -143,10 +144,11 @@ impl Runtime {
             expires_at,
         };
         services.connections.logins.add(&consent.state, pending, now)?;
-        Ok(LoginBegun { url: consent.url.to_string(), redirect_url: redirect, expires_at })
+        Ok(StartedLogin { url: consent.url.to_string(), redirect_url: redirect, expires_at })
     }
 
-    /// How far the last consent of a connection has come; comes back when it has ended, or after `wait`.
+    /// Returns the state of the last login of a connection. Waits up to `wait` for its end; `None` if there was no
+    /// login.
     pub async fn login_state(&self, name: &str, wait: Duration) -> Option<LoginState> {
         let services = self;
         let mut progress = services.connections.logins.watch(name)?;
@@ -160,11 +162,12 @@ impl Runtime {
         }
     }
 
-    /// Takes what the provider sent a person back with, and gives the name of the connection that is connected now.
+    /// Completes a login with the parameters of the provider's redirect. Returns the name of the connection.
     ///
     /// # Errors
-    /// Nobody was asked, it was too late, consent was denied, or no tokens were given; in words for the person.
-    pub async fn end_login(self: &Arc<Self>, answer: LoginAnswer) -> Result<String, String> {
+    /// Returns a message for the person if the login is unknown or has expired, consent was denied, or no tokens were
+    /// issued.
+    pub async fn end_login(self: &Arc<Self>, answer: LoginCallback) -> Result<String, String> {
         let services = self.clone();
         let state = answer.state.clone().unwrap_or_default();
         let Some(pending) = services.connections.logins.take(&state, services.clock.now()) else {
@@ -173,13 +176,13 @@ impl Runtime {
             );
         };
         let name = pending.connection.clone();
-        // In a task of its own: a browser that goes away must not cut off the exchange of a code that is good once.
+        // A separate task, so that a closed browser does not interrupt the exchange of the single-use code.
         let ending = services.tracker.spawn({
             let services = services.clone();
             async move { services.exchange(&pending, answer).await }
         });
         let result = ending.await.unwrap_or_else(|_| Err("the daemon is stopping".to_owned()));
-        services.connections.logins.tell(
+        services.connections.logins.set_state(
             &name,
             match &result {
                 Ok(()) => LoginState::Connected,
@@ -191,10 +194,10 @@ impl Runtime {
 }
 
 impl Runtime {
-    async fn exchange(self: &Arc<Self>, pending: &Pending, answer: LoginAnswer) -> Result<(), String> {
-        let Pending { connection, client, .. } = pending;
+    async fn exchange(self: &Arc<Self>, pending: &PendingLogin, answer: LoginCallback) -> Result<(), String> {
+        let PendingLogin { connection, client, .. } = pending;
         if !client.is_answered_by(answer.issuer.as_deref()) {
-            // A code of one provider, handed to another, would be that one's to use.
+            // Protects against mix-up attacks: a code of one provider must not be sent to another.
             return Err("the answer does not come from the provider that was asked, so nothing was connected; `issuer` of \
                  the connection says what the provider calls itself"
                 .to_owned());
@@ -214,15 +217,15 @@ impl Runtime {
         let issued = issued.map_err(|error| self.settings.redactor.error(error.error).into_message())?;
         {
             let _alone = self.connections.refreshing.lock(connection).await;
-            let grant = Grant::of(client, &issued, self.clock.now(), 0);
+            let grant = Grant::new(client, &issued, self.clock.now(), 0);
             self.keep_grant(connection, &grant).await.map_err(ActionError::into_message)?;
         }
         if client.has_sites() {
-            // A wrong choice of the site is best told now.
+            // The site is looked up now, so that a wrong choice is reported at once.
             let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
             if let Err(error) = tokens.site().await {
                 let error = self.settings.redactor.error(error);
-                // There are tokens now, and no call can use them: the list of connections says so too.
+                // The connection has tokens and no site, so its calls will fail: show that in the list of connections.
                 self.connections.note(connection, self.clock.now(), Some(&error));
                 return Err(error.into_message());
             }

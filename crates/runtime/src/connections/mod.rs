@@ -1,7 +1,7 @@
-//! Connections in use: their tokens, who is asked for consent, and how each is doing.
+//! Connections at runtime: tokens, logins and call statistics.
 //!
-//! Tokens are sealed in the store. One refresh at a time goes out for a connection, and what it brings is durable before
-//! it is used: a provider that rotates its refresh tokens kills the old one with each use (threat model 4.8).
+//! Tokens are encrypted in the store. Refreshes of a connection are serialised, and new tokens are durable before they
+//! are used: a provider that rotates refresh tokens invalidates the old one with each use (threat model 4.8).
 
 mod grant;
 mod health;
@@ -19,14 +19,14 @@ use serde::Serialize;
 use crate::Error;
 use crate::context::Runtime;
 use crate::locks::KeyedLocks;
-use crate::vault::Family;
+use crate::vault::RowKind;
 use catalog::Catalog;
 use grant::Grant;
 pub use health::Health;
-pub use login::{LoginAnswer, LoginBegun, LoginState};
+pub use login::{LoginCallback, LoginState, StartedLogin};
 use tokens::Tokens;
 
-/// What there is to say of a connection: never a value of it.
+/// Description of a connection, without any of its values.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionReport {
@@ -35,67 +35,67 @@ pub struct ConnectionReport {
     /// Its type, such as `wiki.basic`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is for.
+    /// Description from its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its file, relative to the project folder.
     pub path: String,
-    /// What is wrong with its file as it is now: what is in force is how it last loaded.
+    /// Error in the current version of its file; the last valid version stays in force. `None` if the file is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_error: Option<String>,
-    /// The secrets that it reads and that are not set.
+    /// Referenced secrets that are not set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_secrets: Vec<String>,
-    /// The Automations that name it.
+    /// Automations that use it.
     pub used_by: Vec<String>,
-    /// How it is doing.
+    /// Its state.
     pub state: ConnectionState,
-    /// Calls with it since the daemon started.
+    /// Call statistics since the daemon started.
     #[serde(flatten)]
     pub health: Health,
-    /// When its access token ends, for one with tokens.
+    /// Expiry of its access token; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The site that its calls go to, where it is known.
+    /// Site of its calls; `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
-    /// The hosts that were called with it: what they say of their limits, whether they asked to wait, whether they answer.
+    /// Hosts called with it: rate limits, requested delays and circuit breakers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostHealth>,
 }
 
-/// How a connection is doing.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ConnectionState {
-    /// It has not been used since the daemon started.
+    /// Not used since the daemon started.
     Unused,
-    /// Its last call went well.
+    /// The last call succeeded.
     Healthy,
-    /// Its last call failed, or one of its hosts is not called since it does not answer.
+    /// The last call failed, or the circuit breaker of one of its hosts is open.
     Failing,
-    /// Somebody has to consent: `cogwork connections login`.
+    /// A person must log in: `cogwork connections login`.
     NeedsLogin,
 }
 
-/// What the engine knows of connections beside their files.
+/// Runtime state of all connections.
 #[derive(Default)]
 pub struct Connections {
-    health: health::Book,
+    health: health::HealthRegistry,
     logins: login::Logins,
-    /// One refresh at a time, by connection.
+    /// Per-connection locks around token refreshes.
     refreshing: KeyedLocks,
 }
 
 impl Connections {
-    /// Takes note of how a call with a connection ended.
+    /// Records the result of a call with a connection.
     pub(crate) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
-        self.health.note(name, now, error);
+        self.health.record(name, now, error);
     }
 }
 
 impl Runtime {
-    /// The connection called `name`, ready to make requests: with tokens where its type has them.
+    /// Resolves a connection for requests, with tokens if its type uses them.
     pub async fn connect(&self, catalog: &Catalog, name: &str) -> Result<ResolvedConnection, ActionError> {
         let connection = self.secrets.resolve(catalog, name)?;
         let Some(client) = connection.oauth().cloned() else { return Ok(connection) };
@@ -106,7 +106,7 @@ impl Runtime {
         Ok(connection.with_tokens(tokens, base))
     }
 
-    /// What a connection was given when it was connected, if it was by this client.
+    /// Reads the grant of a connection; `None` if there is none for this client.
     fn grant(&self, name: &str, client: &OAuthClient) -> Result<Option<Grant>, ActionError> {
         let unreadable = |error: Error| {
             ActionError::new(ErrorKind::Connection, format!("the connection `{name}`: {error}"))
@@ -117,15 +117,15 @@ impl Runtime {
                 format!("the connection `{name}` has no tokens in a test"),
             )
         })?;
-        let found = vault.read(Family::Connection, name).map_err(unreadable)?;
-        let grant = found.and_then(|text| Grant::read(&text)).filter(|grant| grant.is_of(client));
+        let found = vault.read(RowKind::Connection, name).map_err(unreadable)?;
+        let grant = found.and_then(|text| Grant::read(&text)).filter(|grant| grant.is_for(client));
         if let Some(grant) = &grant {
             grant.hide(&self.settings.redactor);
         }
         Ok(grant)
     }
 
-    /// Keeps a grant; durable when this comes back.
+    /// Stores a grant durably.
     async fn keep_grant(&self, name: &str, grant: &Grant) -> Result<(), ActionError> {
         grant.hide(&self.settings.redactor);
         let failed = |error: Error| {
@@ -136,7 +136,7 @@ impl Runtime {
         };
         let vault = self.vault().map_err(failed)?;
         let text = grant.write();
-        let written = vault.put(Family::Connection, name, &text, self.clock.now()).await;
+        let written = vault.put(RowKind::Connection, name, &text, self.clock.now()).await;
         if let Err(Error::Store(error)) = &written {
             self.lost(error);
         }
@@ -145,14 +145,14 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// What there is to say of files that name a secret which is not set, one report a file.
+    /// Reports the files that reference secrets that are not set, one report per file.
     #[must_use]
     pub fn missing_secrets(&self) -> Vec<model::diagnostic::Report> {
         let secrets = &self.secrets;
         self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
     }
 
-    /// The connections in force, with how they are doing.
+    /// Lists the connections in force with their state.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionReport> {
         let (catalog, hosts) = (self.catalog(), self.hosts());
@@ -160,8 +160,7 @@ impl Runtime {
         names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
     }
 
-    /// How the hosts do that were called. No secret is in their names or in what they say of
-    /// their limits.
+    /// Lists the called hosts with rate limits and availability. Secrets are masked.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostHealth> {
         let services = self;
@@ -179,7 +178,7 @@ impl Runtime {
         services.http.health().into_iter().map(hidden).collect()
     }
 
-    /// One of them.
+    /// Describes one connection; `None` if there is none of this name.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
         self.report(&self.catalog(), name, &self.hosts())
@@ -190,7 +189,7 @@ impl Runtime {
         let connection = catalog.connection(name)?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let used_by = catalog.users_of(name);
-        let health = services.connections.health.of(name);
+        let health = services.connections.health.get(name);
         let hosts: Vec<HostHealth> =
             hosts.iter().filter(|host| host.connection.as_deref() == Some(name)).cloned().collect();
         let now = services.clock.now();
@@ -225,13 +224,14 @@ impl Runtime {
         })
     }
 
-    /// Makes the cheap call that the connector's manifest names for connections of this type.
+    /// Calls the test action that the connector declares for this type of connection.
     ///
     /// # Errors
-    /// There is no such connection, its type names no such call, or the call failed.
-    pub async fn test_connection(&self, name: &str) -> Result<Tested, Error> {
+    /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
+    /// result.
+    pub async fn test_connection(&self, name: &str) -> Result<ConnectionTest, Error> {
         let (catalog, services) = (self.catalog(), self);
-        let connection = catalog.connection(name).ok_or_else(|| unknown(&catalog, name))?;
+        let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let Some(test) = kind.and_then(|kind| kind.test()) else {
             let message = format!("the type `{}` names no call to test a connection with", connection.kind);
@@ -251,7 +251,7 @@ impl Runtime {
                 idempotency_key: "",
                 http: &services.http,
                 debug: false,
-                log: &Silent,
+                log: &NoLog,
                 trace: None,
             };
             action.call(call).await
@@ -260,31 +260,35 @@ impl Runtime {
         let now = services.clock.now();
         services.connections.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();
-        Ok(Tested { action: test.action.clone(), took_ms: u64::try_from(took).unwrap_or_default(), error })
+        Ok(ConnectionTest {
+            action: test.action.clone(),
+            took_ms: u64::try_from(took).unwrap_or_default(),
+            error,
+        })
     }
 }
 
-/// What came of a test call.
+/// Result of a test call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tested {
-    /// The action that was called.
+pub struct ConnectionTest {
+    /// The called action.
     pub action: String,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// Why it failed, if it did.
+    /// Error of the call; `None` if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ActionError>,
 }
 
-struct Silent;
+struct NoLog;
 
-impl connector::LogSink for Silent {
+impl connector::LogSink for NoLog {
     fn line(&self, _: model::LogLevel, _: &str) {}
 }
 
-/// That there is no such connection, with the nearest one there is.
-fn unknown(catalog: &Catalog, name: &str) -> Error {
+/// Builds the error for an unknown connection, with the nearest existing name.
+fn unknown_connection(catalog: &Catalog, name: &str) -> Error {
     let names = catalog.connections().map(|connection| connection.name.as_str());
     let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
     Error::NoSuchConnection { name: name.to_owned(), nearest }

@@ -1,4 +1,4 @@
-//! The tokens of one connection while it is used: the one that is good now, and the next one.
+//! Access tokens of one connection: returns the current one and refreshes it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use model::action::{ActionError, ErrorKind};
 use super::grant::Grant;
 use crate::context::Runtime;
 
-/// The tokens of a connection.
+/// Token source of a connection.
 pub(super) struct Tokens {
     services: Arc<Runtime>,
     client: Arc<OAuthClient>,
@@ -22,7 +22,7 @@ impl Tokens {
         Self { services, client, name: name.to_owned() }
     }
 
-    /// The site that requests go to: looked up once for each grant and choice.
+    /// Returns the site for requests. Looks it up once for each grant and choice of inputs.
     pub(super) async fn site(&self) -> Result<Site, ActionError> {
         let known =
             self.grant()?.filter(|grant| !grant.is_lost()).and_then(|grant| grant.site_for(&self.client));
@@ -52,7 +52,7 @@ impl Tokens {
         self.services.grant(&self.name, &self.client)
     }
 
-    /// The grant, unless a person has to connect first.
+    /// Returns the grant. Fails if a person must log in first.
     fn usable(&self) -> Result<Option<Grant>, ActionError> {
         let grant = self.grant()?;
         match (&grant, self.client.flow()) {
@@ -68,8 +68,8 @@ impl Tokens {
         }
     }
 
-    /// Asks for another token, one caller at a time. `refused` is the one that was refused, if one was: whoever comes
-    /// behind a refresh takes what that has brought.
+    /// Refreshes the token, one caller at a time. `refused` is the token that the remote system rejected, if any. A
+    /// caller that waited for another refresh gets its result.
     async fn renew(&self, refused: Option<&Secret>) -> Result<Option<Secret>, ActionError> {
         let _alone = self.services.connections.refreshing.lock(&self.name).await;
         let grant = self.usable()?;
@@ -85,7 +85,7 @@ impl Tokens {
             }
         }
         if self.services.vault.as_ref().is_some_and(|vault| vault.is_read_only()) {
-            // The provider would forget the old refresh token, and the new one could not be kept.
+            // The provider would invalidate the old refresh token, and the new one could not be stored.
             return match (refused, &grant) {
                 (Some(_), _) => Ok(None),
                 (None, Some(grant)) if grant.is_alive(now) => Ok(Some(grant.access())),
@@ -107,12 +107,12 @@ impl Tokens {
         }
     }
 
-    /// What was issued, kept and then usable: a crash before that leaves the old refresh token, which the provider takes
-    /// once more within its leeway.
+    /// Stores the new tokens before they are used. After a crash in between the old refresh token remains, which most
+    /// providers accept again within a grace period.
     async fn keep(&self, issued: &Issued, before: Option<&Grant>) -> Result<Secret, ActionError> {
-        let fresh = Grant::of(&self.client, issued, self.services.clock.now(), chance());
+        let fresh = Grant::new(&self.client, issued, self.services.clock.now(), random_byte());
         let fresh = match before {
-            Some(before) => fresh.keeping(before),
+            Some(before) => fresh.with_site_of(before),
             None => fresh,
         };
         self.services.keep_grant(&self.name, &fresh).await?;
@@ -130,17 +130,17 @@ impl Tokens {
         let Some(grant) = grant else { return Err(error) };
         if consent_needed && self.client.flow() == Flow::AuthorizationCode {
             tracing::warn!(connection = self.name, "somebody has to connect it again");
-            self.services.keep_grant(&self.name, &grant.lost(&error.message)).await?;
+            self.services.keep_grant(&self.name, &grant.without_tokens(&error.message)).await?;
             return Err(error);
         }
-        // The provider is not well; the token at hand is good for a while longer.
+        // The provider is unavailable: use the current token until it expires.
         match refused {
             None if grant.is_alive(self.services.clock.now()) => Ok(Some(grant.access())),
             _ => Err(error),
         }
     }
 
-    /// A grant that cannot be renewed lives as long as its token.
+    /// A grant without a refresh token ends with its access token.
     async fn without_refresh(
         &self,
         grant: Option<&Grant>,
@@ -154,7 +154,7 @@ impl Tokens {
             "the connection `{}` cannot be used: its token has ended and it was given none to renew it with (`offline_access` asks for one); connect again with `cogwork connections login {}`",
             self.name, self.name
         );
-        self.services.keep_grant(&self.name, &grant.lost(&message)).await?;
+        self.services.keep_grant(&self.name, &grant.without_tokens(&message)).await?;
         Err(ActionError::new(ErrorKind::Connection, message))
     }
 
@@ -186,8 +186,8 @@ impl TokenSource for Tokens {
     }
 }
 
-/// A random byte; where the system has none, the jitter is lost and nothing else.
-fn chance() -> u8 {
+/// Returns a random byte, or 0 if the system has none, which only loses the jitter.
+fn random_byte() -> u8 {
     let mut byte = [0];
     match getrandom::fill(&mut byte) {
         Ok(()) => byte[0],

@@ -191,7 +191,7 @@ impl Runtime {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
-                        run.activity.note_came();
+                        run.activity.notify_signal();
                         self.committed(&run.journal).await?;
                         return Ok(new);
                     }

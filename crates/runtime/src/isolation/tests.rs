@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use super::*;
 use crate::context::{Runtime, RuntimeParts};
-use crate::doubles::{Asked, Doubles};
+use crate::doubles::{Doubles, StubRequest};
 use crate::{AcceptOptions, ManualClock, Secret, Settings, Start};
 
 /// The behaviour of a call of an automation.
@@ -67,7 +67,7 @@ impl Faults for Double {
 }
 
 impl Doubles for Double {
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         if asked.called.name() != "http.request" {
             return None;
         }
@@ -112,11 +112,11 @@ impl Doubles for Double {
         true
     }
 
-    fn live(&self) -> Option<Box<dyn Send>> {
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
         None
     }
 
-    fn elsewhere(&self) -> Box<dyn Send> {
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
         Box::new(())
     }
 }

@@ -1,4 +1,4 @@
-//! The state as code sees it: the keys that it names, read before it runs; what it writes commits together with its step.
+//! Access of code to the state. The named keys are read before the code runs; its writes commit together with its step.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use tokio::sync::OwnedMutexGuard;
 use super::state::{check_key, check_size, is_alive, lock_name};
 use crate::run::{Exit, Run};
 
-/// The values of the keys that a piece of code names, and the locks on those that it may write.
+/// Values of the keys that a piece of code names, and locks on the keys that it may write.
 #[derive(Default)]
 pub(crate) struct CodeState {
     scope: String,
     values: Vec<(Arc<str>, Option<Value>)>,
-    held: Vec<Held>,
+    locked: Vec<LockedKey>,
 }
 
-/// A key that nobody else writes meanwhile.
-struct Held {
+/// A locked key.
+struct LockedKey {
     key: Arc<str>,
-    /// The version that was read.
+    /// The version that was read; `None` if the key has no value.
     expected: Option<u64>,
     lock: OwnedMutexGuard<()>,
 }
@@ -34,22 +34,22 @@ impl CodeState {
 }
 
 impl Run {
-    /// Reads what the code names of the Automation's own state.
+    /// Reads the keys of the Automation's own state that the code names.
     pub(crate) async fn code_state(&self, facts: &Facts) -> Result<CodeState, Exit> {
         if facts.state.is_empty() {
             return Ok(CodeState::default());
         }
         let scope = self.state_scope("automation");
-        // In one order everywhere, so that nobody waits for one who waits for them.
+        // Sorted, so that all executions lock in the same order and cannot deadlock.
         let mut named: Vec<(&str, bool)> =
             facts.state.iter().map(|key| (key.key.as_str(), key.written)).collect();
         named.sort_unstable();
-        let mut held = Vec::new();
+        let mut locked = Vec::new();
         for (key, written) in &named {
             check_key(key).map_err(|message| Exit::Failed(ActionError::new(ErrorKind::Input, message)))?;
             if *written {
                 let lock = self.services.state_locks.lock(&lock_name(&scope, key)).await;
-                held.push(Held { key: Arc::from(*key), expected: None, lock });
+                locked.push(LockedKey { key: Arc::from(*key), expected: None, lock });
             }
         }
         let keys: Vec<String> = named.iter().map(|(key, _)| (*key).to_owned()).collect();
@@ -58,23 +58,23 @@ impl Run {
         let now = self.services.clock.now();
         let mut values = Vec::with_capacity(keys.len());
         for (key, entry) in keys.into_iter().zip(entries) {
-            if let Some(held) = held.iter_mut().find(|held| *held.key == *key) {
-                held.expected = entry.as_ref().map(|entry| entry.version);
+            if let Some(locked) = locked.iter_mut().find(|locked| *locked.key == *key) {
+                locked.expected = entry.as_ref().map(|entry| entry.version);
             }
             let value = entry.filter(|entry| is_alive(entry, now)).map(|entry| entry.value);
             values.push((Arc::from(key), value));
         }
-        Ok(CodeState { scope, values, held })
+        Ok(CodeState { scope, values, locked })
     }
 
-    /// Has what the code wrote committed with its step.
+    /// Adds the writes of the code to the commit of its step.
     pub(crate) fn write_code_state(
         &self,
         state: CodeState,
         writes: &[script::StateWrite],
     ) -> Result<(), Exit> {
-        let CodeState { scope, held, .. } = state;
-        for Held { key, expected, lock } in held {
+        let CodeState { scope, locked, .. } = state;
+        for LockedKey { key, expected, lock } in locked {
             let Some(write) = writes.iter().find(|write| write.key == key) else { continue };
             let value = match &write.change {
                 StateChange::Set(value) => Some(value.clone()),

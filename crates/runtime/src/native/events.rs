@@ -14,7 +14,7 @@ impl Run {
             id: format!("{}.{key}", self.journal.id()),
             name,
             // It becomes part of the logs of other executions.
-            data: self.journal.hidden(inputs.get("data").cloned().unwrap_or_default()),
+            data: self.journal.redact_value(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };
         match self.services.deliver_signal(&signal).await {

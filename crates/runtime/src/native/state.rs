@@ -1,5 +1,5 @@
-//! `state.*`: values that outlive executions, by key. Each write is atomic and commits together with the end of its step,
-//! so that it happens once whatever becomes of the process.
+//! `state.*`: key-value storage that outlives executions. Each write is atomic and commits together with the end of its
+//! step, so it happens exactly once, also after a crash.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use store::{StateEntry, StateWrite};
 use crate::run::{Exit, Run};
 
 impl Run {
-    /// The values of the Automation's own state with these keys, those that there are.
+    /// Reads the existing values of these keys from the Automation's own state.
     pub(crate) async fn read_state(&self, keys: &[String]) -> Result<Value, Exit> {
         let found = self.services.store.read_states(&self.state_scope("automation"), keys).await;
         let found = found.map_err(|error| self.store_failed(error))?;
@@ -35,7 +35,7 @@ impl Run {
         check_key(key).map_err(|message| failed(ActionError::new(ErrorKind::Input, message)))?;
         let now = self.services.clock.now();
         let expires_at = text("ttl").map(|ttl| expiry(ttl, now)).transpose().map_err(failed)?;
-        // Writers of one key follow one another, each up to its commit.
+        // Writers of one key are serialised until their commit.
         let lock = match verb {
             StateAction::Get => None,
             _ => Some(self.services.state_locks.lock(&lock_name(&scope, key)).await),
@@ -70,7 +70,7 @@ impl Run {
         if let Some(value) = &value {
             check_size(value).map_err(|message| failed(ActionError::new(ErrorKind::Limit, message)))?;
         }
-        // A number or a list that is added to lives as long as it was to, unless another time is given.
+        // Without a new `ttl`, adding to a number or list keeps the current expiry.
         let expires_at = match verb {
             StateAction::Increment | StateAction::Append => expires_at.or(kept_until),
             _ => expires_at,
@@ -82,7 +82,7 @@ impl Run {
         Ok(result)
     }
 
-    /// Whose values are meant. Those of test executions are kept apart.
+    /// Name of the state scope. Test executions have their own.
     pub(super) fn state_scope(&self, scope: &str) -> String {
         let owner = (scope != "shared").then_some(&self.deployed.automation.id);
         scope_name(owner, self.origin.is_test())
@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-/// What the store calls the values of an Automation, or those that all share.
+/// Name of a scope in the store: of one Automation, or the shared one if `owner` is `None`.
 pub(super) fn scope_name(owner: Option<&AutomationId>, test: bool) -> String {
     let test = if test { "test:" } else { "" };
     match owner {
@@ -105,17 +105,17 @@ pub(super) fn scope_name(owner: Option<&AutomationId>, test: bool) -> String {
     }
 }
 
-/// What writers of one value wait for.
+/// Key of the lock that serialises writers of one value.
 pub(super) fn lock_name(scope: &str, key: &str) -> String {
     format!("{scope}\n{key}")
 }
 
-/// Whether a value has not expired.
+/// Returns true if the value has not expired.
 pub(super) fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
     entry.expires_at.is_none_or(|at| at > now)
 }
 
-/// That a key has a length that the store takes.
+/// Checks the length of a key.
 pub(super) fn check_key(key: &str) -> Result<(), String> {
     if key.is_empty() || key.len() > StateWrite::MAX_NAME_BYTES {
         return Err(format!("a key has from 1 to {} bytes", StateWrite::MAX_NAME_BYTES));
@@ -123,7 +123,7 @@ pub(super) fn check_key(key: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// That a value is no larger than the store takes.
+/// Checks the size of a value.
 pub(super) fn check_size(value: &Value) -> Result<(), String> {
     if value.weight(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
         let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);

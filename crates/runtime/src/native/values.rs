@@ -1,4 +1,4 @@
-//! The values of `state.*` outside of executions: for a person or a program that looks at them or sets them right.
+//! API of the values of `state.*` for people and programs outside of executions: list, read, write and delete.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use super::state::{check_key, check_size, is_alive, scope_name};
 use crate::Error;
 use crate::context::Runtime;
 
-/// The word for the values that all Automations share.
+/// Text form of the shared scope.
 const SHARED: &str = "shared";
-/// What stands before the id of an Automation that is itself called like that word.
+/// Prefix of an Automation whose id is itself `shared`.
 const OWNED: &str = "automation:";
 
-/// Whose values are meant.
+/// A state scope: shared or of one Automation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateScope {
     owner: Option<AutomationId>,
     test: bool,
 }
 
-/// A value with its key.
+/// A stored value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateValue {
     /// Its key.
     pub key: String,
-    /// What is kept.
+    /// The value.
     #[serde(serialize_with = "outside")]
     pub value: Value,
-    /// From when on it counts as absent, if it is not kept for ever.
+    /// Time of expiry; `None` if it never expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
@@ -43,8 +43,8 @@ fn outside<S: serde::Serializer>(value: &Value, serializer: S) -> Result<S::Ok, 
 }
 
 impl StateScope {
-    /// `shared`, or the id of an Automation; `automation:shared` for one that is called so. Those of test executions
-    /// are kept apart.
+    /// Parses `shared` or the id of an Automation; `automation:shared` means the Automation with that id. `test`
+    /// selects the separate scopes of test executions.
     #[must_use]
     pub fn parse(text: &str, test: bool) -> Option<Self> {
         let owner = match text {
@@ -54,7 +54,7 @@ impl StateScope {
         Some(Self { owner, test })
     }
 
-    /// What the store calls them.
+    /// Name of the scope in the store.
     #[must_use]
     pub fn name(&self) -> String {
         scope_name(self.owner.as_ref(), self.test)
@@ -68,10 +68,10 @@ impl StateValue {
 }
 
 impl Runtime {
-    /// The value with this key, if there is one.
+    /// Reads a value; `None` if there is none.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn read_state(&self, scope: &StateScope, key: &str) -> Result<Option<StateValue>, Error> {
         let services = self;
         let entry = services.store.read_state(&scope.name(), key).await?;
@@ -79,11 +79,11 @@ impl Runtime {
         Ok(entry.map(|entry| StateValue::of(key.to_owned(), entry)))
     }
 
-    /// Values by key, those with keys after `after`, and the key after which there are more. There may be fewer than
-    /// `limit` though more follow, where they are large or have expired.
+    /// Lists values with keys greater than `after`, sorted by key, and the key to continue from. A page may have fewer
+    /// than `limit` values if they are large or some have expired.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn list_state(
         &self,
         scope: &StateScope,
@@ -103,10 +103,10 @@ impl Runtime {
         Ok((alive.map(|StateRow { key, entry }| StateValue::of(key, entry)).collect(), next))
     }
 
-    /// Keeps a value, for `ttl` or for ever; durable when this comes back.
+    /// Stores a value durably, with expiry after `ttl` if given.
     ///
     /// # Errors
-    /// The key or the value is beyond the limits, or the store failed.
+    /// Returns an error if the key or the value exceeds its limit, or the store fails.
     pub async fn write_state(
         &self,
         scope: &StateScope,
@@ -123,17 +123,17 @@ impl Runtime {
         Ok(StateValue { key: key.to_owned(), value, expires_at })
     }
 
-    /// Forgets a value; whether there was one.
+    /// Deletes a value. Returns true if it existed.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn delete_state(&self, scope: &StateScope, key: &str) -> Result<bool, Error> {
         self.replace_state(scope, key, None, None).await
     }
 }
 
 impl Runtime {
-    /// Puts a value, or nothing, in the place of what there is; whether that was something.
+    /// Replaces or deletes a value. Returns true if it existed.
     async fn replace_state(
         &self,
         scope: &StateScope,
@@ -145,7 +145,7 @@ impl Runtime {
             return Err(Error::Closing);
         }
         let scope = scope.name();
-        // In turn with the executions that write this key.
+        // Serialised with executions that write this key.
         let _lock = self.state_locks.lock(&super::state::lock_name(&scope, key)).await;
         let entry = self.store.read_state(&scope, key).await?;
         let was_there = entry.as_ref().is_some_and(|entry| is_alive(entry, self.clock.now()));

@@ -1,4 +1,4 @@
-//! One call of an action: what must be committed before it, what bounds it, what it leaves.
+//! Executes an action step: commits what must precede the call, applies time limits, and records the result.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::doubles::{Asked, Called};
+use crate::doubles::{CallTarget, StubRequest};
 
-/// A file of a result from this size on is put on disk by itself; so is the body of a request (semantics 3.2).
+/// Size in bytes from which a file of a result is stored on disk; request bodies have the same limit (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
 
 impl Run {
-    /// What the call may do to the world, as far as that can be told before its inputs are evaluated.
+    /// Returns the effect of the call as far as it is known before the inputs are evaluated.
     pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
         let catalog = self.services.catalog.load();
         let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
@@ -41,19 +41,19 @@ impl Run {
     ) -> Result<Value, Exit> {
         let catalog = self.services.catalog.load_full();
         let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
-            let message = format!("there is no action `{}` any more", call.action.name);
+            let message = format!("the action `{}` no longer exists", call.action.name);
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
         let inputs = self.inputs(call, action.spec(), scope, context).await?;
         let effect = action.spec().effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
-        let double = self.double(step, key, &idempotency_key, Called::Action(action.spec()), &inputs);
+        let double = self.double(step, key, &idempotency_key, CallTarget::Action(action.spec()), &inputs);
         let takes_time = effect || double.is_some();
         let is_double = double.is_some();
         let connection = match &call.connection {
-            // A double has no use for credentials, and a test need not have them.
+            // A stub needs no credentials, and a test may have none.
             Some(name) if double.is_none() => {
-                self.journal.reads_secrets();
+                self.journal.mark_secrets_read();
                 Some(self.services.connect(&catalog, &name.name).await.map_err(failed)?)
             }
             _ => None,
@@ -65,7 +65,7 @@ impl Run {
             && let Some(native) = catalog::find_native(&call.action.name)
         {
             let value = self.native(native, &inputs, key).await?;
-            return Ok(self.set_aside(value).await);
+            return Ok(self.externalize_files(value).await);
         }
         let trace = effect.then(|| self.chain());
         let shows_credentials =
@@ -83,33 +83,33 @@ impl Run {
                 trace: trace.as_ref(),
             }),
         };
-        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
+        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
         let bounded = if takes_time {
             self.bounded(step, context, self.services.with_failpoints(future)).await
         } else {
             Ok(future.await)
         };
-        // A call that was cut off was made as well.
+        // An interrupted call was sent too, so it is recorded here.
         if let Some(call) = log.last.into_inner().unwrap_or_else(PoisonError::into_inner) {
             self.journal.step_called(key, call);
         }
         let result = bounded?;
         if let Some(connection) = &connection {
             let now = self.services.clock.now();
-            let error = result.as_ref().err().map(|error| self.journal.hidden_error(error.clone()));
+            let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
             self.services.connections.note(&connection.name, now, error.as_ref());
         }
         let value = result.map_err(|mut error| {
-            // What stands in for an action fails as the action would.
-            if is_double && is_lost(&error) && self.action_effect(call) == Effect::Write {
+            // A stubbed failure is treated like one of the action.
+            if is_double && is_outcome_unknown(&error) && self.action_effect(call) == Effect::Write {
                 error.outcome_unknown = true;
             }
             failed(error)
         })?;
-        Ok(self.set_aside(self.within_limit(value)?).await)
+        Ok(self.externalize_files(self.within_limit(value)?).await)
     }
 
-    /// Records that a try with an outside effect begins, once everything that it may depend on is committed.
+    /// Records the start of an attempt with an external effect, after committing everything that it may depend on.
     async fn begin_effect(
         &self,
         step: &Step,
@@ -117,31 +117,31 @@ impl Run {
         attempt: u32,
         context: &Context,
     ) -> Result<(), Exit> {
-        // An effect may depend on all before it: none of that may be lost once it has happened.
+        // The effect may depend on all earlier results, so none of them may be lost once it has happened.
         self.await_commit(key, context, self.journal.before_effect()).await?;
         self.journal.step_started(key, attempt);
         if step.on_interrupt == OnInterrupt::Fail {
-            // That it began must be known before it does (guarantee G6).
+            // The start must be durable before the call is made (guarantee G6).
             self.await_commit(key, context, self.journal.commit()).await?;
         }
         Ok(())
     }
 
-    /// The answer of a double, in a test.
+    /// Returns the stubbed result of a call; `None` outside of tests or if the call is not stubbed.
     pub(super) fn double(
         &self,
         step: &Step,
         key: &str,
         idempotency_key: &str,
-        called: Called<'_>,
+        called: CallTarget<'_>,
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let doubles = self.services.doubles.as_ref()?;
         let automation = &self.deployed.automation.id;
-        doubles.answer(&Asked { automation, step: &step.id, key, idempotency_key, called, inputs })
+        doubles.answer(&StubRequest { automation, step: &step.id, key, idempotency_key, called, inputs })
     }
 
-    /// Waits for a call, but not past a deadline, a cancellation or the end of the daemon's grace.
+    /// Awaits a call until a deadline, a cancellation or the end of the daemon's grace period.
     pub(super) async fn bounded<T>(
         &self,
         step: &Step,
@@ -160,25 +160,25 @@ impl Run {
         }
     }
 
-    /// The chain of executions that this one belongs to.
+    /// Returns the trace of this execution.
     pub(super) fn chain(&self) -> Trace {
-        crate::chain::of(self.journal.id(), &self.payload, &self.origin)
+        crate::chain::trace_for(self.journal.id(), &self.payload, &self.origin)
     }
 
-    /// A result whose large files are on disk from here on, as those of requests are: they go through no log, and are in memory no
-    /// longer than this.
-    async fn set_aside(&self, value: Value) -> Value {
-        // All that a small result pays.
+    /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory
+    /// is released.
+    async fn externalize_files(&self, value: Value) -> Value {
+        // The only cost for a small result.
         if value.weight(LARGE_FILE) <= LARGE_FILE {
             return value;
         }
-        let (value, files) = (self.journal.hidden(value), self.services.store.files());
+        let (value, files) = (self.journal.redact_value(value), self.services.store.files());
         let shared = value.clone();
         let writing = tokio::task::spawn_blocking(move || shared.set_aside(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
             Ok(set_aside) => set_aside,
             Err(error) => {
-                // It goes the way of any other value.
+                // On failure the files stay in the value and are stored with it.
                 tracing::warn!(execution = %self.journal.id(), %error, "the files of a result could not be put on disk by themselves");
                 value
             }
@@ -209,19 +209,19 @@ impl Run {
     }
 }
 
-/// True if a request that failed like this may have been carried out.
-fn is_lost(error: &ActionError) -> bool {
+/// Returns true if a failed request may have been processed by the remote system.
+fn is_outcome_unknown(error: &ActionError) -> bool {
     matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout)
         || error.status.is_some_and(connector::may_have_acted)
 }
 
-/// Takes an action's log lines into the execution's log.
+/// Writes an action's log lines to the log of the execution.
 struct StepLog<'a> {
     run: &'a Run,
     key: &'a str,
-    /// Whether it logs to show its credentials, as its author and the settings allow.
+    /// True if the author and the settings allow logging credentials for debugging.
     shows_credentials: bool,
-    /// The last request that the call sent.
+    /// The last request of the call.
     last: Mutex<Option<CallRecord>>,
 }
 
@@ -241,7 +241,7 @@ impl LogSink for StepLog<'_> {
     }
 
     fn request(&self, method: &str, url: &str) {
-        // Secrets in the path are hidden when this is committed.
+        // Secrets in the path are masked when the record is committed.
         let url = model::redact::cut(url, CallRecord::MAX_URL_CHARS).into_owned();
         let call = CallRecord::Request { method: method.to_owned(), url };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);

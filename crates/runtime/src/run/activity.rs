@@ -1,96 +1,96 @@
-//! What of an execution does something, and what only pauses. As long as anything does something, the execution is in
-//! memory, and what pauses beside it is slept through, so that it goes on in time. It rests once all of it pauses.
+//! Tracks how many branches of an execution are active and how many wait. While one is active, waiting branches sleep
+//! in memory, so that they continue on time. When all of them wait, the execution can be suspended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// How many ways through the steps of an execution do something. A list of steps side by side does nothing itself.
+/// Counts the active branches of an execution. A block with parallel steps is not a branch itself.
 #[derive(Default)]
 pub(crate) struct Activity {
     busy: AtomicUsize,
-    /// How many of them wait for code.
+    /// Number of active branches that wait for code.
     computing: AtomicUsize,
-    /// Told when the last one comes to a pause.
-    all_pause: Notify,
-    /// Told when something came that a pause may wait for.
-    came: Notify,
+    /// Notified when the last active branch begins to wait.
+    all_waiting: Notify,
+    /// Notified when a signal arrives.
+    signal_arrived: Notify,
 }
 
-/// A way through steps, as long as this is held.
-pub(super) struct Busy<'a>(&'a Activity);
+/// Counts an active branch; dropping it ends the branch.
+pub(super) struct ActiveGuard<'a>(&'a Activity);
 
-/// A way that waits for code, as long as this is held.
-pub(super) struct Computing<'a>(&'a Activity);
+/// Marks a branch as waiting for code until it is dropped.
+pub(super) struct CodeGuard<'a>(&'a Activity);
 
-/// A way that does nothing, as long as this is held.
-pub(super) struct Pausing<'a>(&'a Activity);
+/// Marks a branch as waiting until it is dropped.
+pub(super) struct WaitGuard<'a>(&'a Activity);
 
 impl Activity {
-    /// One more way.
-    pub(super) fn begin(&self) -> Busy<'_> {
+    /// Starts a branch.
+    pub(super) fn begin(&self) -> ActiveGuard<'_> {
         self.busy.fetch_add(1, Ordering::AcqRel);
-        Busy(self)
+        ActiveGuard(self)
     }
 
-    /// One way less for some time.
-    pub(super) fn pause(&self) -> Pausing<'_> {
-        self.one_less();
-        Pausing(self)
+    /// Marks a branch as waiting.
+    pub(super) fn pause(&self) -> WaitGuard<'_> {
+        self.deactivate();
+        WaitGuard(self)
     }
 
-    /// One way waits for code.
-    pub(super) fn compute(&self) -> Computing<'_> {
+    /// Marks a branch as waiting for code.
+    pub(super) fn compute(&self) -> CodeGuard<'_> {
         self.computing.fetch_add(1, Ordering::AcqRel);
-        Computing(self)
+        CodeGuard(self)
     }
 
-    /// Whether code is waited for: that changes nothing outside, and is over soon.
+    /// Returns true if a branch waits for code, which has no external effect and a short time limit.
     pub(crate) fn computes(&self) -> bool {
         self.computing.load(Ordering::Acquire) > 0
     }
 
-    fn one_less(&self) {
+    fn deactivate(&self) {
         if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.all_pause.notify_waiters();
+            self.all_waiting.notify_waiters();
         }
     }
 
-    /// Whether no way does anything.
-    pub(super) fn is_at_rest(&self) -> bool {
+    /// Returns true if no branch is active.
+    pub(super) fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Acquire) == 0
     }
 
-    /// Comes when the last way comes to a pause.
-    pub(super) fn all_pause(&self) -> Notified<'_> {
-        self.all_pause.notified()
+    /// Completes when the last active branch begins to wait.
+    pub(super) fn all_waiting(&self) -> Notified<'_> {
+        self.all_waiting.notified()
     }
 
-    /// Comes when something came that a pause may wait for.
-    pub(super) fn came(&self) -> Notified<'_> {
-        self.came.notified()
+    /// Completes when a signal arrives.
+    pub(super) fn signal_arrived(&self) -> Notified<'_> {
+        self.signal_arrived.notified()
     }
 
-    /// Something came that a pause may wait for.
-    pub(crate) fn note_came(&self) {
-        self.came.notify_waiters();
+    /// Notifies waiting branches of a signal.
+    pub(crate) fn notify_signal(&self) {
+        self.signal_arrived.notify_waiters();
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
-        self.0.one_less();
+        self.0.deactivate();
     }
 }
 
-impl Drop for Computing<'_> {
+impl Drop for CodeGuard<'_> {
     fn drop(&mut self) {
         self.0.computing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Drop for Pausing<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.busy.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,6 +1,6 @@
-//! Code that runs ahead: steps of code that follow one another go to a worker together, which hands the result of each to
-//! the next. The walk takes each result when it comes to the step, and what led elsewhere meanwhile drops the rest:
-//! code has no effect, so nothing is lost but a worker.
+//! Speculative execution of code steps. Consecutive code steps are sent to a worker together, and each result is passed
+//! to the next step there. The walk takes each result when it reaches the step; if it takes another path, the rest is
+//! dropped. Code has no effect, so only worker time is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,74 +18,79 @@ use crate::native::CodeState;
 use catalog::{CodePlan, Loop};
 use catalog::{Verdict, Workers};
 
-/// How long code may take where its step has no `timeout`.
-const USUAL_TIME: Duration = Duration::from_secs(10);
+/// Default time limit of code without a `timeout`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What became of a run of code.
-pub(super) type Ran = Result<Outcome, Error>;
+/// Result of a code call.
+pub(super) type CodeResult = Result<Outcome, Error>;
 
-/// Code that runs ahead of the walk.
-pub(crate) struct Ahead {
+/// Code calls that run ahead of the walk.
+pub(crate) struct CodePipeline {
     runs: Sequence,
-    /// The steps that it runs for, the next one last.
+    /// The steps of these calls, the next one last.
     steps: Vec<Arc<str>>,
     began: MonotonicTime,
 }
 
-/// A run of code, before it is sent.
-struct Part<'plan> {
+/// A prepared code call.
+struct PreparedCall<'plan> {
     id: &'plan Arc<str>,
     module: &'plan Module,
     results: Value,
-    /// Where results of the runs before it belong in `results`, with the places of those runs.
+    /// Names under which the results of earlier calls are inserted into `results`, with the indices of those calls.
     earlier: Vec<(Arc<str>, usize)>,
     deadline: Duration,
 }
 
 impl Run {
-    /// What the code of this step gave, if it has run ahead and that is here: nothing is waited for.
-    pub(super) fn has_arrived(&self, step: &Step, scope: &mut Scope) -> Option<Ran> {
-        let mut ahead =
-            scope.ahead.take_if(|ahead| ahead.steps.last().is_some_and(|next| *next == step.id))?;
-        match ahead.runs.arrived() {
-            Some(ran) => self.goes_on(ahead, ran.transpose(), scope),
+    /// Returns the result of a step's code if it has already arrived. Does not wait.
+    pub(super) fn take_if_arrived(&self, step: &Step, scope: &mut Scope) -> Option<CodeResult> {
+        let mut pipeline =
+            scope.pipeline.take_if(|pipeline| pipeline.steps.last().is_some_and(|next| *next == step.id))?;
+        match pipeline.runs.arrived() {
+            Some(ran) => self.advance_pipeline(pipeline, ran.transpose(), scope),
             None => {
-                scope.ahead = Some(ahead);
+                scope.pipeline = Some(pipeline);
                 None
             }
         }
     }
 
-    /// What the code of this step gave, if it has run ahead.
-    pub(super) async fn ran_ahead(
+    /// Returns the result of a step's code if it was sent ahead.
+    pub(super) async fn next_from_pipeline(
         &self,
         step: &Step,
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Option<Ran>, Exit> {
-        let Some(mut ahead) = scope.ahead.take() else { return Ok(None) };
-        if ahead.steps.last().is_none_or(|next| *next != step.id) {
+    ) -> Result<Option<CodeResult>, Exit> {
+        let Some(mut pipeline) = scope.pipeline.take() else { return Ok(None) };
+        if pipeline.steps.last().is_none_or(|next| *next != step.id) {
             return Ok(None);
         }
         let _computing = self.activity.compute();
-        let next = async { Ok(ahead.runs.next().await) };
+        let next = async { Ok(pipeline.runs.next().await) };
         let ran = self.bounded(step, context, next).await?.map_err(failed)?.transpose();
-        Ok(self.goes_on(ahead, ran, scope))
+        Ok(self.advance_pipeline(pipeline, ran, scope))
     }
 
-    /// Keeps what has run ahead for the next step, if this one has a result.
-    fn goes_on(&self, mut ahead: Ahead, ran: Option<Ran>, scope: &mut Scope) -> Option<Ran> {
+    /// Keeps the remaining calls for the next step if this one has a result.
+    fn advance_pipeline(
+        &self,
+        mut pipeline: CodePipeline,
+        ran: Option<CodeResult>,
+        scope: &mut Scope,
+    ) -> Option<CodeResult> {
         if let Some(Ok(outcome)) = &ran {
-            // Its own time, but no more than has passed: in a test none does.
-            let passed = self.services.clock.monotonic_now().since(ahead.began);
-            scope.ran_ahead_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
-            ahead.steps.pop();
-            scope.ahead = Some(ahead);
+            // Limited to the elapsed time on the clock: in a test it stands still.
+            let passed = self.services.clock.monotonic_now().since(pipeline.began);
+            scope.pipelined_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
+            pipeline.steps.pop();
+            scope.pipeline = Some(pipeline);
         }
         ran
     }
 
-    /// Runs the code of a step, and has that of the steps behind it run ahead where nothing speaks against it.
+    /// Runs the code of a step and sends the code of the following steps ahead where possible.
     pub(super) async fn run_code(
         &self,
         step: &Step,
@@ -94,15 +99,15 @@ impl Run {
         state: &CodeState,
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Ran, Exit> {
+    ) -> Result<CodeResult, Exit> {
         let (began, (end, _)) = (self.services.clock.monotonic_now(), self.deadline(context));
         let left = end.since(began);
         let (results, _) = step_results(scope, plan, context, facts, &[]);
-        let own = plan.timeout.unwrap_or(USUAL_TIME);
+        let own = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let deadline = own.min(left).max(Duration::from_millis(1));
-        let mut parts = vec![Part { id: &step.id, module, results, earlier: Vec::new(), deadline }];
+        let mut parts = vec![PreparedCall { id: &step.id, module, results, earlier: Vec::new(), deadline }];
         let config_vars = scope.root().get("configVars").unwrap_or_default();
-        // Code that uses the state has what it writes committed before anything else happens.
+        // Code that writes state needs a commit before the next step runs.
         if facts.state.is_empty() {
             self.add_followers(&mut parts, plan, left, &config_vars, scope, context);
         }
@@ -126,16 +131,16 @@ impl Run {
         Ok(ran.map(|(outcome, runs)| {
             if runs.left() > 0 {
                 let steps = parts[1..=runs.left()].iter().rev().map(|part| part.id.clone()).collect();
-                scope.ahead = Some(Ahead { runs, steps, began });
+                scope.pipeline = Some(CodePipeline { runs, steps, began });
             }
             outcome
         }))
     }
 
-    /// Adds the code of the steps that follow, as far as it is known now what it will be given.
+    /// Adds the code of the following steps, up to the first one whose input is not yet known.
     fn add_followers<'plan>(
         &'plan self,
-        parts: &mut Vec<Part<'plan>>,
+        parts: &mut Vec<PreparedCall<'plan>>,
         plan: &'plan CodePlan,
         left: Duration,
         config_vars: &Value,
@@ -147,37 +152,37 @@ impl Run {
         let mut weight = weigh(&parts[0].results);
         let mut before: Vec<Arc<str>> = vec![parts[0].id.clone()];
         for id in plan.followers().iter().take(Sequence::MAX_CALLS - 1) {
-            let Some((plan, module, verdict)) = self.known_code(id) else { return };
+            let Some((plan, module, verdict)) = self.analysed_code(id) else { return };
             let Ok(facts) = verdict.as_ref() else { return };
-            let deadline = plan.timeout.unwrap_or(USUAL_TIME);
-            // Its time limit must be its own, whenever it is begun.
+            let deadline = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
+            // Each step keeps its own time limit, whenever its code starts.
             let has_time = left >= deadline + Workers::shared().pool().together();
             if !facts.state.is_empty() || !has_time {
                 return;
             }
             let (results, earlier) = step_results(scope, plan, context, facts, &before);
             weight = weight.saturating_add(weigh(&results));
-            // Secrets are taken out of results before others read them, and a worker does not know what they are.
-            let may_read = earlier.is_empty() || self.journal.has_nothing_to_hide();
+            // Results are masked before other steps read them, and a worker does not know the secrets.
+            let may_read = earlier.is_empty() || self.journal.needs_no_redaction();
             if weight > Sequence::MAX_BYTES || !may_read {
                 return;
             }
             before.push(id.clone());
-            parts.push(Part { id, module, results, earlier, deadline });
+            parts.push(PreparedCall { id, module, results, earlier, deadline });
         }
     }
 
-    /// The code of a step of which is known what it is made of.
-    fn known_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
+    /// Returns the code of a step if its module has already been analysed.
+    fn analysed_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
         let plan = self.deployed.plan.code().step(id)?;
         let module = plan.module.as_ref()?;
         Some((plan, module, Workers::shared().cached(module)?))
     }
 }
 
-/// `stepResults`: what the steps before gave, the trigger under `trigger`, the turn of each loop around under the loop's
-/// id. Only what the code reads is in it, where that can be told. Of the steps that run in the same sequence before it
-/// only the keys are there, and given besides with their places in the sequence.
+/// Builds `stepResults`: the results of earlier steps, the trigger under `trigger`, and the item of each surrounding
+/// loop under the loop's id. Reduced to the paths that the code reads, if they are known. Earlier steps of the same
+/// batch have only their keys; they are also returned with their indices in the batch.
 fn step_results(
     scope: &Scope,
     plan: &CodePlan,
@@ -218,19 +223,19 @@ fn step_results(
         }
         let found = turn.or_else(|| steps.as_ref()?.get(id));
         if let Some(value) = found.filter(|_| !kept.contains_key(id)) {
-            kept.insert(id.as_str(), only(&value, &below(&paths, id)));
+            kept.insert(id.as_str(), project(&value, &subpaths(&paths, id)));
         }
     }
     (Value::from(kept), earlier)
 }
 
-/// What these paths lead to below a name.
-fn below<'paths>(paths: &[&'paths [String]], name: &str) -> Vec<&'paths [String]> {
+/// Returns the remainders of the paths that start with a name.
+fn subpaths<'paths>(paths: &[&'paths [String]], name: &str) -> Vec<&'paths [String]> {
     let inside = paths.iter().filter(|path| path.first().is_some_and(|first| first == name));
     inside.map(|path| &path[1..]).collect()
 }
 
-/// A path as far as it leads through data: what every object can do is asked of the object as a whole.
+/// Returns the part of a path that goes through data, up to the first method or property that every object has.
 fn data(path: &[String]) -> &[String] {
     const METHODS: [&str; 6] =
         ["hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
@@ -238,17 +243,17 @@ fn data(path: &[String]) -> &[String] {
     &path[..end]
 }
 
-/// A value with nothing in its maps but what these paths lead to or through.
-fn only(value: &Value, paths: &[&[String]]) -> Value {
+/// Copies a value with only the map entries that these paths need.
+fn project(value: &Value, paths: &[&[String]]) -> Value {
     let Value::Map(map) = value else { return value.clone() };
     if paths.iter().any(|path| path.is_empty()) {
         return value.clone();
     }
     let mut kept = Map::new();
     for (name, inner) in map.iter() {
-        let below = below(paths, name);
+        let below = subpaths(paths, name);
         if !below.is_empty() {
-            kept.insert(name.clone(), only(inner, &below));
+            kept.insert(name.clone(), project(inner, &below));
         }
     }
     Value::from(kept)

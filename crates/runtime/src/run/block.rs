@@ -1,4 +1,4 @@
-//! A list of steps: in order, or as the graph that `needs` makes of it, ready steps side by side.
+//! Runs a list of steps: in order, or as the graph defined by `needs`, where ready steps run in parallel.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -13,7 +13,7 @@ use super::{Activity, Exit, Journal, Run};
 use catalog::BlockGraph;
 
 impl Run {
-    /// Runs a list of steps. Its result is that of the last step as they are written, whatever ended last.
+    /// Runs a list of steps. Its result is the one of the last step in the file, regardless of the order of completion.
     pub(super) fn block<'a>(
         &'a self,
         block: &'a Block,
@@ -25,8 +25,8 @@ impl Run {
                 Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, context).await,
                 _ => {
                     let walked = self.in_order(block, scope, context).await;
-                    // Whatever led out of the list, nobody takes what has run ahead any more.
-                    scope.ahead = None;
+                    // The walk left the list, so results computed ahead are no longer needed.
+                    scope.pipeline = None;
                     walked
                 }
             }
@@ -50,7 +50,7 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let mut waiting = graph.dependency_counts();
-        let mut running = Side::new(self);
+        let mut running = Parallel::new(self);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
         let start = |index: usize, mut branch: Scope| async move {
@@ -67,7 +67,7 @@ impl Run {
             }
             for next in graph.dependents(index) {
                 waiting[next] -= 1;
-                if waiting[next] == 0 && !running.parked() {
+                if waiting[next] == 0 && !running.is_stopping() {
                     running.push(start(next, scope.fork()));
                 }
             }
@@ -76,24 +76,31 @@ impl Run {
     }
 }
 
-/// Futures that run side by side within one execution. The first failure ends the others; a stop of the engine lets
-/// each come to the end of the step it is in, and one that pauses lets the others go on. What those did that have
-/// ended is committed while the others run, and nobody waits for that.
-pub(super) struct Side<'a, T> {
+/// Futures that run in parallel within one execution. The first failure cancels the others. When the engine stops, each
+/// finishes its current step; a waiting one lets the others continue. Results of finished futures are committed in the
+/// background.
+pub(super) struct Parallel<'a, T> {
     running: FuturesUnordered<BoxFuture<'a, Result<T, Exit>>>,
-    /// Commits what those did that have ended, and the most that anything of it did to the world.
-    keeping: Option<(Effect, BoxFuture<'a, Result<(), Exit>>)>,
-    /// How many pause, so that they end only when they are taken up again. They keep their places.
-    resting: usize,
+    /// The background commit of finished futures, with their strongest effect.
+    background_commit: Option<(Effect, BoxFuture<'a, Result<(), Exit>>)>,
+    /// Number of suspended futures, which only end when the execution resumes. They still count as started.
+    suspended_count: usize,
     parked: bool,
     activity: &'a Activity,
     journal: &'a Journal,
 }
 
-impl<'a, T: 'a> Side<'a, T> {
+impl<'a, T: 'a> Parallel<'a, T> {
     pub(super) fn new(run: &'a Run) -> Self {
         let (activity, journal) = (&run.activity, &run.journal);
-        Self { running: FuturesUnordered::new(), keeping: None, resting: 0, parked: false, activity, journal }
+        Self {
+            running: FuturesUnordered::new(),
+            background_commit: None,
+            suspended_count: 0,
+            parked: false,
+            activity,
+            journal,
+        }
     }
 
     pub(super) fn push(&mut self, future: impl Future<Output = Result<T, Exit>> + Send + 'a) {
@@ -105,25 +112,25 @@ impl<'a, T: 'a> Side<'a, T> {
         self.running.push(way.boxed());
     }
 
-    /// How many have begun and not ended, those that pause included.
+    /// Number of started and unfinished futures, including suspended ones.
     pub(super) fn len(&self) -> usize {
-        self.running.len() + self.resting
+        self.running.len() + self.suspended_count
     }
 
-    /// Whether the engine stops, so that nothing more may begin.
-    pub(super) fn parked(&self) -> bool {
+    /// Returns true if the engine stops and nothing new may start.
+    pub(super) fn is_stopping(&self) -> bool {
         self.parked
     }
 
-    /// The next one that ends; `None` when all have.
+    /// Awaits the next result; `None` if all futures have ended.
     pub(super) async fn next(&mut self) -> Result<Option<T>, Exit> {
         let _pausing = self.activity.pause();
         loop {
             self.keep();
             let ended = tokio::select! {
                 biased;
-                kept = kept(&mut self.keeping) => {
-                    self.keeping = None;
+                kept = commit_done(&mut self.background_commit) => {
+                    self.background_commit = None;
                     kept?;
                     continue;
                 }
@@ -131,33 +138,36 @@ impl<'a, T: 'a> Side<'a, T> {
             };
             match ended {
                 None if self.parked => return Err(Exit::ShuttingDown),
-                None if self.resting > 0 => return Err(Exit::Suspended),
+                None if self.suspended_count > 0 => return Err(Exit::Suspended),
                 None => return Ok(None),
                 Some(Ok(value)) => return Ok(Some(value)),
                 Some(Err(Exit::ShuttingDown)) => self.parked = true,
-                Some(Err(Exit::Suspended)) => self.resting += 1,
+                Some(Err(Exit::Suspended)) => self.suspended_count += 1,
                 Some(Err(exit)) => return Err(exit),
             }
         }
     }
 
-    /// Has committed what those did that have ended, unless all have: then what comes next is committed with it.
+    /// Starts the background commit of finished futures. Not needed if all have ended: the next step commits their
+    /// results.
     fn keep(&mut self) {
         let most = self.journal.uncommitted();
-        let is_kept = match &self.keeping {
+        let is_kept = match &self.background_commit {
             Some((kept, _)) => *kept == Effect::Write || *kept == most,
             None => self.running.is_empty(),
         };
         if most != Effect::Pure && !is_kept {
-            self.keeping = Some((most, self.journal.commit_beside(most).boxed()));
+            self.background_commit = Some((most, self.journal.commit_beside(most).boxed()));
         }
     }
 }
 
-/// Comes back when what is being committed is; never where nothing is.
-async fn kept(keeping: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>) -> Result<(), Exit> {
-    match keeping {
-        Some((_, keeping)) => keeping.await,
+/// Completes with the background commit; never if there is none.
+async fn commit_done(
+    background_commit: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>,
+) -> Result<(), Exit> {
+    match background_commit {
+        Some((_, background_commit)) => background_commit.await,
         None => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! `call`: another Automation as an execution of its own, started once whatever happens.
+//! `call`: starts another Automation as a child execution, exactly once.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::api::Start;
-use crate::doubles::Called;
+use crate::doubles::CallTarget;
 use crate::intake::{AcceptOptions, Slot};
 
-/// How deep calls may go. That they go in no circle is checked when the files are loaded; they may change meanwhile.
+/// Maximum depth of nested calls. The loader rejects cycles, but files may change during an execution.
 const MAX_DEPTH: u32 = 32;
 
 impl Run {
@@ -33,7 +33,7 @@ impl Run {
             Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
                 let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
-                let called = Called::Automation(&call.automation.name);
+                let called = CallTarget::Automation(&call.automation.name);
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);
                 }
@@ -80,7 +80,7 @@ impl Run {
                 format!("`{id}` would be the {depth}th call inside one another, more than {MAX_DEPTH}");
             return Err(refuse(ErrorKind::Limit, message));
         }
-        // What it is given may depend on all before it.
+        // The inputs may depend on all earlier results.
         self.await_commit(key, context, self.journal.before_effect()).await?;
         let origin = Origin::Call {
             execution: self.journal.id(),
@@ -89,13 +89,13 @@ impl Run {
             test: self.origin.is_test(),
             trace: Some(self.chain().to_string()),
         };
-        // What is given becomes part of the log of another execution.
-        let start = Start { payload: Payload::manual(self.journal.hidden_map(inputs)), origin };
+        // The inputs become part of another execution's log.
+        let start = Start { payload: Payload::manual(self.journal.redact_map(inputs)), origin };
         let options = AcceptOptions {
-            // The same for this try, however often it is begun: the child is started once.
+            // The same key in every repetition of this attempt, so that the child is started once.
             key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),
-            // This execution does nothing meanwhile, so its slot is the child's; else callers that hold all of them
-            // would wait for ever.
+            // This execution is idle meanwhile, so the child uses its slot. Otherwise callers that hold all slots would
+            // wait forever.
             slot: if call.detached { Slot::Own } else { Slot::Shared },
             ..AcceptOptions::default()
         };
@@ -106,12 +106,12 @@ impl Run {
             error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
         })?;
         self.journal.step_called(key, CallRecord::Execution { id: admission.id });
-        // Whoever looks at this execution meanwhile finds the one that it waits for. A quick one costs no commit.
+        // Records the child for observers of this execution. A short call costs no extra commit.
         self.journal.call_ended(Effect::Read);
         Ok(admission.id)
     }
 
-    /// How the child ended. Where it rests, or waits its turn, this execution goes to rest as well.
+    /// Awaits the outcome of the child. If the child is suspended or queued, this execution is suspended too.
     async fn outcome_of(&self, child: ExecutionId, key: &str, context: &Context) -> Result<Outcome, Exit> {
         let ended = tokio::select! {
             biased;
@@ -137,7 +137,7 @@ impl Run {
     }
 }
 
-/// What a child's end is to its caller.
+/// Converts the child's outcome to the result of the call.
 fn result(call: &CallStep, outcome: Outcome) -> Result<Value, Exit> {
     let id = &call.automation.name;
     match outcome {

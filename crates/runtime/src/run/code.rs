@@ -1,4 +1,4 @@
-//! `code`: one run of an author's JavaScript.
+//! `code`: executes an author's JavaScript.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use model::redact::{Limit, Redactor};
 use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
 
-use super::ahead::Ran;
+use super::ahead::CodeResult;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
@@ -29,9 +29,9 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let (plan, module) = self.code_plan(step)?;
-        // In a test the clock stands still meanwhile.
-        let _busy = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
-        let (ran, state) = match self.ran_ahead(step, scope, context).await? {
+        // The test clock stands still while code runs.
+        let _busy = self.services.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let (ran, state) = match self.next_from_pipeline(step, scope, context).await? {
             Some(ran) => (ran, CodeState::default()),
             None => {
                 let verdict = self.facts(module).await?;
@@ -45,7 +45,7 @@ impl Run {
         };
         let (value, response) = self.ended(plan, code, key, ran, state)?;
         if let Some(response) = response {
-            self.answer_of_code(response, key, context).await?;
+            self.send_code_response(response, key, context).await?;
         }
         Ok(value)
     }
@@ -56,33 +56,32 @@ impl Run {
             .ok_or_else(|| failed(ActionError::new(ErrorKind::Input, "the file of the code is not there")))
     }
 
-    /// As [`Run::code`], where the code of the step has run ahead and nothing has to be waited for.
-    pub(super) fn code_ahead(
+    /// Like [`Run::code`], with a result that has been computed ahead. Does not wait.
+    pub(super) fn code_from_pipeline(
         &self,
         step: &Step,
         code: &Code,
         key: &str,
         scope: &mut Scope,
     ) -> Option<Result<(Value, Option<HttpResponse>), Exit>> {
-        let ran = self.has_arrived(step, scope)?;
+        let ran = self.take_if_arrived(step, scope)?;
         let ended = |(plan, _)| self.ended(plan, code, key, ran, CodeState::default());
         Some(self.code_plan(step).and_then(ended))
     }
 
-    /// What a module is made of.
+    /// Returns the analysis of a module.
     async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, Exit> {
         let known = Workers::shared().analyze(module).await;
         known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    /// Takes over what the code gave: its result, what it wrote to the state, its log, the answer to the caller that is still
-    /// to be given.
+    /// Applies the result of code: its value, state writes, log lines and the pending response to the caller.
     fn ended(
         &self,
         plan: &CodePlan,
         code: &Code,
         key: &str,
-        ran: Ran,
+        ran: CodeResult,
         state: CodeState,
     ) -> Result<(Value, Option<HttpResponse>), Exit> {
         let outcome = match ran {
@@ -108,11 +107,11 @@ impl Run {
             let message = format!("the code's answer: {error}");
             failed(ActionError::new(ErrorKind::Input, message))
         })?;
-        Ok((value, Some(self.journal.hidden_response(response))))
+        Ok((value, Some(self.journal.redact_response(response))))
     }
 
-    /// Gives the caller the answer that code decided.
-    pub(super) async fn answer_of_code(
+    /// Sends the response decided by code to the caller.
+    pub(super) async fn send_code_response(
         &self,
         response: HttpResponse,
         key: &str,
@@ -140,8 +139,8 @@ pub fn level(level: Level) -> LogLevel {
     }
 }
 
-/// What failed, with its place in the author's file and the line that stands there. Of a longer message the worker sends more
-/// than is kept, so that it is cut here, after secrets were hidden in it.
+/// Converts a code error to a step error, with its position in the author's file and the source line. Secrets are
+/// masked before the message is cut, so the worker sends more text than is stored.
 pub fn to_action_error(
     error: &script::Error,
     code: &Code,

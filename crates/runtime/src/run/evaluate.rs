@@ -1,4 +1,4 @@
-//! The evaluation of a step's expressions: at once where they are short, on another thread where they are not.
+//! Evaluates the expressions of steps: inline if they are short, else on another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,16 +18,16 @@ use super::{Exit, Run};
 use crate::evaluator::{Inline, inline};
 use crate::inputs::is_address;
 
-/// The work of a pure step beside its expressions, in the units of a [`Budget`].
+/// Work of a pure step without its expressions, in the units of a [`Budget`].
 const STEP_WORK: u64 = 500;
-/// The work after which others have their turn: about ten milliseconds.
-const STRETCH_WORK: u64 = 2_000_000;
+/// Work after which the task yields to others: about ten milliseconds.
+const YIELD_WORK: u64 = 2_000_000;
 
-/// A way to evaluate something over the names in force.
-type Way<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
+/// A function that evaluates a `T` with the variables in scope.
+type EvalFn<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
 
 impl Run {
-    /// The value of a template over the names in force. `place` names it in errors.
+    /// Evaluates a template. `place` names it in errors.
     pub(super) async fn evaluate(
         &self,
         template: &Template,
@@ -39,7 +39,7 @@ impl Run {
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
-    /// The value of an expression, as [`Run::evaluate`].
+    /// Evaluates an expression like [`Run::evaluate`].
     pub(super) async fn evaluate_expression(
         &self,
         expression: &Expression,
@@ -54,14 +54,14 @@ impl Run {
     async fn evaluate_by<T: Clone + Send + 'static>(
         &self,
         evaluated: &T,
-        way: Way<T>,
+        way: EvalFn<T>,
         scope: &Scope,
         context: &Context,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         let (root, moment) = scope.names();
         match inline(moment, |budget| way(evaluated, root, moment, budget)) {
             Inline::Done(value, work) => {
-                self.note_work(work);
+                self.count_work(work);
                 Ok(value)
             }
             Inline::TooShort => {
@@ -72,7 +72,7 @@ impl Run {
         }
     }
 
-    /// The values of inputs, by name. `spec` declares them; `None` for those of another automation.
+    /// Evaluates inputs by name. `spec` declares them; `None` for those of another Automation.
     pub(super) async fn evaluate_inputs(
         &self,
         with: &[(Named, Template)],
@@ -83,7 +83,7 @@ impl Run {
         let mut inputs = Map::with_capacity(with.len());
         for (name, template) in with {
             let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
-            let way: Way<Template> = if is_address { address } else { Template::evaluate_at };
+            let way: EvalFn<Template> = if is_address { address } else { Template::evaluate_at };
             let value = self.evaluate_by(template, way, scope, context).await?;
             let value =
                 value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
@@ -92,7 +92,7 @@ impl Run {
         Ok(inputs)
     }
 
-    /// The truth of a condition, as [`Run::evaluate`].
+    /// Evaluates a condition like [`Run::evaluate`].
     pub(super) async fn condition_holds(
         &self,
         condition: &Expression,
@@ -103,27 +103,29 @@ impl Run {
         self.evaluate_expression(condition, scope, place, context).await.map(|value| value.is_true())
     }
 
-    /// The result of an evaluation on another thread. A deadline, a cancellation and the end of the daemon's grace end it.
+    /// Evaluates on another thread until a deadline, a cancellation or the end of the daemon's grace period.
     ///
-    /// Before it begins, the execution has room for the largest result, beside the `held` bytes of its variables.
+    /// Reserves memory for the largest possible result first, in addition to the `held` bytes of the execution's
+    /// variables.
     async fn evaluate_long(
         &self,
         context: &Context,
         held: usize,
         work: impl FnOnce(&Budget) -> Result<Value, EvaluationError> + Send + 'static,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
-        // Committed before, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
+        // Committed first, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
         context.commit_wait.measure(&*self.services.clock, self.journal.commit()).await?;
         let largest = self.services.settings.limits.result_bytes;
-        self.make_room(context, held.saturating_add(largest)).await?;
+        self.reserve_memory(context, held.saturating_add(largest)).await?;
         let value = self.evaluate_elsewhere(context, work).await?;
         let bytes = value.as_ref().map_or(0, |value| value.weight(largest));
         self.services.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
         Ok(value)
     }
 
-    /// Waits until the large values of the execution may take so many bytes. One that another waits for does not wait.
-    async fn make_room(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
+    /// Waits until the execution may use this many bytes for large values. If another execution waits for this one, it
+    /// does not wait.
+    async fn reserve_memory(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
         let memory = &self.services.memory;
         if matches!(self.origin, Origin::Call { .. }) {
             memory.resize_at_once(&self.memory, bytes);
@@ -142,11 +144,12 @@ impl Run {
         work: impl FnOnce(&Budget) -> Result<T, EvaluationError> + Send + 'static,
     ) -> Result<Result<T, EvaluationError>, Exit> {
         if self.observation.is_some() {
-            // The crash record names an execution only while a thread polls it, so what a crash has interrupted computes here.
+            // The crash record names an execution only while a thread polls it. So an interrupted execution evaluates
+            // on its own thread.
             return Ok(crate::evaluator::in_place(work));
         }
-        // In a test the clock stands still meanwhile.
-        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
+        // The test clock stands still meanwhile.
+        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         tokio::select! {
             biased;
             value = self.services.evaluator.long(work) => Ok(value),
@@ -154,7 +157,8 @@ impl Run {
         }
     }
 
-    /// Comes back with the reason when the step may not go on: a cancellation, a deadline, the end of the daemon's grace.
+    /// Completes with the reason when the step must stop: a cancellation, a deadline, or the end of the daemon's grace
+    /// period.
     pub(super) async fn interruption(&self, context: &Context) -> Exit {
         tokio::select! {
             biased;
@@ -164,10 +168,10 @@ impl Run {
         }
     }
 
-    /// Lets others run after each few milliseconds of pure steps, and commits an execution that is not accepted yet: the
-    /// caller of an asynchronous webhook does not wait for its steps.
-    pub(super) async fn take_turns(&self) -> Result<(), Exit> {
-        if self.note_work(STEP_WORK) < STRETCH_WORK {
+    /// Yields to other tasks after a few milliseconds of pure steps. Commits an execution that is not accepted yet, so
+    /// that the caller of an asynchronous webhook does not wait for its steps.
+    pub(super) async fn yield_if_due(&self) -> Result<(), Exit> {
+        if self.count_work(STEP_WORK) < YIELD_WORK {
             return Ok(());
         }
         self.stretch.store(0, Ordering::Relaxed);
@@ -176,13 +180,13 @@ impl Run {
         Ok(())
     }
 
-    /// Counts work on a thread of the runtime, and gives all since the others last had their turn.
-    fn note_work(&self, units: u64) -> u64 {
+    /// Counts work on a runtime thread and returns the total since the last yield.
+    fn count_work(&self, units: u64) -> u64 {
         self.stretch.fetch_add(units, Ordering::Relaxed) + units
     }
 }
 
-/// The value of a template that is an address.
+/// Evaluates a template that is a URL.
 pub fn address(
     template: &Template,
     scope: &Value,
@@ -192,7 +196,7 @@ pub fn address(
     url_template::evaluate(template, &mut |expression| expression.evaluate_at(scope, moment, budget))
 }
 
-/// An expression that has no value, as a step's failure.
+/// Converts an evaluation error to a step error.
 pub fn expression_error(error: &EvaluationError, place: &str) -> ActionError {
     let kind = if error.exceeded.is_some() { ErrorKind::Limit } else { ErrorKind::Expression };
     ActionError::new(kind, format!("{place}: {error}"))

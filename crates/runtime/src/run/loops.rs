@@ -6,7 +6,7 @@ use model::action::{ActionError, ErrorKind};
 use model::automation::{Block, ForEachStep, RepeatStep, Step};
 use model::value::{Map, Value};
 
-use super::block::Side;
+use super::block::Parallel;
 use super::journal::Due;
 use super::scope::Scope;
 use super::step::Context;
@@ -37,10 +37,10 @@ impl Run {
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
         let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
-        let mut running = Side::new(self);
+        let mut running = Parallel::new(self);
         let mut upcoming = items.iter().enumerate();
         loop {
-            while running.len() < each.concurrency as usize && !running.parked() {
+            while running.len() < each.concurrency as usize && !running.is_stopping() {
                 let Some((index, item)) = upcoming.next() else { break };
                 let mut branch = scope.fork();
                 bind_item(&mut branch, each, index, item);
@@ -193,7 +193,7 @@ impl Run {
         let whole = clock.monotonic_now().after(repeat.delay);
         let due = self.journal.started_at(&key).map_or(whole, |(_, due)| due.min(whole));
         self.journal.record_start(&key, due.to_wall(clock.wall_offset()), None);
-        self.pause_with(&key, Due::After(due), context).await
+        self.pause_durably(&key, Due::After(due), context).await
     }
 
     pub(super) async fn parallel(
@@ -202,7 +202,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut running = Side::new(self);
+        let mut running = Parallel::new(self);
         for (index, (_, block)) in branches.iter().enumerate() {
             let mut branch = scope.fork();
             running.push(async move {

@@ -274,7 +274,7 @@ impl Run {
 
     /// Evaluates the concurrency key, under an inline budget.
     pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
-        let scope = Scope::of(self)?;
+        let scope = Scope::for_run(self)?;
         let (names, _) = scope.names();
         let value = key.evaluate(names, &Budget::inline());
         Ok(value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text())
@@ -303,7 +303,7 @@ impl Run {
     }
 
     async fn scope_or_fail(&self) -> Result<Option<Scope>, Exit> {
-        match Scope::of(self) {
+        match Scope::for_run(self) {
             Ok(scope) => Ok(Some(scope)),
             Err(error) => {
                 self.finish(Outcome::Failed { error }).await?;
@@ -423,7 +423,7 @@ impl Run {
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
         self.abandon(|_| true);
         let at = self.services.clock.now();
-        let outcome = self.journal.hidden_outcome(outcome);
+        let outcome = self.journal.redact_outcome(outcome);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
         self.progressed(|progress| progress.outcome = Some(outcome));

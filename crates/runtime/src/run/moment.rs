@@ -1,4 +1,4 @@
-//! What `now()` and `uuid()` give in a step: the same in every try, and after a restart.
+//! Deterministic `now()` and `uuid()` for steps: the same values in every attempt and after a restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use model::expression::Moment;
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// A random key that the store keeps, from which what must be both the same again and unguessable is derived.
+/// A random key in the store, from which stable and unguessable values are derived.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
@@ -25,10 +25,10 @@ impl Secret {
         Self(key)
     }
 
-    /// Sixteen bytes that only the holder of the key can make of these parts.
+    /// Derives 16 bytes from these parts with HMAC.
     pub fn derive(&self, parts: &[&[u8]]) -> [u8; 16] {
         let mut derived = [0; 16];
-        // HMAC takes keys of any length.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return derived };
         for part in parts {
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -39,8 +39,8 @@ impl Secret {
     }
 }
 
-/// The moment of a step.
-pub(crate) struct StepMoment {
+/// Clock and randomness of a step.
+pub(crate) struct StepClock {
     secret: Secret,
     execution: ExecutionId,
     step: String,
@@ -48,19 +48,20 @@ pub(crate) struct StepMoment {
     uuids: AtomicU32,
 }
 
-impl StepMoment {
+impl StepClock {
     pub(super) fn new(secret: Secret, execution: ExecutionId, step: &str, at: Timestamp) -> Arc<Self> {
         Arc::new(Self { secret, execution, step: step.to_owned(), at, uuids: AtomicU32::new(0) })
     }
 }
 
-impl Moment for StepMoment {
+impl Moment for StepClock {
     fn now(&self) -> Timestamp {
         self.at
     }
 
     fn uuid(&self) -> Uuid {
-        // By its number within the step: each call gives another, and the same again when the step is done again.
+        // Derived from the call's index within the step: calls get different values, which are the same in a
+        // repetition.
         let number = self.uuids.fetch_add(1, Ordering::Relaxed);
         let execution = self.execution.as_bytes();
         let derived = self.secret.derive(&[b"uuid", execution, self.step.as_bytes(), &number.to_be_bytes()]);

@@ -1,5 +1,5 @@
-//! Pauses: `wait`, `waitFor`, and the time between two tries. A short one is slept through; for a long one the
-//! execution goes to rest, holds no slot, and is read back when its time has come.
+//! Waiting: `wait`, `waitFor`, and delays between attempts. A short delay sleeps in memory; for a long one the
+//! execution is suspended, releases its slot and is loaded again when it is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +19,22 @@ use super::{Exit, Run};
 use crate::clock::MonotonicTime;
 use crate::intake::first_event_key;
 
-/// A pause up to this long is slept through: to rest and to be read back costs two commits and a read.
-const SLEPT_THROUGH: Duration = Duration::from_secs(2);
-/// The most bytes of an event's name.
+/// Longest delay that sleeps in memory: a suspension costs two commits and a read.
+const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);
+/// Maximum length of an event name, in bytes.
 const MAX_EVENT_NAME: usize = 200;
 
-/// What ends a pause.
+/// Condition that ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
-    /// Its time alone.
-    OnTime,
-    /// Its time, or that something came, which may not be for it.
-    WhenSomethingComes,
+enum WakeOn {
+    /// Only its time.
+    Time,
+    /// Its time, or a signal, which may turn out not to match.
+    TimeOrSignal,
 }
 
 impl Run {
-    /// Sleeps on the engine's clock; comes back early where the execution may not go on.
+    /// Sleeps on the engine's clock until the due time, or until the execution must stop.
     async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
         let clock = &self.services.clock;
         let over = match due {
@@ -51,31 +51,31 @@ impl Run {
         }
     }
 
-    /// Comes back when a pause is over, or lets the execution rest until then.
+    /// Waits until the due time, or suspends the execution until then.
     pub(super) async fn pause_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
-        let left = self.left(due);
+        let left = self.time_left(due);
         if left.is_zero() {
             return Ok(());
         }
-        if left > SLEPT_THROUGH {
-            return self.pause_beside(Some(due), Ends::OnTime, context).await;
+        if left > MAX_IN_MEMORY_DELAY {
+            return self.pause_beside(Some(due), WakeOn::Time, context).await;
         }
         self.sleep_until(due, context).await
     }
 
-    /// Comes back when a pause is over; lets the execution rest once all of it pauses.
+    /// Waits until the due time. Suspends the execution once all of its branches wait.
     async fn pause_beside(
         &self,
         due: Option<Due>,
-        ends: Ends,
+        ends: WakeOn,
         context: Option<&Context>,
     ) -> Result<(), Exit> {
-        let (all_pause, came) = (self.activity.all_pause(), self.activity.came());
+        let (all_pause, came) = (self.activity.all_waiting(), self.activity.signal_arrived());
         tokio::pin!(all_pause, came);
         all_pause.as_mut().enable();
         came.as_mut().enable();
         let _pausing = self.activity.pause();
-        if self.activity.is_at_rest() {
+        if self.activity.is_idle() {
             return Err(Exit::Suspended);
         }
         let over = async {
@@ -88,11 +88,11 @@ impl Run {
             biased;
             () = all_pause => Err(Exit::Suspended),
             over = over => over,
-            () = came, if ends == Ends::WhenSomethingComes => Ok(()),
+            () = came, if ends == WakeOn::TimeOrSignal => Ok(()),
         }
     }
 
-    /// Comes back when it is time for the next try of a step, or of the whole execution where `key` is empty.
+    /// Waits for the next attempt of a step, or of the whole execution if `key` is empty.
     pub(super) async fn pause_before_try(
         &self,
         key: &str,
@@ -106,8 +106,8 @@ impl Run {
         paused
     }
 
-    /// How long a pause goes on from now; nothing where it is over.
-    fn left(&self, due: Due) -> Duration {
+    /// Time left until the due time; zero if it has passed.
+    fn time_left(&self, due: Due) -> Duration {
         match due {
             Due::At(at) => {
                 Duration::try_from(self.services.clock.now().duration_until(at)).unwrap_or_default()
@@ -116,7 +116,7 @@ impl Run {
         }
     }
 
-    /// `wait`
+    /// Executes `wait`.
     pub(super) async fn wait(
         &self,
         wait: &WaitStep,
@@ -128,13 +128,13 @@ impl Run {
             Some(due) => due,
             None => self.due(wait, scope, context).await?,
         };
-        self.pause_with(key, due, context).await?;
+        self.pause_durably(key, due, context).await?;
         Ok(Value::Null)
     }
 
-    /// Pauses until it is over. Where that is far off, the pause is recorded, so that somebody sees to its end.
-    pub(super) async fn pause_with(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
-        if self.left(due) > SLEPT_THROUGH && self.journal.pause(key).is_none() {
+    /// Waits until the due time. A long wait is recorded, so that the scheduler resumes it.
+    pub(super) async fn pause_durably(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
+        if self.time_left(due) > MAX_IN_MEMORY_DELAY && self.journal.pause(key).is_none() {
             self.pause_begins(key, WaitReason::Time, Some(due), context)?;
         }
         self.pause_until(due, Some(context)).await?;
@@ -142,7 +142,7 @@ impl Run {
         Ok(())
     }
 
-    /// `waitFor`
+    /// Executes `waitFor`.
     pub(super) async fn wait_for(
         &self,
         step: &Step,
@@ -156,20 +156,20 @@ impl Run {
             self.wait_begins(step, wait, key, scope, context).await?;
         }
         if begins || self.journal.is_resumed() {
-            self.look_back(step, key).await?;
+            self.load_earlier_events(step, key).await?;
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
-                if self.lets_through(wait, &signal, scope, context).await? {
+                if self.matches_condition(wait, &signal, scope, context).await? {
                     self.journal.wait_ended(key, Some(&signal.id));
                     return Ok(signal.data);
                 }
             }
             let due = self.journal.pause_due(key);
-            if due.is_some_and(|due| self.left(due).is_zero()) {
+            if due.is_some_and(|due| self.time_left(due).is_zero()) {
                 break;
             }
-            self.pause_beside(due, Ends::WhenSomethingComes, Some(context)).await?;
+            self.pause_beside(due, WakeOn::TimeOrSignal, Some(context)).await?;
         }
         self.journal.wait_ended(key, None);
         match wait.on_timeout {
@@ -185,8 +185,8 @@ impl Run {
         }
     }
 
-    /// Takes over the events that were sent since the execution began and that no earlier iteration of the step let through.
-    async fn look_back(&self, step: &Step, key: &str) -> Result<(), Exit> {
+    /// Adds the events that were sent since the execution began and that no earlier iteration of the step has accepted.
+    async fn load_earlier_events(&self, step: &Step, key: &str) -> Result<(), Exit> {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
         };
@@ -234,7 +234,7 @@ impl Run {
             WaitOn::Approval(approval) => WaitReason::Approval {
                 message: self
                     .journal
-                    .hidden(
+                    .redact_value(
                         self.evaluate(&approval.message, scope, "waitFor.approval.message", context).await?,
                     )
                     .to_text(),
@@ -243,11 +243,11 @@ impl Run {
         };
         let due = step.timeout.map(|timeout| Due::After(self.services.clock.monotonic_now().after(timeout)));
         self.pause_begins(key, on, due, context)?;
-        // Whoever is to send something finds it only once it is committed; the others may take as long as they like.
+        // Senders find the wait only after this commit; other waits can be committed later.
         self.await_commit(key, context, self.journal.commit()).await
     }
 
-    /// Records that a step pauses, up to `due` at the latest.
+    /// Records that a step begins to wait, until `due` at the latest.
     pub(super) fn pause_begins(
         &self,
         key: &str,
@@ -270,14 +270,15 @@ impl Run {
         Ok(())
     }
 
-    /// When the nearest time limit around a pause is up. The execution's own does not count: it stands still meanwhile.
+    /// Nearest time limit of the steps around a wait. The execution's own limit does not count: it is extended by the
+    /// wait.
     fn limit(&self, context: &Context) -> Option<MonotonicTime> {
         let step = context.deadline.map(|(at, _)| at);
         let closing = context.closing.then_some(context.end);
         step.into_iter().chain(closing).min()
     }
 
-    /// When the nearest time limit of a step is up, and the depth at which it was set: 0 for that of the whole.
+    /// Nearest time limit of a step, and the depth of the step that set it: 0 for the whole execution.
     pub(super) fn deadline(&self, context: &Context) -> (MonotonicTime, u32) {
         let end = if context.closing {
             context.end
@@ -287,7 +288,7 @@ impl Run {
         context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
 
-    /// Ends the pauses of steps that will not go on, with the executions that they waited for.
+    /// WakeOn the waits of steps that will not continue, and cancels the child executions that they waited for.
     pub(super) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) {
         for child in self.journal.abandon(is_abandoned) {
             self.cancel_child(child);
@@ -300,7 +301,7 @@ impl Run {
         self.services.intake.cancel(&self.services, child, &reason);
     }
 
-    /// The end of a pause that begins now.
+    /// Computes the end of a wait that begins now.
     async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
         let now = self.services.clock.monotonic_now();
         let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
@@ -329,8 +330,8 @@ impl Run {
         }
     }
 
-    /// True if a signal is what the step waits for.
-    async fn lets_through(
+    /// Returns true if the signal satisfies the step's condition.
+    async fn matches_condition(
         &self,
         wait: &WaitForStep,
         signal: &Signal,

@@ -1,4 +1,4 @@
-//! `respond`: the caller's answer.
+//! `respond`: sends the response to the caller.
 
 use model::action::{ActionError, ErrorKind};
 use model::automation::{PageRight, RespondBody, RespondStep};
@@ -11,7 +11,7 @@ use super::verbs::failed;
 use super::{Exit, Run};
 
 impl Run {
-    /// Decides the caller's answer. It is sent once it is committed; what comes after goes on.
+    /// Decides the response to the caller. It is sent once it is committed; the execution continues.
     pub(super) async fn respond(
         &self,
         respond: &RespondStep,
@@ -52,7 +52,7 @@ impl Run {
         let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;
-        let response = self.journal.hidden_response(response);
+        let response = self.journal.redact_response(response);
         self.journal.respond(response.clone());
         self.await_commit(key, context, self.journal.commit()).await?;
         self.progressed(|progress| progress.response = Some(response));

@@ -1,4 +1,4 @@
-//! The names in force while steps run.
+//! Variables in scope while steps run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,23 +9,23 @@ use model::payload::Payload;
 use model::value::{Key, Map, Value};
 
 use super::Run;
-use super::ahead::Ahead;
+use super::ahead::CodePipeline;
 
-/// The names in force, and, in a branch that runs beside others, what it added to them.
+/// Variables in scope and, in a parallel branch, the changes that it made.
 pub(crate) struct Scope {
     root: Value,
     changes: Option<Changes>,
-    /// The memory of the variables that expressions made here.
-    held: Held,
-    /// What `now()` and `uuid()` give in the step that is evaluated, where it asks.
+    /// Memory of the variables that expressions created here.
+    held: VariableMemory,
+    /// Clock and randomness of the current step; `None` if it uses neither.
     moment: Option<Arc<dyn Moment>>,
-    /// Code that runs ahead of the steps that come next here.
-    pub(super) ahead: Option<Ahead>,
-    /// How long the step that has just ended had run before its turn came, in microseconds.
-    pub(super) ran_ahead_us: u64,
+    /// Code results computed ahead for the next steps.
+    pub(super) pipeline: Option<CodePipeline>,
+    /// Time that the last step's code ran before the walk reached it, in microseconds.
+    pub(super) pipelined_us: u64,
 }
 
-/// What a branch added.
+/// Changes made by a branch.
 #[derive(Default)]
 pub(crate) struct Changes {
     steps: Vec<(Key, Value)>,
@@ -33,8 +33,8 @@ pub(crate) struct Changes {
 }
 
 impl Scope {
-    /// The names at the start of an execution.
-    pub(super) fn of(run: &Run) -> Result<Self, ActionError> {
+    /// Creates the variables at the start of an execution.
+    pub(super) fn for_run(run: &Run) -> Result<Self, ActionError> {
         let automation = &run.deployed.automation;
         let results = match &run.results {
             Some(results) => results.clone(),
@@ -47,7 +47,7 @@ impl Scope {
         root.insert("inputs", inputs(run));
         root.insert("vars", Map::new());
         if automation.config_vars.iter().any(|variable| variable.secret) {
-            run.journal.reads_secrets();
+            run.journal.mark_secrets_read();
         }
         root.insert("configVars", run.services.secrets.config_vars(automation)?);
         if run.deployed.plan.reads_execution() {
@@ -55,42 +55,49 @@ impl Scope {
             let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
             root.insert("automation", Map::from_iter(names));
         }
-        Ok(Self::again(Value::from(root)))
+        Ok(Self::from_root(Value::from(root)))
     }
 
-    /// These names.
-    pub(super) fn again(root: Value) -> Self {
-        Self { root, changes: None, held: Held::default(), moment: None, ahead: None, ran_ahead_us: 0 }
+    /// Creates a scope with these variables.
+    pub(super) fn from_root(root: Value) -> Self {
+        Self {
+            root,
+            changes: None,
+            held: VariableMemory::default(),
+            moment: None,
+            pipeline: None,
+            pipelined_us: 0,
+        }
     }
 
-    /// The names as expressions read them, with the clock and the randomness of the step, where it asks for them.
+    /// Returns the variables for expressions, with the clock and randomness of the step if it uses them.
     pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn Moment>>) {
         (&self.root, self.moment.as_ref())
     }
 
-    /// Puts another moment in place, and gives the one that was there.
+    /// Replaces the step's clock and returns the previous one.
     pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn Moment>>) -> Option<Arc<dyn Moment>> {
         std::mem::replace(&mut self.moment, moment)
     }
 
-    /// The names as expressions read them.
+    /// Returns the variables for expressions.
     pub(super) fn root(&self) -> &Value {
         &self.root
     }
 
-    /// The same names for a branch that runs beside others; what it adds is noted for [`Scope::merge`].
+    /// Copies the scope for a parallel branch; its changes are recorded for [`Scope::merge`].
     pub(super) fn fork(&self) -> Self {
         Self {
             root: self.root.clone(),
             changes: Some(Changes::default()),
             held: self.held.branch(),
             moment: self.moment.clone(),
-            ahead: None,
-            ran_ahead_us: 0,
+            pipeline: None,
+            pipelined_us: 0,
         }
     }
 
-    /// Takes over what a branch added.
+    /// Applies the changes of a branch.
     pub(super) fn merge(&mut self, mut branch: Self) {
         for (name, bytes) in std::mem::take(&mut branch.held.by_name) {
             self.held.release(bytes);
@@ -105,21 +112,21 @@ impl Scope {
         }
     }
 
-    /// Binds a name such as `item` or `error`.
+    /// Binds a variable such as `item` or `error`.
     pub(super) fn bind(&mut self, name: &str, value: Value) {
         if let Value::Map(root) = &mut self.root {
             Arc::make_mut(root).insert(name, value);
         }
     }
 
-    /// Takes a name away again.
+    /// Removes a variable.
     pub(super) fn unbind(&mut self, name: &str) {
         if let Value::Map(root) = &mut self.root {
             Arc::make_mut(root).remove(name);
         }
     }
 
-    /// Sets `steps.<id>`. `timed_out` is there for a step that waits for something.
+    /// Sets `steps.<id>`. `timed_out` is set for a step that waits.
     pub(super) fn set_step(
         &mut self,
         id: &Arc<str>,
@@ -136,12 +143,12 @@ impl Scope {
         self.put("steps", id.clone().into(), Value::from(entry));
     }
 
-    /// The bytes of all variables of the execution that expressions made.
+    /// Memory of all variables created by expressions in this execution, in bytes.
     pub(super) fn held(&self) -> usize {
         self.held.total.load(Ordering::Relaxed)
     }
 
-    /// Notes the bytes that an expression made for a variable, and gives those of all variables of the execution.
+    /// Records the size of a variable created by an expression. Returns the total of the execution in bytes.
     pub(super) fn hold(&mut self, name: &str, bytes: usize) -> usize {
         self.held.set(name, bytes)
     }
@@ -158,7 +165,7 @@ impl Scope {
             let noted = if group == "steps" { &mut changes.steps } else { &mut changes.vars };
             noted.push((name.clone(), value.clone()));
         }
-        // The maps are shared with whoever evaluates over them at the moment, and copied only then.
+        // Copy on write: the maps are copied only if an evaluation still uses them.
         let Value::Map(root) = &mut self.root else { return };
         if let Some(Value::Map(entries)) = Arc::make_mut(root).get_mut(group) {
             Arc::make_mut(entries).insert(name, value);
@@ -166,20 +173,20 @@ impl Scope {
     }
 }
 
-/// The memory of variables, in bytes: of all branches of an execution together, and of this one by name.
+/// Memory of variables, in bytes: the total of all branches, and the sizes of this branch by name.
 #[derive(Default)]
-struct Held {
+struct VariableMemory {
     total: Arc<AtomicUsize>,
     by_name: Vec<(Key, usize)>,
 }
 
-impl Held {
-    /// A branch beside this one.
+impl VariableMemory {
+    /// Copies the counters for a parallel branch.
     fn branch(&self) -> Self {
         Self { total: self.total.clone(), by_name: Vec::new() }
     }
 
-    /// Notes the bytes of a variable in the place of those before, and gives the total.
+    /// Replaces the size of a variable and returns the total.
     fn set(&mut self, name: &str, bytes: usize) -> usize {
         match self.by_name.iter_mut().find(|(known, _)| *known == *name) {
             Some((_, known)) => {
@@ -197,13 +204,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for VariableMemory {
     fn drop(&mut self) {
         self.release(self.by_name.iter().map(|(_, bytes)| bytes).sum());
     }
 }
 
-/// What steps read of the execution itself.
+/// Builds the variable `execution`.
 fn execution(run: &Run) -> Map {
     let mut execution = Map::from_iter([
         ("id", Value::from(run.journal.id().to_string())),
@@ -216,7 +223,7 @@ fn execution(run: &Run) -> Map {
     execution
 }
 
-/// The inputs given, over the defaults that the file declares.
+/// Merges the given inputs with the defaults from the file.
 fn inputs(run: &Run) -> Map {
     let mut inputs = Map::new();
     for (name, default) in run.deployed.automation.input_defaults() {
@@ -224,7 +231,7 @@ fn inputs(run: &Run) -> Map {
     }
     for input in &run.deployed.automation.inputs {
         if !inputs.contains_key(&input.name) {
-            // A declared input that was not given is null, not missing.
+            // A declared input without a value is null, not missing.
             inputs.insert(input.name.as_str(), Value::Null);
         }
     }

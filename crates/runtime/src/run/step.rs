@@ -1,4 +1,4 @@
-//! One step: its guard, its tries, and what follows when it fails for good.
+//! Runs a step: its condition, its attempts, and the handling of a permanent failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +11,23 @@ use model::execution::{DelayReason, Event, StepOutcome};
 use model::expression::Moment;
 use model::value::Value;
 
-use super::moment::StepMoment;
+use super::moment::StepClock;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
 use crate::clock::{Clock, MonotonicTime};
 use catalog::ReadSet;
 
-/// Where in the execution a step stands.
+/// Position of a step in the execution.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
+    /// Indices of the surrounding loops, as appended to the step's id: `[2][0]`.
     turns: Arc<str>,
-    /// When the time limit of the whole is up, the time of pauses left out.
+    /// Time limit of the whole execution, without waiting times.
     pub(super) end: MonotonicTime,
-    /// When the nearest time limit of a step around is up, and the depth at which it was set.
+    /// Nearest time limit of a surrounding step, and the depth of the step that set it; `None` if there is none.
     pub(super) deadline: Option<(MonotonicTime, u32)>,
     depth: u32,
-    /// Whether the execution's end is behind it, so that a cancellation no longer counts.
+    /// True in the closing steps, where a cancellation no longer counts.
     pub(super) closing: bool,
     /// How long the step has waited for commits, which is no part of its work.
     pub(super) commit_wait: CommitWait,
@@ -49,22 +49,22 @@ impl Context {
         Self { closing: true, ..Self::new(end) }
     }
 
-    /// The same, in the turns of another place.
+    /// Copies this context with the loop indices of another one.
     pub(super) fn in_turns_of(&self, other: &Self) -> Self {
         Self { turns: other.turns.clone(), ..self.clone() }
     }
 
-    /// One turn of a loop further in.
+    /// Enters an iteration of a loop.
     pub(super) fn turn(&self, index: usize) -> Self {
         Self { turns: format!("{}[{index}]", self.turns).into(), ..self.clone() }
     }
 
-    /// The numbers of the turns around, from the outside in.
+    /// Indices of the surrounding loops, outermost first.
     pub(super) fn indices(&self) -> impl Iterator<Item = u64> {
         self.turns.split(['[', ']']).filter_map(|part| part.parse().ok())
     }
 
-    /// One step further in, with that step's own deadline if it is nearer.
+    /// Enters a step and applies its time limit if it is nearer.
     fn inner(&self, now: MonotonicTime, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
         let own = timeout.map(|timeout| (now.after(timeout), depth));
@@ -73,14 +73,14 @@ impl Context {
         Self { depth, deadline, ..self.clone() }
     }
 
-    /// The step's id with the turns around it.
+    /// Returns the step's id with its loop indices.
     pub(super) fn key(&self, id: &str) -> String {
         [id, &self.turns].concat()
     }
 }
 
 impl Run {
-    /// Runs a step, or takes over how it ended before.
+    /// Runs a step, or takes over its recorded outcome.
     pub(super) async fn step(
         &self,
         step: &Step,
@@ -92,11 +92,11 @@ impl Run {
             return self.replay(step, outcome, scope, context);
         }
         if let Some(error) = self.journal.closing().filter(|_| !context.closing) {
-            // The end has begun: what had ended is only taken over for what undoes and closes.
+            // The execution is closing: recorded outcomes are used only for undoing and closing.
             return Err(Exit::Failed(error));
         }
-        self.take_turns().await?;
-        let began = self.may_go_on(context)?;
+        let began = self.check_may_start(context)?;
+        self.yield_if_due().await?;
         let reads = self.deployed.plan.reads(&step.id);
         let outer = match reads {
             Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
@@ -109,7 +109,7 @@ impl Run {
         result
     }
 
-    /// Puts in place what a step reads beside the results of others, and gives the moment that was there.
+    /// Sets the variables that a step reads in addition to results, and returns the previous clock.
     pub(super) async fn prepare(
         &self,
         reads: Option<&ReadSet>,
@@ -133,7 +133,7 @@ impl Run {
         if reads.reads_clock {
             self.journal.record_start(key, at, None);
         }
-        let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
+        let moment = StepClock::new(self.services.secret.clone(), self.journal.id(), key, at);
         Ok(scope.set_moment(Some(moment)))
     }
 
@@ -170,16 +170,16 @@ impl Run {
             let error = ActionError::new(ErrorKind::Interrupted, message);
             return self.failed(step, key, error, 0, scope, context).await;
         }
-        let tried = self.tries(step, key, began, scope, context).await?;
-        let took = tried.took_us.max(std::mem::take(&mut scope.ran_ahead_us));
+        let tried = self.run_attempts(step, key, began, scope, context).await?;
+        let took = tried.took_us.max(std::mem::take(&mut scope.pipelined_us));
         let error = match tried.result {
             Ok(result) => {
-                let result = self.journal.hidden(result);
+                let result = self.journal.redact_value(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.effect(step));
-                self.note_call(step);
+                self.mark_call_ended(step);
                 self.set_step(scope, step, key, result.clone(), None);
-                self.note_undo(step, key, scope, context);
+                self.record_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
                 return Ok(result);
             }
@@ -188,8 +188,8 @@ impl Run {
         self.failed(step, key, error, took, scope, context).await
     }
 
-    /// Tries a step until it succeeds or its policy gives up.
-    async fn tries(
+    /// Runs attempts until one succeeds or the retry policy gives up.
+    async fn run_attempts(
         &self,
         step: &Step,
         key: &str,
@@ -207,7 +207,7 @@ impl Run {
         }
         loop {
             if step.timeout.is_some() && spans_pauses(step) {
-                // A pause inside may outlive this process, the time limit of the try must not begin anew after it.
+                // An inner wait may outlive this process, and the attempt's time limit must continue after a restart.
                 began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
                 self.journal.record_start(key, began.to_wall(self.services.clock.wall_offset()), None);
             }
@@ -246,7 +246,7 @@ impl Run {
                 Event::StepRetry { at, step: key.to_owned(), attempt: failed, error, next_at },
                 due,
             );
-            // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
+            // The delay may be long, so the results and the attempt count are committed first.
             self.await_commit(key, &inner, self.journal.commit()).await?;
             self.pause_before_try(key, due, Some(context)).await?;
             began = self.services.clock.monotonic_now();
@@ -254,14 +254,14 @@ impl Run {
         }
     }
 
-    /// Has the end of a call committed in the background.
-    fn note_call(&self, step: &Step) {
+    /// Marks the end of a call for the background commit.
+    fn mark_call_ended(&self, step: &Step) {
         if let Verb::Action(call) = &step.verb {
             self.journal.call_ended(self.action_effect(call));
         }
     }
 
-    /// What follows when a step failed for good.
+    /// Handles the permanent failure of a step.
     async fn failed(
         &self,
         step: &Step,
@@ -271,7 +271,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut error = self.journal.hidden_error(error);
+        let mut error = self.journal.redact_error(error);
         error.step.get_or_insert_with(|| step.id.to_string());
         let known = self.journal.failing(key).is_some();
         let effect = if known { Effect::Pure } else { self.effect(step) };
@@ -281,7 +281,7 @@ impl Run {
             OnError::Steps(block) => {
                 if self.journal.failing(key).is_none() {
                     self.journal.step_failed(key, &error, effect);
-                    self.note_call(step);
+                    self.mark_call_ended(step);
                 }
                 let mut inner = scope.fork();
                 inner.bind("error", error.to_value());
@@ -295,7 +295,7 @@ impl Run {
                         None
                     }
                     Err(exit) => {
-                        // A list that leads out of the step ends it; one that is to go on later does not.
+                        // If the list leaves the step, the step ends. A suspended list continues later.
                         if let Some(outcome) = exit.leaves() {
                             self.journal.step_finished(key, took_us, outcome, Effect::Pure);
                         }
@@ -307,7 +307,7 @@ impl Run {
         let outcome = StepOutcome::Failed { error: error.clone(), handled: handled.clone() };
         self.journal.step_finished(key, took_us, outcome, effect);
         if !known {
-            self.note_call(step);
+            self.mark_call_ended(step);
         }
         match handled {
             Some(result) => {
@@ -319,7 +319,7 @@ impl Run {
         }
     }
 
-    /// Takes over how a step ended before, with what the steps inside it left.
+    /// Takes over the recorded outcome of a step, with the results of its inner steps.
     fn replay(
         &self,
         step: &Step,
@@ -335,7 +335,7 @@ impl Run {
                     scope.set_vars(values);
                 }
                 self.set_step(scope, step, key, result.clone(), None);
-                self.note_undo(step, key, scope, context);
+                self.record_undo(step, key, scope, context);
                 Ok(result)
             }
             StepOutcome::Left { by, result } => Err(Exit::left(by, result)),
@@ -351,14 +351,14 @@ impl Run {
         }
     }
 
-    /// Sets again what the steps inside a finished one had set, loops turn by turn.
+    /// Restores the results of steps inside a finished one, loops iteration by iteration.
     fn replay_inside(&self, step: &Step, scope: &mut Scope, context: &Context) {
         for list in step.verb.lists() {
             if !matches!(list.runs, Runs::Turns { .. }) {
                 self.replay_block(list.block, scope, context);
                 continue;
             }
-            let items = self.items_again(step, scope);
+            let items = self.recompute_items(step, scope);
             for index in 0..self.services.settings.limits.loop_turns {
                 if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
                     && let Some(item) = items.get(index)
@@ -375,8 +375,8 @@ impl Run {
         }
     }
 
-    /// The items of a loop that has ended, where undoing what is inside it may read them.
-    fn items_again(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
+    /// Recomputes the items of a finished loop for the undo lists inside it.
+    fn recompute_items(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
         let Verb::ForEach(each) = &step.verb else { return None };
         if !self.journal.is_ordered() {
             return None;
@@ -387,21 +387,21 @@ impl Run {
         items.as_list().map(<[Value]>::to_vec)
     }
 
-    /// Replays what is recorded of a list of steps; false if nothing is.
+    /// Replays a list of steps. Returns false if nothing is recorded.
     fn replay_block(&self, block: &Block, scope: &mut Scope, context: &Context) -> bool {
         let mut any = false;
         for inner in &block.steps {
             if let Some(outcome) = self.journal.finished(&context.key(&inner.id)) {
                 any = true;
-                // What it ended is behind us.
+                // An exit taken by the recorded steps has already had its effect.
                 let _ = self.replay(inner, outcome, scope, context);
             }
         }
         any
     }
 
-    /// Whether the next step may begin, and that it does so now: a look at the clock costs as much as a small step.
-    fn may_go_on(&self, context: &Context) -> Result<MonotonicTime, Exit> {
+    /// Checks if the next step may start, and returns the start time: reading the clock costs as much as a small step.
+    fn check_may_start(&self, context: &Context) -> Result<MonotonicTime, Exit> {
         if self.services.closing.is_cancelled() {
             return Err(Exit::ShuttingDown);
         }
@@ -437,7 +437,7 @@ impl Run {
         if self.journal.wants_commit() { self.journal.commit().await } else { Ok(()) }
     }
 
-    /// Ends what pauses in a step of which a try has failed: another try pauses anew.
+    /// Ends the waits inside a step whose attempt failed: another attempt waits anew.
     fn abandon_inside(&self, step: &Step, key: &str) {
         if step.verb.lists().is_empty() {
             self.abandon(|other| other == key);
@@ -514,12 +514,12 @@ impl CommitWait {
     }
 }
 
-/// True if the step calls an action.
+/// Returns true if the step calls an action.
 fn is_call(step: &Step) -> bool {
     matches!(step.verb, Verb::Action(_))
 }
 
-/// Whether a try of the step may go on over a pause that outlives the process.
+/// Returns true if an attempt of the step may contain a wait that outlives the process.
 fn spans_pauses(step: &Step) -> bool {
     matches!(step.verb, Verb::Wait(_) | Verb::Call(_)) || !step.verb.lists().is_empty()
 }

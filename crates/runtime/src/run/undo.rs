@@ -1,4 +1,4 @@
-//! Undoing: the `undo` lists of the steps that have ended, the last one's first, when the execution fails for good.
+//! Compensation: runs the `undo` lists of finished steps in reverse order when the execution fails permanently.
 
 use std::sync::{Arc, PoisonError};
 
@@ -11,19 +11,19 @@ use super::scope::Scope;
 use super::step::Context;
 use super::{Exit, Run};
 
-/// A step that has ended well and may have to be undone.
+/// A successful step that may have to be undone.
 pub(crate) struct Undo {
     step: Arc<str>,
-    /// In which place it ended.
+    /// Position in the order of completion.
     place: u64,
-    /// The names in force when it had ended, the item of its turn among them.
+    /// Variables at the end of the step, including the loop item.
     names: Value,
     context: Context,
 }
 
 impl Run {
-    /// Notes that a step has ended well.
-    pub(super) fn note_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
+    /// Records a successful step with an `undo` list.
+    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
         if step.undo.is_none() || context.closing {
             return;
         }
@@ -36,14 +36,14 @@ impl Run {
         self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undo);
     }
 
-    /// What there is to undo, the last first.
+    /// Returns the steps to undo, the last one first.
     pub(super) fn undos(&self) -> Vec<Undo> {
         let mut undos = std::mem::take(&mut *self.undos.lock().unwrap_or_else(PoisonError::into_inner));
         undos.sort_by_key(|undo| std::cmp::Reverse(undo.place));
         undos
     }
 
-    /// Undoes one step after the other. One that cannot be undone keeps none of the others from it.
+    /// Undoes the steps one by one. A failure does not prevent the others.
     pub(super) async fn undo(&self, undos: Vec<Undo>, error: &ActionError) -> Result<(), Exit> {
         if undos.is_empty() {
             return Ok(());
@@ -54,7 +54,7 @@ impl Run {
         });
         for undo in undos {
             let Some(block) = steps.get(&undo.step).and_then(|step| step.undo.as_ref()) else { continue };
-            let mut scope = Scope::again(undo.names);
+            let mut scope = Scope::from_root(undo.names);
             scope.bind("error", error.to_value());
             let what = format!("`undo` of `{}`", undo.context.key(&undo.step));
             let context = self.closing_context().in_turns_of(&undo.context);

@@ -1,5 +1,5 @@
-//! What each verb does. To add one: a variant of `model::Verb`, and an arm here; what takes more than a few lines has a
-//! file of its own beside this one.
+//! Dispatches the verbs of steps. To add one: a variant of `model::Verb`, and an arm here; longer implementations have
+//! their own file next to this one.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::scope::Scope;
 use super::step::Context;
 use super::{Exit, Run};
 
-/// The largest results that the variables of an execution may hold together.
+/// Maximum memory of all variables of an execution, in units of the largest result.
 const HELD_RESULTS: usize = 4;
-/// The size below which a variable is not counted, in bytes.
+/// Variables below this size in bytes are not counted.
 const SMALL_VARIABLE: usize = 4096;
 
 impl Run {
-    /// One try of a step.
+    /// Runs one attempt of a step.
     pub(super) async fn verb(
         &self,
         step: &Step,
@@ -28,12 +28,12 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         match &step.verb {
-            // What is large is apart, so that a small step moves little.
+            // Boxed, so that the future of a small step stays small.
             Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, context)).await,
-            Verb::Code(code) => match self.code_ahead(step, code, key, scope).transpose()? {
+            Verb::Code(code) => match self.code_from_pipeline(step, code, key, scope).transpose()? {
                 Some((value, None)) => Ok(value),
                 Some((value, Some(response))) => {
-                    Box::pin(self.answer_of_code(response, key, context)).await.map(|()| value)
+                    Box::pin(self.send_code_response(response, key, context)).await.map(|()| value)
                 }
                 None => Box::pin(self.code(step, code, key, scope, context)).await,
             },
@@ -60,18 +60,18 @@ impl Run {
             Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),
             Verb::Fail { message } => {
                 let value = self.evaluate(message, scope, "fail", context).await?;
-                Err(Exit::Failed(own_failure(&value, scope)))
+                Err(Exit::Failed(explicit_failure(&value, scope)))
             }
         }
     }
 
-    /// What doing the step again could do to the world.
+    /// Returns the effect of repeating the step.
     pub(super) fn effect(&self, step: &Step) -> Effect {
         match &step.verb {
             Verb::Action(call) => self.action_effect(call),
-            // What came, and that nothing came in time, is so for good.
+            // A received signal or an elapsed time limit must not be decided again.
             Verb::Call(_) | Verb::Wait(_) | Verb::WaitFor(_) => Effect::Write,
-            // What a block does outside, its own steps have recorded.
+            // The inner steps of a block have recorded their own effects.
             _ => Effect::Pure,
         }
     }
@@ -84,8 +84,8 @@ impl Run {
     ) -> Result<Value, Exit> {
         let mut evaluated = Map::with_capacity(values.len());
         for (name, template) in values {
-            // Hidden before anybody reads it: what is read after a restart comes from the log.
-            let value = self.journal.hidden(self.evaluate(template, scope, name, context).await?);
+            // Masked before other steps read it: after a restart the value comes from the log.
+            let value = self.journal.redact_value(self.evaluate(template, scope, name, context).await?);
             self.hold(name, template, &value, scope)?;
             evaluated.insert(name.clone(), value);
         }
@@ -95,10 +95,10 @@ impl Run {
         Ok(result)
     }
 
-    /// Refuses a variable with which those of the execution would take too much memory.
+    /// Rejects a variable if those of the execution would use too much memory.
     fn hold(&self, name: &str, template: &Template, value: &Value, scope: &mut Scope) -> Result<(), Exit> {
         let limit = self.services.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
-        // A reference shares its value with the place that it reads.
+        // A plain reference shares its value and uses no further memory.
         let is_shared = match template {
             Template::Literal(_) => true,
             Template::Expression(expression) => expression.whole().is_some(),
@@ -129,9 +129,9 @@ impl Run {
     }
 }
 
-/// The error of a `fail`: the error that it hands on as a whole, or its message. While an error is handled, the message takes
-/// the place of that error's, and kind, status and body stay.
-fn own_failure(value: &Value, scope: &Scope) -> ActionError {
+/// Builds the error of `fail`: a passed error as it is, or one with the given message. While an error is handled, the
+/// message replaces its message, and kind, status and body stay.
+fn explicit_failure(value: &Value, scope: &Scope) -> ActionError {
     if let Some(error) = ActionError::from_value(value) {
         return error;
     }

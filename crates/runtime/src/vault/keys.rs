@@ -1,4 +1,4 @@
-//! The keys that seal secrets: where they come from, and how one takes the place of another.
+//! The keys that encrypt secrets: their sources, the key file and its rotation.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,17 +12,18 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// The most bytes of a key file.
-const MOST_BYTES: u64 = 4096;
-/// The most keys in use at one time: the one that seals, and those before it.
-const MOST_KEYS: usize = 8;
+/// Maximum size of a key file, in bytes.
+const MAX_BYTES: u64 = 4096;
+/// Maximum number of keys: the current one and older ones that can still decrypt.
+const MAX_KEYS: usize = 8;
 
-/// Where the keys that seal secrets are: never in the store that they seal.
+/// Sources of the encryption keys. Keys are never in the store whose secrets they encrypt.
 #[derive(Clone, Debug)]
 pub struct KeySource {
-    /// Keys that the environment gives, apart by commas or lines. They go before the file.
+    /// Keys from the environment, separated by commas or line breaks; they take precedence over the file. `None` if the
+    /// variable is not set.
     pub given: Option<Secret>,
-    /// The file, one key a line. It is made when the first secret is kept.
+    /// Key file, one key per line. Created when the first secret is stored.
     pub file: PathBuf,
 }
 
@@ -34,20 +35,20 @@ impl KeySource {
     }
 }
 
-/// One key.
+/// An encryption key.
 pub(super) struct Key {
-    /// What records name it by: it tells nothing of the key.
+    /// Identifies the key in stored records. A truncated hash that reveals nothing about the key.
     pub(super) id: String,
     pub(super) bits: Zeroizing<[u8; 32]>,
 }
 
-/// The keys in use. The first one seals; all of them open.
+/// The loaded keys. The first one encrypts; all of them decrypt.
 pub(super) struct KeyRing {
     keys: Vec<Key>,
 }
 
 impl KeyRing {
-    /// The keys there are; `None` where there is neither a variable nor a file.
+    /// Loads the keys; `None` if neither the variable nor the file exists.
     pub(super) fn read(source: &KeySource) -> Result<Option<Self>, Error> {
         if let Some(given) = &source.given {
             return Self::parse(given.expose(), "the master key of the environment").map(Some);
@@ -60,11 +61,11 @@ impl KeyRing {
         }
     }
 
-    /// A new key in a new file.
-    pub(super) fn make(source: &KeySource) -> Result<Self, Error> {
-        let ring = Self { keys: vec![Key::fresh()?] };
+    /// Creates a key and its file.
+    pub(super) fn create(source: &KeySource) -> Result<Self, Error> {
+        let ring = Self { keys: vec![Key::generate()?] };
         ring.write(&source.file)?;
-        tracing::info!(file = %source.file.display(), "made the key that seals secrets; keep a copy of it apart from the store");
+        tracing::info!(file = %source.file.display(), "created the key that encrypts secrets; keep a copy of it separate from the store");
         Ok(ring)
     }
 
@@ -73,42 +74,43 @@ impl KeyRing {
         let keys = lines.map(|line| {
             Key::parse(line).ok_or_else(|| {
                 Error::Vault(format!(
-                    "{what} holds something that is no key; a key is 32 bytes in base64, as `openssl rand -base64 32` gives"
+                    "{what} contains an invalid key; a key is 32 bytes in base64, as `openssl rand -base64 32` gives"
                 ))
             })
         });
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         match keys.len() {
-            0 => Err(Error::Vault(format!("{what} holds no key"))),
-            1..=MOST_KEYS => Ok(Self { keys }),
-            more => Err(Error::Vault(format!("{what} holds {more} keys; at most {MOST_KEYS} are taken"))),
+            0 => Err(Error::Vault(format!("{what} contains no key"))),
+            1..=MAX_KEYS => Ok(Self { keys }),
+            more => Err(Error::Vault(format!("{what} contains {more} keys; the maximum is {MAX_KEYS}"))),
         }
     }
 
-    /// The key that seals.
+    /// The key that encrypts.
     pub(super) fn current(&self) -> Option<&Key> {
         self.keys.first()
     }
 
-    /// The key with this id.
+    /// Finds a key by id.
     pub(super) fn find(&self, id: &str) -> Option<&Key> {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// Puts a new key before the others, in the file first: what is sealed with it can be opened whatever happens.
+    /// Adds a new current key and writes the file first, so that everything encrypted with it can be decrypted after a
+    /// crash.
     pub(super) fn add(&mut self, source: &KeySource) -> Result<(), Error> {
-        self.keys.insert(0, Key::fresh()?);
-        self.keys.truncate(MOST_KEYS);
+        self.keys.insert(0, Key::generate()?);
+        self.keys.truncate(MAX_KEYS);
         self.write(&source.file)
     }
 
-    /// Forgets all keys but the one that seals.
+    /// Removes all keys except the current one.
     pub(super) fn retire(&mut self, source: &KeySource) -> Result<(), Error> {
         self.keys.truncate(1);
         self.write(&source.file)
     }
 
-    /// Writes the file beside its place and moves it there, so that nobody finds half of it.
+    /// Writes a temporary file and renames it, so that no reader sees a partial file.
     fn write(&self, file: &Path) -> Result<(), Error> {
         let failed = |error: io::Error| Error::Vault(format!("cannot write `{}`: {error}", file.display()));
         let mut text = Zeroizing::new(String::new());
@@ -131,20 +133,20 @@ impl KeyRing {
 }
 
 impl Key {
-    fn fresh() -> Result<Self, Error> {
+    fn generate() -> Result<Self, Error> {
         let mut bits = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *bits)
-            .map_err(|error| Error::Vault(format!("the system gives no random bytes: {error}")))?;
-        Ok(Self::of(bits))
+            .map_err(|error| Error::Vault(format!("the system provides no random bytes: {error}")))?;
+        Ok(Self::new(bits))
     }
 
     fn parse(line: &str) -> Option<Self> {
         let bytes = Zeroizing::new(STANDARD_NO_PAD.decode(line.trim_end_matches('=')).ok()?);
         let bits = <[u8; 32]>::try_from(bytes.as_slice()).ok()?;
-        Some(Self::of(Zeroizing::new(bits)))
+        Some(Self::new(Zeroizing::new(bits)))
     }
 
-    fn of(bits: Zeroizing<[u8; 32]>) -> Self {
+    fn new(bits: Zeroizing<[u8; 32]>) -> Self {
         let digest = Sha256::new().chain_update(b"cogwork key id\0").chain_update(*bits).finalize();
         Self { id: hex::encode(&digest[..4]), bits }
     }
@@ -154,7 +156,7 @@ fn read_private(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = fs::File::open(path)?;
     check_owner_only(&file)?;
     let mut text = Zeroizing::new(String::new());
-    file.take(MOST_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -163,7 +165,7 @@ fn check_owner_only(file: &fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
-        let message = "others can read it; take that away with `chmod 600`, and rotate the key";
+        let message = "other users can read it; run `chmod 600` on it and rotate the key";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(())
@@ -187,7 +189,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A key that a power cut takes along would take every secret with it.
+/// Syncs the folder of the key file: losing the key in a power failure would lose every secret.
 fn sync_folder(file: &Path) {
     if let Some(folder) = file.parent().and_then(|folder| fs::File::open(folder).ok()) {
         // Not every file system can sync a folder.

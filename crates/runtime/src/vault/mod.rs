@@ -1,7 +1,8 @@
-//! Secrets that the store keeps, sealed with a key that it does not have.
+//! Secrets in the store, encrypted with a key that is not in the store.
 //!
-//! Each is a row of the store's state, in a scope that no Automation can name. What is in memory is sealed too and
-//! opened for each use. One process writes at a time, the one that has the store; so memory and store never part.
+//! Each secret is a row of the store's state, in a scope that no Automation can address. Secrets in memory are
+//! encrypted too and decrypted for each use. Only the process that owns the store writes, so memory and store stay in
+//! sync.
 
 mod keys;
 mod sealed;
@@ -21,25 +22,25 @@ use keys::KeyRing;
 pub use keys::KeySource;
 use sealed::Sealed;
 
-/// The scope of the rows. No Automation's scope is called so: those begin with `shared`, `automation:` or `test:`.
+/// Scope of the rows. Cannot collide with an Automation's scope: those begin with `shared`, `automation:` or `test:`.
 const SCOPE: &str = "vault";
-/// The most rows: one transaction re-seals them all.
-const MOST_ROWS: usize = StateWrite::MAX_AT_ONCE;
-/// The most bytes of a value.
-const MOST_BYTES: usize = 64 << 10;
-/// Rows that are read at one time.
+/// Maximum number of rows: one transaction re-encrypts all of them.
+const MAX_ROWS: usize = StateWrite::MAX_AT_ONCE;
+/// Maximum size of a value, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+/// Number of rows per page when the vault is loaded.
 const PAGE: u32 = 1000;
 
-/// What a row is for. The names of different families never meet.
+/// Kind of a row. Kinds have separate namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// What people keep, read as `secrets.<name>`.
+pub enum RowKind {
+    /// A secret set by people, read as `secrets.<name>`.
     Secret,
-    /// What a connection was given when it was connected: its tokens.
+    /// OAuth tokens of a connection.
     Connection,
 }
 
-impl Family {
+impl RowKind {
     fn row(self, name: &str) -> String {
         match self {
             Self::Secret => format!("secret/{name}"),
@@ -48,49 +49,49 @@ impl Family {
     }
 }
 
-/// A secret as it is listed: everything but its value.
+/// Metadata of a secret, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeptSecret {
+pub struct StoredSecret {
     /// Its name.
     pub name: String,
-    /// How often it was set.
+    /// Number of times it was set.
     pub version: u64,
-    /// When it was set last.
+    /// Time at which it was last set.
     pub set_at: Timestamp,
-    /// The id of the key that seals it.
+    /// Id of the key that encrypts it.
     pub key: String,
-    /// Whether that key is here.
+    /// True if that key is available.
     pub readable: bool,
 }
 
-/// What a rotation of the key did.
+/// Result of a key rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rotation {
-    /// How many values were sealed anew, tokens of connections among them.
+    /// Number of re-encrypted values, including the tokens of connections.
     pub sealed: usize,
-    /// The id of the key that seals them now.
+    /// Id of the key that encrypts them now.
     pub key: String,
-    /// Whether keys that seal nothing any more are still given by the environment, for a person to take away.
+    /// True if the keys come from the environment, where a person should remove the old ones.
     pub given: bool,
 }
 
-/// The sealed secrets of a store.
+/// The encrypted secrets of a store.
 pub struct Vault {
     store: Arc<dyn Store>,
     source: KeySource,
     rows: RwLock<BTreeMap<String, Row>>,
     ring: RwLock<Option<KeyRing>>,
-    /// One write at a time.
+    /// Serialises writes.
     writing: tokio::sync::Mutex<()>,
-    /// Whether another process has the store, so that nothing can be kept here.
+    /// True if another process owns the store, so that nothing can be written here.
     read_only: bool,
 }
 
 struct Row {
     sealed: Sealed,
-    /// The version of the store's own, which a write names.
+    /// Version of the row in the store, for optimistic locking.
     stored: u64,
 }
 
@@ -101,10 +102,10 @@ impl std::fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Reads the rows of a store, and the keys from where they are.
+    /// Loads the rows of a store and the keys.
     ///
     /// # Errors
-    /// The store cannot be read, or what should be a key is none.
+    /// Returns an error if the store cannot be read, or a key is malformed.
     pub async fn open(store: Arc<dyn Store>, source: KeySource) -> Result<Self, Error> {
         let ring = KeyRing::read(&source)?;
         let vault = Self {
@@ -121,13 +122,13 @@ impl Vault {
             tracing::error!(
                 secrets = unreadable,
                 file = %vault.source.file.display(),
-                "the key that seals these secrets is not here; give back the key file, or set them again"
+                "the key that encrypts these secrets is missing; restore the key file, or set them again"
             );
         }
         Ok(vault)
     }
 
-    /// The same where another process has the store: nothing is asked for that would have to be kept.
+    /// Makes the vault read-only, for a process that does not own the store.
     #[must_use]
     pub fn for_reading(self) -> Self {
         Self { read_only: true, ..self }
@@ -137,13 +138,13 @@ impl Vault {
         self.read_only
     }
 
-    /// The secrets that people keep, by name.
+    /// Lists the secrets set by people, sorted by name.
     #[must_use]
-    pub fn secrets(&self) -> Vec<KeptSecret> {
+    pub fn secrets(&self) -> Vec<StoredSecret> {
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let secrets = rows.iter().filter_map(|(name, row)| {
-            Some(KeptSecret {
+            Some(StoredSecret {
                 name: name.strip_prefix("secret/")?.to_owned(),
                 version: row.sealed.version,
                 set_at: row.sealed.set_at,
@@ -154,48 +155,51 @@ impl Vault {
         secrets.collect()
     }
 
-    /// Keeps a secret; durable when this comes back.
+    /// Stores a secret durably.
     ///
     /// # Errors
-    /// The name or the value cannot be one, there are too many, the key cannot be used, or the store failed.
-    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<KeptSecret, Error> {
+    /// Returns an error if the name or the value is not allowed, there are too many secrets, the key cannot be used, or
+    /// the store fails.
+    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<StoredSecret, Error> {
         check_name(name)?;
         if value.is_empty() {
-            return Err(Error::Input(format!("the secret `{name}` is empty; to take it away, remove it")));
+            return Err(Error::Input(format!(
+                "the secret `{name}` is empty; to delete it, use `cogwork secrets remove`"
+            )));
         }
-        self.put(Family::Secret, name, value, now).await?;
+        self.put(RowKind::Secret, name, value, now).await?;
         let kept = self.secrets().into_iter().find(|secret| secret.name == name);
-        kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed meanwhile")))
+        kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed at the same time")))
     }
 
-    /// Forgets a secret; false if there was none.
+    /// Deletes a secret. Returns false if there was none.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
-        self.remove(Family::Secret, name).await
+        self.remove(RowKind::Secret, name).await
     }
 
-    /// Seals everything with a new key, all or nothing, and forgets the keys before it. Where the environment gives
-    /// the keys, the first of them seals.
+    /// Re-encrypts all values with a new key in one transaction and drops the old keys. Keys from the environment are
+    /// not generated: the first of them becomes the current one.
     ///
     /// # Errors
-    /// A value cannot be opened, the key file cannot be written, or the store failed.
+    /// Returns an error if a value cannot be decrypted, the key file cannot be written, or the store fails.
     pub async fn rotate(&self) -> Result<Rotation, Error> {
         let _writing = self.writing.lock().await;
         let given = self.source.given.is_some();
-        // From where they are, for another process may have rotated meanwhile.
+        // Read again, since another process may have rotated the key meanwhile.
         let ring = KeyRing::read(&self.source)?;
         let mut ring = match ring {
             Some(ring) => ring,
-            None => self.make_key()?,
+            None => self.create_key()?,
         };
         if !given {
-            // The new key is in the file before anything is sealed with it, and the old ones are until nothing is
-            // any more: whenever the process ends, the file opens what the store has.
+            // The file has the new key before the first value is encrypted with it, and the old ones until no value
+            // needs them. So after a crash at any point the file decrypts everything in the store.
             ring.add(&self.source)?;
         }
-        let (names, rows) = self.resealed(&ring)?;
+        let (names, rows) = self.reseal_all(&ring)?;
         let sealed = rows.len();
         let writes =
             names.iter().zip(&rows).map(|((name, stored), sealed)| write(name, *stored, Some(sealed)));
@@ -212,53 +216,53 @@ impl Vault {
         Ok(Rotation { sealed, key, given })
     }
 
-    /// The value of a row; `None` where there is none.
-    pub(crate) fn read(&self, family: Family, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
-        let row = family.row(name);
+    /// Decrypts the value of a row; `None` if there is none.
+    pub(crate) fn read(&self, kind: RowKind, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
+        let row = kind.row(name);
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Row { sealed, .. }) = rows.get(&row) else { return Ok(None) };
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         sealed.open(&row, ring.as_ref()).map(Some)
     }
 
-    /// Keeps a value; durable when this comes back.
+    /// Stores a value durably.
     pub(crate) async fn put(
         &self,
-        family: Family,
+        kind: RowKind,
         name: &str,
         value: &str,
         now: Timestamp,
     ) -> Result<(), Error> {
-        if value.len() > MOST_BYTES {
-            let most = model::units::format_size(MOST_BYTES as u64);
+        if value.len() > MAX_BYTES {
+            let most = model::units::format_size(MAX_BYTES as u64);
             return Err(Error::Input(format!("the value of `{name}` is larger than {most}")));
         }
         let _writing = self.writing.lock().await;
-        let row = family.row(name);
+        let row = kind.row(name);
         let before = {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-            if rows.len() >= MOST_ROWS && !rows.contains_key(&row) {
+            if rows.len() >= MAX_ROWS && !rows.contains_key(&row) {
                 return Err(Error::Input(format!(
-                    "the store keeps {MOST_ROWS} secrets, which is all it takes"
+                    "the store already has the maximum of {MAX_ROWS} secrets; remove some first"
                 )));
             }
             rows.get(&row).map(|row| (row.sealed.version, row.stored))
         };
-        self.make_sure_of_a_key()?;
+        self.ensure_key()?;
         let sealed = {
             let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
             let key = ring.as_ref().and_then(KeyRing::current);
-            let key = key.ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
+            let key = key.ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
             Sealed::seal(&row, before.map_or(1, |(version, _)| version + 1), now, value, key)?
         };
         self.store.write_state(vec![write(&row, before.map(|(_, stored)| stored), Some(&sealed))]).await?;
         self.read_rows().await
     }
 
-    /// Forgets a value; false if there was none.
-    pub(crate) async fn remove(&self, family: Family, name: &str) -> Result<bool, Error> {
+    /// Deletes a value. Returns false if there was none.
+    pub(crate) async fn remove(&self, kind: RowKind, name: &str) -> Result<bool, Error> {
         let _writing = self.writing.lock().await;
-        let row = family.row(name);
+        let row = kind.row(name);
         let stored = {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
             rows.get(&row).map(|row| row.stored)
@@ -269,41 +273,41 @@ impl Vault {
         Ok(true)
     }
 
-    /// Everything sealed anew with the first key of the ring, with the rows' names and versions in the store.
+    /// Encrypts all values with the current key. Returns the names and versions of the rows, and the new values.
     #[expect(clippy::type_complexity, reason = "two lists that belong together, used once")]
-    fn resealed(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
-        let key = ring.current().ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
+    fn reseal_all(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
+        let key = ring.current().ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        let (mut names, mut resealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        let (mut names, mut sealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         for (name, row) in rows.iter() {
             let plain = row.sealed.open(name, Some(ring)).map_err(|error| {
-                Error::Vault(format!("`{name}` cannot be opened, so nothing was changed: {error}"))
+                Error::Vault(format!("`{name}` cannot be decrypted, so nothing was changed: {error}"))
             })?;
-            resealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
+            sealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
             names.push((name.clone(), Some(row.stored)));
         }
-        Ok((names, resealed))
+        Ok((names, sealed))
     }
 
-    fn make_sure_of_a_key(&self) -> Result<(), Error> {
+    fn ensure_key(&self) -> Result<(), Error> {
         let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         if ring.is_none() {
             *ring = Some(match KeyRing::read(&self.source)? {
                 Some(found) => found,
-                None => self.make_key()?,
+                None => self.create_key()?,
             });
         }
         Ok(())
     }
 
-    /// Makes the first key of the store. Where the store holds what another key has sealed, that one is missing, and it is
-    /// for a person to say that it is lost.
-    fn make_key(&self) -> Result<KeyRing, Error> {
+    /// Creates the first key of the store. Fails if the store already has values encrypted with another key: a person
+    /// must restore that key or declare it lost.
+    fn create_key(&self) -> Result<KeyRing, Error> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(row) = rows.values().next() else { return KeyRing::make(&self.source) };
+        let Some(row) = rows.values().next() else { return KeyRing::create(&self.source) };
         let file = self.source.file.display();
         Err(Error::Vault(format!(
-            "`{file}` is missing, and the store holds {} values sealed with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
+            "`{file}` is missing, and the store holds {} values encrypted with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
             rows.len(),
             row.sealed.key
         )))
@@ -312,7 +316,7 @@ impl Vault {
     async fn read_rows(&self) -> Result<(), Error> {
         let mut rows = BTreeMap::new();
         let mut after: Option<String> = None;
-        while rows.len() <= MOST_ROWS {
+        while rows.len() <= MAX_ROWS {
             let page = self.store.list_state(SCOPE, after.as_deref(), PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.key.clone());
@@ -340,7 +344,7 @@ fn write(row: &str, expected: Option<u64>, sealed: Option<&Sealed>) -> StateWrit
     }
 }
 
-/// Whether this can be the name of a secret: what an expression and a file can be called.
+/// Returns true if the name is valid in expressions and as a file name.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
@@ -351,5 +355,7 @@ fn check_name(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     let shown = name.escape_debug();
-    Err(Error::Input(format!("`{shown}` is no name of a secret; use up to 100 letters, digits, `_` and `-`")))
+    Err(Error::Input(format!(
+        "`{shown}` is not a valid secret name; use up to 100 letters, digits, `_` and `-`"
+    )))
 }

@@ -1,4 +1,4 @@
-//! A sealed value: XChaCha20-Poly1305 under one of the keys, bound to its name and version.
+//! An encrypted value: XChaCha20-Poly1305, authenticated with its name and version.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,21 +11,21 @@ use zeroize::Zeroizing;
 use super::keys::{Key, KeyRing};
 use crate::Error;
 
-/// A value as the store has it.
+/// An encrypted value as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
-    /// Which value of its name it is, from 1. It is part of what is authenticated.
+    /// Number of the value under its name, from 1. Authenticated.
     pub(super) version: u64,
-    /// The id of the key.
+    /// Id of the key.
     pub(super) key: String,
-    /// When the value was set; a rotation of the key does not change it.
+    /// Time at which the value was set; a key rotation keeps it.
     pub(super) set_at: Timestamp,
     nonce: [u8; 24],
     data: Vec<u8>,
 }
 
 impl Sealed {
-    /// Seals `plain` under the name of its row and this version, so that no row can stand in for another.
+    /// Encrypts `plain`. The row's name and version are authenticated, so rows cannot be swapped.
     pub(super) fn seal(
         name: &str,
         version: u64,
@@ -35,30 +35,27 @@ impl Sealed {
     ) -> Result<Self, Error> {
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce)
-            .map_err(|error| Error::Vault(format!("the system gives no random bytes: {error}")))?;
-        let bound = bound(name, version);
-        let payload = Payload { msg: plain.as_bytes(), aad: &bound };
+            .map_err(|error| Error::Vault(format!("the system provides no random bytes: {error}")))?;
+        let aad = associated_data(name, version);
+        let payload = Payload { msg: plain.as_bytes(), aad: &aad };
         let data = XChaCha20Poly1305::new((&*key.bits).into())
             .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| Error::Vault(format!("`{name}` cannot be sealed")))?;
+            .map_err(|_| Error::Vault(format!("`{name}` cannot be encrypted")))?;
         Ok(Self { version, key: key.id.clone(), set_at, nonce, data })
     }
 
-    /// The value, if one of the keys opens it and it is the one of this name and version.
+    /// Decrypts the value. Fails if the key is missing, or name or version do not match.
     pub(super) fn open(&self, name: &str, ring: Option<&KeyRing>) -> Result<Zeroizing<String>, Error> {
         let key = ring.and_then(|ring| ring.find(&self.key)).ok_or_else(|| {
-            Error::Vault(format!(
-                "the key `{}`, which seals it, is not here; give back the key file",
-                self.key
-            ))
+            Error::Vault(format!("the key `{}` that encrypts it is missing; restore the key file", self.key))
         })?;
-        let bound = bound(name, self.version);
-        let payload = Payload { msg: &self.data, aad: &bound };
+        let aad = associated_data(name, self.version);
+        let payload = Payload { msg: &self.data, aad: &aad };
         let plain =
             XChaCha20Poly1305::new((&*key.bits).into())
                 .decrypt(&XNonce::from(self.nonce), payload)
-                .map_err(|_| Error::Vault("it is damaged, or not what was kept under its name".to_owned()))?;
-        let plain = String::from_utf8(plain).map_err(|_| Error::Vault("it is no text".to_owned()))?;
+                .map_err(|_| Error::Vault("it is damaged, or was not stored under this name".to_owned()))?;
+        let plain = String::from_utf8(plain).map_err(|_| Error::Vault("it is not UTF-8 text".to_owned()))?;
         Ok(Zeroizing::new(plain))
     }
 
@@ -86,6 +83,6 @@ impl Sealed {
     }
 }
 
-fn bound(name: &str, version: u64) -> Vec<u8> {
+fn associated_data(name: &str, version: u64) -> Vec<u8> {
     format!("cogwork secret\0{version}\0{name}").into_bytes()
 }

@@ -17,7 +17,7 @@ async fn vault(store: &Arc<dyn Store>, dir: &Path) -> Vault {
 }
 
 fn value(vault: &Vault, name: &str) -> Option<String> {
-    vault.read(Family::Secret, name).expect("it can be opened").map(|value| value.to_string())
+    vault.read(RowKind::Secret, name).expect("it can be opened").map(|value| value.to_string())
 }
 
 fn key_file(dir: &TempDir) -> std::path::PathBuf {
@@ -85,8 +85,8 @@ async fn a_row_cannot_stand_in_for_another_nor_for_another_version() {
     };
     store.write_state(vec![swapped]).await.expect("written");
     let after = vault(&store, dir.path()).await;
-    let error = after.read(Family::Secret, "low").expect_err("refused").to_string();
-    assert!(error.contains("not what was kept under its name"), "{error}");
+    let error = after.read(RowKind::Secret, "low").expect_err("refused").to_string();
+    assert!(error.contains("was not stored under this name"), "{error}");
     let mut sealed = Sealed::from_value(&high.entry.value).expect("a row");
     sealed.version += 1;
     let ring = KeyRing::read(&KeySource::in_folder(dir.path())).expect("keys");
@@ -100,7 +100,7 @@ async fn a_rotation_seals_everything_with_a_new_key_and_the_old_one_opens_nothin
     let vault = vault(&store, dir.path()).await;
     vault.set_secret("a", "first", NOW).await.expect("kept");
     vault.set_secret("b", "second", NOW).await.expect("kept");
-    vault.put(Family::Connection, "wiki", "tokens", NOW).await.expect("kept");
+    vault.put(RowKind::Connection, "wiki", "tokens", NOW).await.expect("kept");
     let old = std::fs::read_to_string(key_file(&dir)).expect("the key");
     let rotation = vault.rotate().await.expect("rotated");
     assert_eq!((rotation.sealed, rotation.given), (3, false));
@@ -111,7 +111,7 @@ async fn a_rotation_seals_everything_with_a_new_key_and_the_old_one_opens_nothin
     assert!(vault.secrets().iter().all(|secret| secret.key == rotation.key && secret.version == 1));
     std::fs::write(key_file(&dir), old).expect("written");
     let with_old = Vault::open(store, KeySource::in_folder(dir.path())).await.expect("it opens");
-    assert!(with_old.read(Family::Secret, "a").is_err());
+    assert!(with_old.read(RowKind::Secret, "a").is_err());
     assert!(!with_old.secrets()[0].readable);
 }
 
@@ -122,12 +122,12 @@ async fn a_crash_in_the_midst_of_a_rotation_loses_nothing() {
     let source = KeySource::in_folder(dir.path());
     let before = vault(&store, dir.path()).await;
     before.set_secret("a", "first", NOW).await.expect("kept");
-    // The new key is in the file and nothing is sealed with it yet: this is where the process ended.
+    // Simulates a crash after the new key was written to the file and before the first value was encrypted with it.
     let mut ring = KeyRing::read(&source).expect("keys").expect("a key");
     ring.add(&source).expect("added");
     let after = vault(&store, dir.path()).await;
     assert_eq!(value(&after, "a").as_deref(), Some("first"));
-    // And here all is sealed anew while the old key is still in the file.
+    // Simulates a crash after everything was encrypted and before the old key was removed from the file.
     after.rotate().await.expect("rotated");
     assert_eq!(value(&vault(&store, dir.path()).await, "a").as_deref(), Some("first"));
 }
@@ -172,7 +172,7 @@ async fn names_and_values_that_cannot_be_are_refused() {
         assert!(vault.set_secret(name, "value", NOW).await.is_err(), "{name}");
     }
     assert!(vault.set_secret("a", "", NOW).await.is_err());
-    assert!(vault.set_secret("a", &"x".repeat(MOST_BYTES + 1), NOW).await.is_err());
+    assert!(vault.set_secret("a", &"x".repeat(MAX_BYTES + 1), NOW).await.is_err());
     assert!(!key_file(&dir).exists(), "a key was made for nothing");
 }
 
@@ -191,7 +191,7 @@ async fn no_second_key_is_made_while_the_store_holds_what_a_missing_one_has_seal
         assert!(message.contains("master.key` is missing") && message.contains("umask 077"), "{message}");
     }
     assert!(!key_file(&dir).exists(), "none is made");
-    // With the file back in its place nothing is lost, and a key that a person makes is taken.
+    // Restoring the file recovers everything, and a key created by a person is accepted.
     write_key(&dir, &key);
     let with = vault(&store, dir.path()).await;
     assert_eq!(value(&with, "wikiToken").as_deref(), Some("one"));

@@ -127,7 +127,7 @@ impl Api {
             live_url: deployed.live_url(&base),
             test_url: deployed.test_url(&base),
             next_fires: deployed.next_fires(now, NEXT_FIRES),
-            refused: self.engine.ingress().refused_of(&automation.id),
+            refused: self.engine.ingress().rejections_of(&automation.id),
             keys_used: self.keys_used(&automation.id),
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployed.warnings).warning_count(),

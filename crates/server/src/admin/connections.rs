@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{ConnectionReport, LoginBegun, LoginState};
+use engine::{ConnectionReport, LoginState, StartedLogin};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -152,8 +152,8 @@ pub(crate) struct LoginView {
     expires_at: Timestamp,
 }
 
-impl From<LoginBegun> for LoginView {
-    fn from(begun: LoginBegun) -> Self {
+impl From<StartedLogin> for LoginView {
+    fn from(begun: StartedLogin) -> Self {
         Self { url: begun.url, redirect_url: begun.redirect_url, expires_at: begun.expires_at }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+use engine::{Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, Payload};
@@ -67,7 +67,7 @@ impl From<Capture> for CaptureView {
     fn from(capture: Capture) -> Self {
         let payload = serde_json::to_value(&*capture.payload).unwrap_or_default();
         let Capture { number, at, aside, refused, .. } = capture;
-        Self { number, at, aside: aside.map(Aside::word), refused, payload }
+        Self { number, at, aside: aside.map(NonTrigger::word), refused, payload }
     }
 }
 
@@ -207,8 +207,8 @@ pub(crate) async fn listen(
     let time = timeout.map(|text| model::units::parse_duration(&text)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`timeout`: {error}"))
     })?;
-    let time = time.unwrap_or(LISTEN_FOR);
-    let view = api.engine.ingress().listen(&automation, time, count.unwrap_or(MOST_CAPTURES)).await?;
+    let time = time.unwrap_or(MAX_LISTEN_TIME);
+    let view = api.engine.ingress().listen(&automation, time, count.unwrap_or(MAX_CAPTURES)).await?;
     Ok(Answer::ok(api.listening(view)))
 }
 

@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{KeptSecret, ListedSecret, Rotation, SecretSource};
+use engine::{ListedSecret, Rotation, SecretSource, StoredSecret};
 use jiff::Timestamp;
 use model::Secret;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -49,8 +49,8 @@ impl From<ListedSecret> for SecretView {
     }
 }
 
-impl From<KeptSecret> for SecretView {
-    fn from(kept: KeptSecret) -> Self {
+impl From<StoredSecret> for SecretView {
+    fn from(kept: StoredSecret) -> Self {
         Self {
             name: kept.name,
             source: "store",

@@ -157,7 +157,7 @@ async fn start_and_wait(
     );
     // What its caller would get takes the place of the result.
     let answer =
-        if is_sync && ended.outcome.is_some() { engine.ingress().answer_to_caller(id).await? } else { None };
+        if is_sync && ended.outcome.is_some() { engine.ingress().caller_response(id).await? } else { None };
     if let Some(answer) = &answer {
         show_answer(answer)?;
     }

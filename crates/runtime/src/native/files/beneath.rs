@@ -1,5 +1,5 @@
-//! Files inside one folder, whatever a path says: every step of a path is opened by its name inside the folder before it,
-//! and none of them may be a link. So nothing outside can be reached, not even by somebody who swaps folders meanwhile.
+//! A directory that confines file access. Every component of a path is opened relative to its parent, and links are
+//! refused, so no path leads outside, even if folders are swapped concurrently.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,37 +11,37 @@ use rustix::fs::{
     unlinkat,
 };
 
-/// How deep a path may go.
+/// Maximum number of components in a path.
 const MAX_DEPTH: usize = 32;
-/// The longest name of a file or folder, in bytes.
+/// Maximum length of a file or folder name, in bytes.
 const MAX_NAME: usize = 255;
-/// How the names of files begin that are not complete yet.
+/// Prefix of temporary files.
 const PARTIAL: &str = ".cogwork-";
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The one folder that files are read from and written to.
-pub(super) struct Root(OwnedFd);
+/// The directory that all files are read from and written to.
+pub(super) struct SandboxedDir(OwnedFd);
 
-/// What a listing tells of an entry.
+/// An entry of a listing.
 pub(super) struct Entry {
     pub name: String,
     /// `file`, `folder` or `other`.
     pub kind: &'static str,
     pub size: u64,
-    /// Seconds since 1970.
+    /// Modification time in seconds since 1970.
     pub modified: i64,
 }
 
-/// What is done if there is a file of this name.
+/// Behaviour if the file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Existing {
     Replace,
     Keep,
 }
 
-/// The names of a path, from the root on.
-pub(super) fn names(path: &str) -> Result<Vec<&str>, String> {
+/// Splits a path into its components and checks them.
+pub(super) fn path_components(path: &str) -> Result<Vec<&str>, String> {
     let names: Vec<&str> = path.split('/').collect();
     if path.starts_with('/') {
         return Err("`path` begins with `/`; it is a path inside the folder of files".to_owned());
@@ -63,16 +63,16 @@ pub(super) fn names(path: &str) -> Result<Vec<&str>, String> {
     Ok(names)
 }
 
-impl Root {
-    /// Opens the folder, which is made if there is none.
+impl SandboxedDir {
+    /// Opens the directory and creates it if necessary.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
-        // The folder itself is the person's choice, so it may be a link.
+        // The configured directory itself may be a link.
         let folder = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self(folder))
     }
 
-    /// The folder that these names lead to.
+    /// Opens the folder at these components.
     fn folder(&self, names: &[&str], make: bool) -> io::Result<OwnedFd> {
         let mut folder = openat(&self.0, ".", FOLDER, Mode::empty())?;
         for name in names {
@@ -87,11 +87,11 @@ impl Root {
         Ok(folder)
     }
 
-    /// The content of a file of at most `most` bytes, with when it was changed.
-    pub(super) fn read(&self, names: &[&str], most: usize) -> io::Result<(Vec<u8>, i64)> {
+    /// Reads a file of at most `max` bytes, with its modification time.
+    pub(super) fn read(&self, names: &[&str], max: usize) -> io::Result<(Vec<u8>, i64)> {
         let Some((name, above)) = names.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let folder = self.folder(above, false)?;
-        // Without waiting, or a pipe in the place of a file would keep us for ever.
+        // Non-blocking, since opening a pipe would otherwise block forever.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&folder, *name, flags, Mode::empty())?;
         let found = fstat(&file)?;
@@ -99,16 +99,16 @@ impl Root {
             return Err(io::Error::other("it is not a file"));
         }
         let mut content = Vec::new();
-        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
         File::from(file).take(limit).read_to_end(&mut content)?;
-        if content.len() > most {
-            let most = model::units::format_size(most as u64);
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {most}")));
+        if content.len() > max {
+            let max = model::units::format_size(max as u64);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max}")));
         }
         Ok((content, seconds(found.st_mtime)))
     }
 
-    /// Writes a file: whole or not at all, and durable when this comes back. Folders on the way are made.
+    /// Writes a file atomically and durably. Creates missing folders.
     pub(super) fn write(&self, names: &[&str], content: &[u8], existing: Existing) -> io::Result<()> {
         let Some((name, above)) = names.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let folder = self.folder(above, true)?;
@@ -117,7 +117,7 @@ impl Root {
         let mut file = File::from(openat(&folder, partial.as_str(), flags, Mode::from_raw_mode(0o644))?);
         let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| match existing {
             Existing::Replace => Ok(renameat(&folder, partial.as_str(), &folder, *name)?),
-            // A link to what is there already fails, where a rename would replace it.
+            // A hard link fails if the name exists, while a rename would replace it.
             Existing::Keep => Ok(linkat(&folder, partial.as_str(), &folder, *name, AtFlags::empty())?),
         });
         if written.is_err() || existing == Existing::Keep {
@@ -127,23 +127,23 @@ impl Root {
         Ok(fsync(&folder)?)
     }
 
-    /// The entries of a folder by name, at most `most`; what is in the making is left out.
-    pub(super) fn list(&self, names: &[&str], most: usize) -> io::Result<Vec<Entry>> {
+    /// Lists at most `max` entries of a folder by name, without temporary files.
+    pub(super) fn list(&self, names: &[&str], max: usize) -> io::Result<Vec<Entry>> {
         let folder = self.folder(names, false)?;
         let mut entries = Vec::new();
         for entry in Dir::read_from(&folder)? {
             let entry = entry?;
-            // A name that is no text cannot be written in a path either.
+            // Paths are text, so a name that is not UTF-8 is unreachable.
             let Ok(name) = entry.file_name().to_str() else { continue };
             if matches!(name, "." | "..") || name.starts_with(PARTIAL) {
                 continue;
             }
-            if entries.len() == most {
-                return Err(io::Error::other(format!("the folder has more than {most} entries")));
+            if entries.len() == max {
+                return Err(io::Error::other(format!("the folder has more than {max} entries")));
             }
             let found = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
-                // Gone since it was listed.
+                // Deleted since the listing.
                 Err(rustix::io::Errno::NOENT) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -173,9 +173,9 @@ mod tests {
 
     use super::*;
 
-    fn folder() -> (tempfile::TempDir, Root) {
+    fn folder() -> (tempfile::TempDir, SandboxedDir) {
         let folder = tempfile::tempdir().expect("a folder");
-        let root = Root::open(&folder.path().join("files")).expect("it opens");
+        let root = SandboxedDir::open(&folder.path().join("files")).expect("it opens");
         (folder, root)
     }
 
@@ -183,10 +183,10 @@ mod tests {
     fn a_path_that_could_lead_elsewhere_is_none() {
         for path in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a\\b", "a\nb", "a/.cogwork-1", "a/"]
         {
-            assert!(names(path).is_err(), "{path:?}");
+            assert!(path_components(path).is_err(), "{path:?}");
         }
-        assert!(names(&"a/".repeat(40)).is_err());
-        assert_eq!(names("reports/ü 1.csv"), Ok(vec!["reports", "ü 1.csv"]));
+        assert!(path_components(&"a/".repeat(40)).is_err());
+        assert_eq!(path_components("reports/ü 1.csv"), Ok(vec!["reports", "ü 1.csv"]));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         assert!(root.read(&["way", "secret"], 9).is_err());
         assert!(root.write(&["way", "new"], b"x", Existing::Replace).is_err());
         assert!(root.list(&["way"], 9).is_err());
-        // The link itself is replaced, and not what it leads to.
+        // The link itself is replaced, not its target.
         root.write(&["file"], b"x", Existing::Replace).expect("written");
         assert_eq!(std::fs::read(kept.path().join("secret")).expect("it is there"), b"s");
         assert!(!kept.path().join("new").exists());

@@ -1,4 +1,4 @@
-//! `files.read`, `files.write`, `files.list`: files inside the one folder that the setting `filesDir` names.
+//! `files.read`, `files.write`, `files.list`: access to files inside the folder of the setting `filesDir`.
 
 mod beneath;
 
@@ -12,9 +12,9 @@ use model::action::{ActionError, ErrorKind};
 use model::value::{File, JsonLimits, MOST_WHOLE, Map, Value};
 
 use crate::run::{Exit, Run};
-use beneath::{Existing, Root, names};
+use beneath::{Existing, SandboxedDir, path_components};
 
-/// The most entries of a list.
+/// Maximum number of entries of a listing.
 const MAX_ENTRIES: usize = 10_000;
 
 impl Run {
@@ -23,9 +23,9 @@ impl Run {
             let message = "there is no folder of files; name one with the setting `filesDir`";
             return Err(Exit::Failed(ActionError::new(ErrorKind::Blocked, message)));
         };
-        let most = self.services.settings.limits.result_bytes;
-        let task = Task { verb, root, inputs: inputs.clone(), most };
-        // In a test the clock moves on when nothing is under way here, and a thread elsewhere would not count.
+        let max = self.services.settings.limits.result_bytes;
+        let task = Task { verb, root, inputs: inputs.clone(), max };
+        // The test clock advances when no task is runnable; a blocking thread would not count as one.
         if self.services.doubles.is_some() {
             return task.run().map_err(Exit::Failed);
         }
@@ -36,12 +36,12 @@ impl Run {
     }
 }
 
-/// One action, ready to be done where it may wait for the disk.
+/// A file operation that can run on a blocking thread.
 struct Task {
     verb: FilesAction,
     root: PathBuf,
     inputs: Map,
-    most: usize,
+    max: usize,
 }
 
 impl Task {
@@ -50,15 +50,15 @@ impl Task {
         let path = text("path");
         let names = match (path, self.verb) {
             ("", FilesAction::List) => Vec::new(),
-            (path, _) => names(path).map_err(|words| ActionError::new(ErrorKind::Input, words))?,
+            (path, _) => path_components(path).map_err(|words| ActionError::new(ErrorKind::Input, words))?,
         };
         let failed = |error: io::Error| failure(path, &error);
-        let root = Root::open(&self.root).map_err(|error| {
+        let root = SandboxedDir::open(&self.root).map_err(|error| {
             ActionError::new(ErrorKind::Blocked, format!("the folder of files cannot be opened: {error}"))
         })?;
         match self.verb {
             FilesAction::Read => {
-                let (content, modified) = root.read(&names, self.most).map_err(failed)?;
+                let (content, modified) = root.read(&names, self.max).map_err(failed)?;
                 let size = content.len();
                 let content = read_as(text("as"), path, content)?;
                 Ok(map([
@@ -72,7 +72,7 @@ impl Task {
                 let content = bytes(self.inputs.get("content").unwrap_or(&Value::Null))?;
                 let existing = if text("ifExists") == "fail" { Existing::Keep } else { Existing::Replace };
                 match root.write(&names, &content, existing) {
-                    // What an earlier try of this step has written is what was to be written.
+                    // An earlier attempt of this step may have written the same content.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         let there = root.read(&names, content.len()).map(|(there, _)| there);
                         there.ok().filter(|there| *there == content).ok_or_else(|| failed(error))?;
@@ -131,14 +131,14 @@ fn read_as(form: &str, path: &str, content: Vec<u8>) -> Result<Value, ActionErro
             Ok(Value::File(Arc::new(file)))
         }
         "json" => Value::from_json(&content, JsonLimits::default())
-            .map_err(|error| wrong(format!("is not JSON that can be read: {error}"))),
+            .map_err(|error| wrong(format!("is not valid JSON: {error}"))),
         _ => String::from_utf8(content)
             .map(Value::from)
             .map_err(|_| wrong("is not UTF-8 text; `as: file` takes anything".to_owned())),
     }
 }
 
-/// The media type that the end of a name stands for, of those that are met most.
+/// Media type of a file name's extension, for the max common ones.
 fn content_type(name: &str) -> &'static str {
     match name.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
         Some("txt" | "log" | "md") => "text/plain; charset=utf-8",
@@ -155,7 +155,7 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Whether something on the way was a link, or no folder.
+/// Returns true if a component of the path was a link or not a folder.
 fn is_link(error: &io::Error) -> bool {
     let is = |errno: rustix::io::Errno| error.raw_os_error() == Some(errno.raw_os_error());
     is(rustix::io::Errno::LOOP) || is(rustix::io::Errno::NOTDIR)
@@ -163,12 +163,10 @@ fn is_link(error: &io::Error) -> bool {
 
 fn failure(path: &str, error: &io::Error) -> ActionError {
     let words = match error.kind() {
-        io::ErrorKind::NotFound => "is not there".to_owned(),
-        io::ErrorKind::AlreadyExists => "is there already, with another content".to_owned(),
-        io::ErrorKind::PermissionDenied => "may not be touched by the user that Cogwork runs as".to_owned(),
-        _ if is_link(error) => {
-            "leads over a link or a file that is no folder; neither is followed".to_owned()
-        }
+        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        io::ErrorKind::AlreadyExists => "already exists with different content".to_owned(),
+        io::ErrorKind::PermissionDenied => "is not accessible to the user that Cogwork runs as".to_owned(),
+        _ if is_link(error) => "leads through a link or a file, and links are not followed".to_owned(),
         _ => format!("cannot be used: {error}"),
     };
     let kind = if error.kind() == io::ErrorKind::FileTooLarge { ErrorKind::Limit } else { ErrorKind::Failed };

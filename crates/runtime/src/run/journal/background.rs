@@ -1,4 +1,4 @@
-//! The background commit: while an execution waits, the results of its finished calls are committed, and nobody waits for that.
+//! The background commit: writes the results of finished calls while the execution waits for something else.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,12 +11,12 @@ use model::action::Effect;
 use super::Journal;
 use super::transit::MOMENT;
 
-/// The delay before the results of calls that only read are committed.
+/// Delay before the results of read-only calls are committed.
 type Delay = Option<BoxFuture<'static, ()>>;
 
 impl Journal {
-    /// Drives `walk`, the steps of the execution. Whenever it waits for something, the results of finished calls are
-    /// committed beside it: at once where a call changed something, after [`MOMENT`] where calls only read.
+    /// Drives `walk`, the steps of the execution. Whenever it waits, the results of finished calls are committed: at
+    /// once after a call with an effect, after [`MOMENT`] if calls only read.
     pub(crate) async fn commit_beside_walk<T>(&self, walk: impl Future<Output = T>) -> T {
         let mut walk = pin!(walk);
         let mut delay = None;
@@ -30,9 +30,10 @@ impl Journal {
         .await
     }
 
-    /// Begins the background commit if one is due, and polls the write that is under way.
+    /// Starts the background commit if one is due, and polls the current write.
     fn advance(&self, delay: &mut Delay, context: &mut Context<'_>) {
-        // Nothing happens outside before the acceptance. A lock that is taken means that the walk waits for a write itself.
+        // The execution is not accepted yet, so no call has been made. A lock that is taken means that the walk itself
+        // waits for a write.
         if self.unaccepted.load(Ordering::Relaxed) {
             return;
         }
@@ -51,7 +52,7 @@ impl Journal {
         }
         if is_due {
             transit.begin(self);
-            // A store that fails is reported to the next commit of the walk.
+            // A store error is reported to the next commit of the walk.
             let _ = pin!(transit.arrive(self)).poll(context);
         }
     }

@@ -1,7 +1,7 @@
-//! Keeps the secrets that an execution has read out of its log. Where it has read none, nothing is looked at.
+//! Redaction: keeps secrets that the execution has read out of its log. Skipped if it has read none.
 //!
-//! What later steps read (results, variables, errors) is hidden when it is made, so that they read the same after a
-//! restart; everything else when it is committed.
+//! Values that later steps read (results, variables, errors) are masked when they are produced, so that they are the
+//! same after a restart; everything else is masked when it is committed.
 
 use std::sync::atomic::Ordering;
 
@@ -14,37 +14,37 @@ use store::Append;
 use super::{Journal, Line};
 
 impl Journal {
-    /// Takes note that the execution has read a secret.
-    pub(crate) fn reads_secrets(&self) {
+    /// Records that the execution has read a secret.
+    pub(crate) fn mark_secrets_read(&self) {
         self.reads_secrets.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what steps give is what others read, since it can hold no secret.
-    pub(crate) fn has_nothing_to_hide(&self) -> bool {
+    /// Returns true if results need no masking, because the execution has read no secret.
+    pub(crate) fn needs_no_redaction(&self) -> bool {
         !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_idle()
     }
 
-    /// The value without the secrets that the execution has read.
-    pub(crate) fn hidden(&self, value: Value) -> Value {
-        if self.has_nothing_to_hide() { value } else { self.redactor.value(value) }
+    /// Masks secrets in a value.
+    pub(crate) fn redact_value(&self, value: Value) -> Value {
+        if self.needs_no_redaction() { value } else { self.redactor.value(value) }
     }
 
-    /// The same of the values of a map.
-    pub(crate) fn hidden_map(&self, map: Map) -> Map {
-        if self.has_nothing_to_hide() {
+    /// Masks secrets in the values of a map.
+    pub(crate) fn redact_map(&self, map: Map) -> Map {
+        if self.needs_no_redaction() {
             return map;
         }
         map.into_iter().map(|(key, value)| (key, self.redactor.value(value))).collect()
     }
 
-    /// The same of a failure.
-    pub(crate) fn hidden_error(&self, error: ActionError) -> ActionError {
-        if self.has_nothing_to_hide() { error } else { self.redactor.error(error) }
+    /// Masks secrets in an error.
+    pub(crate) fn redact_error(&self, error: ActionError) -> ActionError {
+        if self.needs_no_redaction() { error } else { self.redactor.error(error) }
     }
 
-    /// The same of the end of the execution.
-    pub(crate) fn hidden_outcome(&self, outcome: Outcome) -> Outcome {
-        if self.has_nothing_to_hide() {
+    /// Masks secrets in an outcome.
+    pub(crate) fn redact_outcome(&self, outcome: Outcome) -> Outcome {
+        if self.needs_no_redaction() {
             return outcome;
         }
         match outcome {
@@ -57,9 +57,9 @@ impl Journal {
         }
     }
 
-    /// The same of an answer to a caller.
-    pub(crate) fn hidden_response(&self, mut response: HttpResponse) -> HttpResponse {
-        if self.has_nothing_to_hide() {
+    /// Masks secrets in a response.
+    pub(crate) fn redact_response(&self, mut response: HttpResponse) -> HttpResponse {
+        if self.needs_no_redaction() {
             return response;
         }
         for (_, value) in &mut response.headers {
@@ -71,29 +71,29 @@ impl Journal {
         response
     }
 
-    /// Hides what is about to be committed.
-    pub(super) fn hide(&self, append: &mut Append) {
-        if self.has_nothing_to_hide() {
+    /// Masks secrets in everything that is about to be committed.
+    pub(super) fn redact_append(&self, append: &mut Append) {
+        if self.needs_no_redaction() {
             return;
         }
-        self.hide_events(&mut append.events);
+        self.redact_events(&mut append.events);
         for write in &mut append.state {
             write.value = write.value.take().map(|value| self.redactor.value(value));
         }
     }
 
-    /// The same of events alone.
-    pub(super) fn hide_events(&self, events: &mut [Event]) {
-        if !self.has_nothing_to_hide() {
+    /// Masks secrets in events.
+    pub(super) fn redact_events(&self, events: &mut [Event]) {
+        if !self.needs_no_redaction() {
             events.iter_mut().for_each(|event| self.hide_event(event));
         }
     }
 
-    /// The lines as they may be committed.
-    pub(super) fn hidden_lines(&self, lines: Vec<Line>) -> Vec<LogLine> {
-        let has_nothing_to_hide = self.has_nothing_to_hide();
+    /// Masks secrets in log lines.
+    pub(super) fn redact_lines(&self, lines: Vec<Line>) -> Vec<LogLine> {
+        let needs_no_redaction = self.needs_no_redaction();
         let hidden = lines.into_iter().map(|Line { mut line, shows_credentials }| {
-            if !has_nothing_to_hide && !shows_credentials {
+            if !needs_no_redaction && !shows_credentials {
                 line.message = self.redactor.message(&line.message).into_owned();
             }
             line
@@ -112,7 +112,7 @@ impl Journal {
             | Event::Failing { error, .. }
             | Event::Retried { error, .. } => in_error(error),
             Event::StepFinished { outcome, .. } => match outcome {
-                // Hidden when it was made.
+                // Masked when it was produced.
                 StepOutcome::Succeeded { .. } | StepOutcome::Skipped => {}
                 StepOutcome::Failed { error, handled } => {
                     in_error(error);
@@ -133,7 +133,7 @@ impl Journal {
             }
             Event::Cancelling { reason, .. } => in_text(reason),
             Event::StepCalled { call: CallRecord::Request { url, .. }, .. } => in_text(url),
-            // The answer and the end are hidden when they are made: whoever waits gets them as they are stored.
+            // Masked when they were produced: waiting callers get them as they are stored.
             Event::Responded { .. }
             | Event::Finished { .. }
             | Event::Waiting { .. }

@@ -1,4 +1,4 @@
-//! Steps that pause: for what, until when, and what has come for them.
+//! Waiting steps of an execution: what each waits for, its time limit, and the signals that have arrived.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -10,55 +10,55 @@ use store::Wait;
 use super::{Journal, State};
 use crate::clock::MonotonicTime;
 
-/// The most signals that one pause looks at: each is kept in the log.
+/// Maximum number of signals for one wait: each is stored in the log.
 const MAX_SIGNALS: usize = 1000;
 
-/// The pauses of one execution.
+/// The waits of one execution.
 #[derive(Default)]
 pub(super) struct Pauses {
     open: BTreeMap<String, Pause>,
-    /// Whether the store has to be told of another set of pauses, or that the execution rests or does so no more.
+    /// True if the stored waits or the suspension must be updated.
     changed: bool,
-    /// Whether nothing but pauses is left, so that the execution is not held in memory.
+    /// True if only waits are left, so that the execution is not held in memory.
     rests: bool,
-    /// The tries that steps have come to and that are not due yet.
+    /// Steps whose next attempt is not due yet, with the due times.
     tries_ahead: Vec<(String, MonotonicTime)>,
-    /// While it rests: the tries that are due, by step; of the whole execution without one.
+    /// During a suspension: the due times of attempts by step; an empty step means the whole execution.
     tries: Vec<(String, MonotonicTime)>,
-    /// Whether it keeps a place among others of its concurrency key while it rests.
+    /// True if the execution keeps its concurrency permit during the suspension.
     holds: bool,
-    /// Since when at least one step pauses, and how long that was before.
+    /// Start of the current period with at least one wait, and the total of earlier periods.
     since: Option<MonotonicTime>,
     total: Duration,
 }
 
 struct Pause {
     waiting: Waiting,
-    /// When it ends at the latest.
+    /// Latest end of the wait; `None` if it has none.
     due: Option<Due>,
-    /// When a time limit around it is up.
+    /// Time limit around the wait; `None` if there is none.
     limit: Option<MonotonicTime>,
-    /// What has come and was not looked at.
+    /// Signals that have arrived and are not processed.
     signals: VecDeque<Signal>,
-    /// The ids of all that has come.
+    /// Ids of all signals that have arrived.
     known: Vec<String>,
 }
 
-/// When a pause ends.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// When the wall clock shows this instant.
+    /// A wall-clock time.
     At(Timestamp),
-    /// When its time is over.
+    /// A monotonic time, for delays.
     After(MonotonicTime),
 }
 
-/// When something that rests goes on at the latest: at the first of these.
+/// Earliest due times of a suspended execution; the first one resumes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wake {
-    /// By the wall clock.
+    /// On the wall clock.
     pub(crate) at: Option<Timestamp>,
-    /// On the steady scale.
+    /// On the monotonic clock.
     pub(crate) after: Option<MonotonicTime>,
 }
 
@@ -75,27 +75,27 @@ impl Wake {
     }
 }
 
-/// The times of a pause on the scales by which they go.
+/// Due times of a wait, with their clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub(crate) since: MonotonicTime,
-    /// When it ends at the latest.
+    /// Latest end of the wait; `None` if it has none.
     pub(crate) due: Option<Due>,
-    /// When a time limit around it is up.
+    /// Time limit around the wait; `None` if there is none.
     pub(crate) limit: Option<MonotonicTime>,
 }
 
 impl Pause {
-    /// What can end it without anything coming.
+    /// All due times that end the wait without a signal.
     fn ends(&self) -> impl Iterator<Item = Due> + use<> {
         [self.due, self.limit.map(Due::After)].into_iter().flatten()
     }
 }
 
-/// What becomes of an execution of which nothing but pauses is left.
+/// Result of suspending an execution.
 #[derive(Debug)]
 pub struct Suspension {
-    /// When it goes on at the latest; never where nothing but a signal makes it go on.
+    /// Due times that resume it; empty if only a signal does.
     pub(crate) wake: Wake,
     /// How far the clock was ahead when the last of its events was recorded.
     pub(crate) wall_offset: SignedDuration,
@@ -103,22 +103,22 @@ pub struct Suspension {
     pub(crate) keeps_permit: bool,
     /// Whether a signal came meanwhile, so that it goes on at once.
     pub(crate) awake: bool,
-    /// The executions whose end it waits for.
+    /// Child executions whose end it waits for.
     pub(crate) children: Vec<ExecutionId>,
 }
 
-/// What became of a signal.
+/// Result of delivering a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is recorded, and looked at before the execution goes to rest.
+    /// Recorded. It is processed before the execution is suspended.
     New,
-    /// The execution is on its way to rest: once it has come there, it is recorded there.
+    /// The execution is being suspended; the signal is recorded after that.
     OnItsWay,
-    /// It had come before.
+    /// A duplicate.
     Known,
-    /// The step does not pause.
+    /// The step does not wait.
     NotWaiting,
-    /// Too many came that the step did not wait for.
+    /// Too many signals that did not match the step's condition.
     TooMany,
 }
 
@@ -139,7 +139,7 @@ impl Pauses {
         }
     }
 
-    /// Ends the pauses of all these steps, and gives the executions that they waited for.
+    /// Ends the waits of all matching steps. Returns the child executions that they waited for.
     pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: MonotonicTime) -> Vec<ExecutionId> {
         let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
         let mut children = Vec::new();
@@ -166,7 +166,7 @@ impl Pauses {
         }
     }
 
-    /// The whole execution begins anew.
+    /// Removes all waits when the whole execution is retried.
     pub(super) fn clear(&mut self, at: MonotonicTime) {
         if !self.open.is_empty() {
             self.open.clear();
@@ -191,7 +191,7 @@ impl Pauses {
         Taken::New
     }
 
-    /// When the last of the open pauses ends; nothing where that is not known of each.
+    /// Latest end of all open waits; `None` if one of them has no end.
     fn last_end(&self, ahead: SignedDuration) -> Option<MonotonicTime> {
         let steady = |end: Due| match end {
             Due::At(at) => MonotonicTime::from_wall(at, ahead),
@@ -222,7 +222,7 @@ impl Pauses {
 }
 
 impl State {
-    /// Notes how the wait of a step ended.
+    /// Records the end of a step's wait.
     pub(super) fn wait_ended(&mut self, step: &str, signal: Option<&str>) {
         match signal {
             Some(signal) => {
@@ -234,12 +234,12 @@ impl State {
         }
     }
 
-    /// What the store has to know of the pauses, if that is not what it knows.
+    /// Returns the waits to store; `None` if the store is up to date.
     pub(super) fn waits(&mut self) -> Option<Vec<Wait>> {
         if !self.pauses.changed {
             return None;
         }
-        // As the clock will show it, the steps taken in that were seen.
+        // Expected wall-clock time, including the clock changes observed so far.
         let shown = |due: Due| match due {
             Due::At(at) => at,
             Due::After(after) => after.to_wall(self.wall_offset),
@@ -257,7 +257,7 @@ impl State {
             },
         });
         let mut waits: Vec<Wait> = pauses.collect();
-        // Once it goes on, tries that are due are nothing that the store has to know of.
+        // After the suspension, due attempts need not be stored.
         self.pauses.changed = self.pauses.rests;
         let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
         waits.extend(tries.map(|(step, at)| Wait {
@@ -271,28 +271,28 @@ impl State {
 }
 
 impl Journal {
-    /// The step's pause, if it pauses.
+    /// Returns the wait of a step; `None` if it does not wait.
     pub(crate) fn pause(&self, step: &str) -> Option<Waiting> {
         self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
     }
 
-    /// When the step's pause ends, if it pauses and does not last until something comes.
+    /// Returns the end of a step's wait; `None` if it does not wait or has no end.
     pub(crate) fn pause_due(&self, step: &str) -> Option<Due> {
         self.state().pauses.open.get(step)?.due
     }
 
-    /// How many steps pause.
+    /// Number of waiting steps.
     pub(crate) fn pause_count(&self) -> usize {
         self.state().pauses.open.len()
     }
 
-    /// All pauses, by step.
+    /// All waits by step.
     pub(crate) fn pauses(&self) -> Vec<(String, Waiting)> {
         let state = self.state();
         state.pauses.open.iter().map(|(step, pause)| (step.clone(), pause.waiting.clone())).collect()
     }
 
-    /// Records that a step pauses.
+    /// Records that a step begins to wait.
     pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, times: Times) {
         let mut state = self.state();
         let limit = times.limit.map(|limit| limit.to_wall(self.clock.wall_offset()));
@@ -307,12 +307,12 @@ impl Journal {
         state.record(&*self.clock, event);
     }
 
-    /// The next signal for a step that it has not looked at.
+    /// Returns the next unprocessed signal for a step.
     pub(crate) fn next_signal(&self, step: &str) -> Option<Signal> {
         self.state().pauses.open.get_mut(step)?.signals.pop_front()
     }
 
-    /// Records that the wait of a step ended: with the signal of this id, or because its time was up.
+    /// Records the end of a step's wait: with the signal of this id, or by its time limit if `None`.
     pub(crate) fn wait_ended(&self, step: &str, signal: Option<&str>) {
         let mut state = self.state();
         state.wait_ended(step, signal);
@@ -320,17 +320,17 @@ impl Journal {
         state.record(&*self.clock, Event::WaitEnded { at: self.clock.now(), step: step.to_owned(), signal });
     }
 
-    /// True if an iteration of the step with this id ended with the signal.
+    /// Returns true if an iteration of the step with this id ended with the signal.
     pub(crate) fn has_let_through(&self, id: &str, signal: &str) -> bool {
         self.state().let_through.get(id).is_some_and(|signals| signals.contains(signal))
     }
 
-    /// True if the wait of the step ended because its time was up.
+    /// Returns true if the wait of the step ended by its time limit.
     pub(crate) fn timed_out(&self, step: &str) -> bool {
         self.state().timed_out.contains(step)
     }
 
-    /// Records what came for a step. It is the caller's to commit.
+    /// Records a signal for a step. The caller must commit.
     pub(crate) fn signal(&self, step: &str, signal: Signal) -> Taken {
         let mut state = self.state();
         if state.outcome.is_some() {
@@ -344,7 +344,7 @@ impl Journal {
         taken
     }
 
-    /// Ends the pauses of steps that will not go on, and gives the executions that they waited for.
+    /// Ends the waits of steps that will not continue. Returns the child executions that they waited for.
     pub(crate) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) -> Vec<ExecutionId> {
         let mut state = self.state();
         if state.pauses.is_empty() {
@@ -353,31 +353,30 @@ impl Journal {
         state.pauses.end_all(is_abandoned, self.clock.monotonic_now())
     }
 
-    /// How long the execution has paused: that does not count against its time limit.
+    /// Total waiting time of the execution, which does not count towards its time limit.
     pub(crate) fn paused(&self, now: MonotonicTime) -> Duration {
         let state = self.state();
         let pauses = &state.pauses;
-        // One whose time is over pauses no more, though nobody has looked at it yet because of what runs beside it.
+        // A wait whose end has passed counts until that end, even if a busy branch delays its processing.
         let end = pauses.last_end(state.wall_offset).map_or(now, |last| last.min(now));
         pauses.total + pauses.since.map(|since| end.since(since)).unwrap_or_default()
     }
 
-    /// Notes that a step has come to where nothing is left of it but the time before its next try; of the whole execution
-    /// where the name is empty.
+    /// Records that only the delay before an attempt is left of a step, or of the whole execution if `step` is empty.
     pub(crate) fn rests_before_try(&self, step: &str, due: MonotonicTime) {
         self.state().pauses.tries_ahead.push((step.to_owned(), due));
     }
 
-    /// Notes that nothing but pauses is left. `holds` says whether it keeps a place among others.
+    /// Records the suspension. `holds` says if the execution keeps its concurrency permit.
     pub(crate) fn suspend(&self, holds: bool) -> Suspension {
         let mut state = self.state();
         let awake = state.pauses.open.values().any(|pause| !pause.signals.is_empty());
         state.pauses.rests = true;
         let children: Vec<ExecutionId> = state.pauses.children().collect();
-        // Whether a child has ended meanwhile is looked at after a restart, so it is read back then.
+        // After a restart, such an execution is loaded to check if a child has ended meanwhile.
         state.pauses.holds = holds || !children.is_empty();
         state.pauses.changed = true;
-        // One may be due already, because of what ran beside it: then it goes on at once.
+        // An attempt may be due already because other branches ran: then the execution resumes at once.
         let tries = std::mem::take(&mut state.pauses.tries_ahead);
         let ends = state.pauses.open.values().flat_map(Pause::ends);
         let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
@@ -386,7 +385,7 @@ impl Journal {
         Suspension { wake, wall_offset: state.wall_offset, keeps_permit, awake, children }
     }
 
-    /// Notes that a resting execution goes on, so that the store lists it as running.
+    /// Records the end of the suspension, so that the store lists the execution as running.
     pub(crate) fn resume(&self) {
         let mut state = self.state();
         state.pauses.rests = false;
@@ -396,14 +395,14 @@ impl Journal {
     }
 }
 
-/// What was stored of pauses, read again.
+/// Stored waits during a replay.
 #[derive(Default)]
 pub(super) struct Replayed {
     signals: HashMap<String, Vec<Signal>>,
 }
 
 impl Replayed {
-    /// What came for an earlier pause of the step, before it was tried again, is not for this one.
+    /// Signals for an earlier wait of the step, before a retry, do not count for this one.
     pub(super) fn begins(&mut self, step: &str) {
         self.signals.remove(step);
     }
@@ -412,7 +411,7 @@ impl Replayed {
         self.signals.entry(step.to_owned()).or_default().push(signal.clone());
     }
 
-    /// Gives each open pause what came for it.
+    /// Adds the signals to their open waits.
     pub(super) fn into(mut self, pauses: &mut Pauses) {
         for (step, pause) in &mut pauses.open {
             for signal in self.signals.remove(step).unwrap_or_default() {

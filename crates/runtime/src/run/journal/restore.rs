@@ -1,4 +1,4 @@
-//! From the stored events of an execution back to where it stands.
+//! Rebuilds the state of an execution from its stored events.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use super::transit::CommitState;
 use super::{Journal, JournalContext, State, StepStart};
 use crate::clock::MonotonicTime;
 
-/// What the clock must have been set back by to count.
-const A_STEP: Duration = Duration::from_secs(1);
+/// Smallest backward change of the wall clock that is taken into account.
+const MIN_CLOCK_STEP: Duration = Duration::from_secs(1);
 
-/// Where an execution was before it is read back.
+/// State of an execution before it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplaySource {
-    /// In a process that ended while it had the execution, so that a step may have been interrupted.
+    /// In memory of a process that has ended, so a step may have been interrupted.
     AnotherProcess,
-    /// In the backlog of this one.
+    /// In the backlog of this process.
     ThisProcess,
-    /// At rest: nothing was under way.
+    /// Suspended: no step was running.
     Suspended,
 }
 
 impl Journal {
-    /// The log of an execution from its stored events. `source` says where it was before, and `ahead` how far the clock
-    /// was ahead when the last of them was recorded.
+    /// Rebuilds the journal from stored events. `source` is the earlier state; `ahead` is the wall-clock offset when
+    /// the last event was recorded.
     pub(crate) fn restore(
         id: ExecutionId,
         automation: &Automation,
@@ -39,14 +39,14 @@ impl Journal {
     ) -> Self {
         let (now, clock) = (around.clock.monotonic_now(), around.clock.clone());
         let ahead = ahead.saturating_add(set_back(events, ahead, now));
-        let mut scale = Scale::of(events, ahead);
+        let mut scale = ClockScale::of(events, ahead);
         let started_at = events.first().map_or(Timestamp::MAX, Event::at);
         let mut journal = Self::new(id, automation, (started_at, ahead), around);
         journal.accepted_at = scale.steady(started_at);
         journal.keeps_outcomes = true;
         journal.resumed = match source {
-            // With nothing but *started* it may have been in its first step all the same: the begin of a step is not
-            // committed for its own sake.
+            // An execution with only *started* may have been in its first step: the start of a step is not committed on
+            // its own.
             ReplaySource::AnotherProcess => true,
             ReplaySource::ThisProcess => !matches!(events, [_] | [_, Event::Failing { .. }]),
             ReplaySource::Suspended => false,
@@ -60,27 +60,28 @@ impl Journal {
             replay.event(state, event, &scale);
         }
         replay.pauses.into(&mut state.pauses);
-        // At once, so that it is told from the log the next time, whenever that is.
+        // Recorded at once, so that the next replay finds the clock change in the log.
         state.notice_steps(&*clock);
         journal
     }
 }
 
-/// What the instants of a log are on the steady scale of this process.
-struct Scale {
-    /// How far the clock was ahead of that scale when the event was recorded that is looked at.
+/// Converts the times in a log to the monotonic clock of this process.
+struct ClockScale {
+    /// Wall-clock offset when the current event was recorded.
     ahead: SignedDuration,
 }
 
-impl Scale {
-    /// Of a log whose last event was recorded while the clock was so far `ahead`.
+impl ClockScale {
+    /// Creates the scale of a log whose last event was recorded with the offset `ahead`.
     fn of(events: &[Event], ahead: SignedDuration) -> Self {
-        let set = events.iter().map(set_by).fold(SignedDuration::ZERO, SignedDuration::saturating_add);
+        let set =
+            events.iter().map(recorded_change).fold(SignedDuration::ZERO, SignedDuration::saturating_add);
         Self { ahead: ahead.saturating_sub(set) }
     }
 
     fn passes(&mut self, event: &Event) {
-        self.ahead = self.ahead.saturating_add(set_by(event));
+        self.ahead = self.ahead.saturating_add(recorded_change(event));
     }
 
     fn steady(&self, at: Timestamp) -> MonotonicTime {
@@ -88,33 +89,33 @@ impl Scale {
     }
 }
 
-/// By how much the clock was set back, at least, while no process saw it: what has happened lies ahead otherwise.
+/// Minimum by which the wall clock was set back while no process ran: otherwise past events would lie in the future.
 fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> SignedDuration {
-    let mut scale = Scale::of(events, ahead);
+    let mut scale = ClockScale::of(events, ahead);
     let instants = events.iter().map(|event| {
         scale.passes(event);
-        // What a loop keeps for one of its turns is the end of a pause, which may well lie ahead.
+        // The date of a loop iteration is the end of a delay, which may lie in the future.
         let lies_ahead = matches!(event, Event::StepDated { step, .. } if step.contains('#'));
         // A note may be recorded some time after its instant, when the wall clock has been set again.
         if lies_ahead || event.is_note() { now } else { scale.steady(event.at()) }
     });
     let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
-    if behind < A_STEP {
-        // The clocks of two processes are never quite the same.
+    if behind < MIN_CLOCK_STEP {
+        // Clocks of two processes differ slightly.
         return SignedDuration::ZERO;
     }
     SignedDuration::try_from(behind).unwrap_or(SignedDuration::ZERO)
 }
 
-/// By how much an event says that the clock was set.
-fn set_by(event: &Event) -> SignedDuration {
+/// Clock change recorded by an event.
+fn recorded_change(event: &Event) -> SignedDuration {
     match event {
         Event::ClockSet { by_ms, .. } => SignedDuration::from_millis(*by_ms),
         _ => SignedDuration::ZERO,
     }
 }
 
-/// Whether a step that pauses goes by the wall clock: `wait: {until: …}`.
+/// Returns true if a waiting step uses the wall clock: `wait: {until: …}`.
 fn waits_for_the_clock(automation: &Automation, step: &str) -> bool {
     let id = step.split(['[', '#']).next().unwrap_or_default();
     let mut found = false;
@@ -132,7 +133,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn event(&mut self, state: &mut State, event: &Event, scale: &Scale) {
+    fn event(&mut self, state: &mut State, event: &Event, scale: &ClockScale) {
         match event {
             Event::Started { .. }
             | Event::StepCalled { .. }
@@ -205,7 +206,7 @@ impl Replay<'_> {
         }
     }
 
-    /// What paused inside a step that has ended will not go on.
+    /// Ends the waits inside a finished step.
     fn abandon(&mut self, state: &mut State, step: &str, at: MonotonicTime) {
         if state.pauses.is_empty() {
             return;

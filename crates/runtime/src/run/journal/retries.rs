@@ -1,4 +1,4 @@
-//! Tries of steps, of lists of steps, and of the whole execution.
+//! Attempts of steps, of blocks and of the whole execution.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,16 +9,16 @@ use model::execution::{Event, StepOutcome};
 use super::{Journal, State};
 use crate::clock::MonotonicTime;
 
-/// The tries of a step that has not ended.
+/// Attempts of an unfinished step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tries {
-    /// How many have failed.
+    /// Number of failed attempts.
     pub(crate) failed: u32,
-    /// When the next begins, if one is due.
+    /// Start of the next attempt; `None` if none is due.
     pub(crate) next_at: Option<MonotonicTime>,
 }
 
-/// The first attempt at a step that may have had its effect although it failed, and how many attempts failed since.
+/// The first attempt of a step whose outcome is unknown, and the number of failed attempts since.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     attempt: Box<LostAttempt>,
@@ -26,13 +26,13 @@ pub(crate) struct Lost {
 }
 
 impl Journal {
-    /// The error of a failed attempt at a step: after an attempt whose outcome is unknown, its message says so.
-    /// `attempt` is the number of the attempt in its own list of tries, from 1.
+    /// Completes the error of a failed attempt: after an attempt with an unknown outcome, its message says so.
+    /// `attempt` is the number of the attempt in its own series, from 1.
     pub(crate) fn attempt_failed(&self, step: &str, attempt: u32, error: ActionError) -> ActionError {
         self.state().attempt_failed(step, attempt, error)
     }
 
-    /// Records that an attempt with an effect was under way when the process before this one stopped.
+    /// Records that an attempt with an effect was running when the previous process stopped.
     pub(crate) fn attempt_interrupted(&self, step: &str, attempt: u32) {
         let message = "the daemon stopped while it waited for it".to_owned();
         let attempt =
@@ -43,14 +43,14 @@ impl Journal {
             .or_insert_with(|| Lost { attempt: Box::new(attempt), since: 0 });
     }
 
-    /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
+    /// Returns true if the execution waits for an attempt later than `now`, so that a stop interrupts no step.
     pub(crate) fn waits_beyond(&self, now: MonotonicTime) -> bool {
         let state = self.state();
         let tries = state.tries.values().map(|tries| tries.next_at);
         tries.chain([state.retry_at]).flatten().any(|at| at > now)
     }
 
-    /// The tries that the step has behind it.
+    /// Attempts of a step so far.
     pub(crate) fn tries(&self, step: &str) -> Tries {
         if !self.keeps_outcomes {
             return Tries::default();
@@ -58,8 +58,8 @@ impl Journal {
         self.state().tries.get(step).copied().unwrap_or_default()
     }
 
-    /// Records that a try failed and another follows. Failures inside a block are forgotten with it.
-    /// The next begins at `next_at`.
+    /// Records a failed attempt that will be followed by another at `next_at`. Failures inside a block are cleared with
+    /// it.
     pub(crate) fn step_retry(
         &self,
         automation: &Automation,
@@ -77,8 +77,8 @@ impl Journal {
         state.record(&*self.clock, event);
     }
 
-    /// Records that the whole execution is tried again: what succeeded stays, what failed is forgotten.
-    /// The next try begins at `next_at`.
+    /// Records that the whole execution is retried at `next_at`: successful steps keep their results, failures are
+    /// cleared.
     pub(crate) fn retry_execution(&self, event: Event, next_at: MonotonicTime) {
         let mut state = self.state();
         if let Event::Retried { attempt, .. } = event {
@@ -102,7 +102,7 @@ impl State {
         }
     }
 
-    /// Takes over from the log that an attempt at a step failed with this error.
+    /// Replays a failed attempt of a step.
     pub(super) fn replay_failure(&mut self, step: &str, attempt: u32, error: &ActionError) {
         match self.lost.get_mut(step) {
             Some(lost) => lost.since += 1,
@@ -110,13 +110,13 @@ impl State {
         }
     }
 
-    /// The same of the last attempt of a step, which failed for good.
+    /// Replays the last attempt of a step, which failed permanently.
     pub(super) fn replay_last_failure(&mut self, step: &str, error: &ActionError) {
         let attempt = self.tries.get(step).map_or(1, |tries| tries.failed + 1);
         self.replay_failure(step, attempt, error);
     }
 
-    /// Takes over from the log that a step ended. If its `onError` list began, its failure has been taken over before.
+    /// Replays the end of a step. If its `onError` list began, its failure has been replayed before.
     pub(super) fn replay_end(&mut self, step: &str, outcome: &StepOutcome) {
         if let (StepOutcome::Failed { error, .. }, None) = (outcome, self.failing.get(step)) {
             self.replay_last_failure(step, error);
@@ -125,14 +125,14 @@ impl State {
     }
 
     fn remember_lost(&mut self, step: &str, attempt: u32, error: &ActionError) {
-        // An error of a step inside belongs to that step, which is tried again by itself.
+        // The error of an inner step belongs to that step, which is retried separately.
         let own = error.step.as_deref().is_none_or(|id| id == split_turns(step).0);
         if let Some(attempt) = error.as_lost(attempt).filter(|_| own) {
             self.lost.insert(step.to_owned(), Lost { attempt, since: 0 });
         }
     }
 
-    /// Forgets the lost attempt of a step that will not be tried again.
+    /// Removes the unknown attempt of a step that will not be retried.
     pub(super) fn settle(&mut self, step: &str, outcome: &StepOutcome) {
         let is_open = matches!(outcome, StepOutcome::Failed { handled: None, .. });
         if !is_open && !self.lost.is_empty() {
@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    /// What succeeded stays, what failed is forgotten.
+    /// Keeps successful results and clears failures.
     pub(super) fn retry(&mut self, attempt: u32, next_at: MonotonicTime) {
         self.attempt = attempt + 1;
         self.retry_at = Some(next_at);
@@ -152,7 +152,7 @@ impl State {
         self.finished.retain(|_, outcome| !matches!(outcome, StepOutcome::Failed { handled: None, .. }));
     }
 
-    /// Forgets what failed inside a step, since it is tried again.
+    /// Clears failures inside a step that is retried.
     pub(super) fn forget_failures_inside(&mut self, step: &str, inside: &Inside) {
         let is_inside = inside.of(step);
         self.step_starts.retain(|key, _| key != step && !is_inside(key));
@@ -162,11 +162,11 @@ impl State {
     }
 }
 
-/// Which steps are inside which.
+/// Nesting of steps.
 pub(crate) struct Inside(HashMap<String, HashSet<String>>);
 
 impl Inside {
-    /// For each step that holds others, the ids of all of those.
+    /// Collects the inner step ids of each step that contains others.
     pub(crate) fn of_all(automation: &Automation) -> Self {
         let mut found = HashMap::new();
         automation.walk(&mut |step| {
@@ -183,20 +183,20 @@ impl Inside {
         Self(found)
     }
 
-    /// Says of a step whether it is inside `step`, in the same turns of the loops around that.
+    /// Returns a predicate for steps inside `step`, in the same iterations of its loops.
     pub(crate) fn of<'a>(&'a self, step: &'a str) -> impl Fn(&str) -> bool + 'a {
         let (id, turns) = split_turns(step);
         let inner = self.0.get(id);
         move |key| {
             let (key_id, key_turns) = split_turns(key);
-            // What a loop keeps of itself for one of its turns has a mark: `poll[2]#delay`.
+            // Entries of a loop for its own iterations have a mark: `poll[2]#delay`.
             let own = key_id == id && key_turns.contains('#');
             (own || inner.is_some_and(|inner| inner.contains(key_id))) && key_turns.starts_with(turns)
         }
     }
 }
 
-/// `copy[2][0]` is the step `copy` in the turns `[2][0]`.
+/// Splits a key: `copy[2][0]` is the step `copy` in the iterations `[2][0]`.
 fn split_turns(key: &str) -> (&str, &str) {
     key.split_at(key.find('[').unwrap_or(key.len()))
 }

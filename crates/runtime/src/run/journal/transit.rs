@@ -150,8 +150,8 @@ impl Journal {
         state.ended_calls = Effect::Pure;
         let effects = state.effects;
         drop(state);
-        let mut already = Already { events, logs: self.hidden_lines(logs) };
-        self.hide_events(&mut already.events);
+        let mut already = Already { events, logs: self.redact_lines(logs) };
+        self.redact_events(&mut already.events);
         (already, effects, status)
     }
 }
@@ -202,12 +202,12 @@ impl CommitState {
                 waits: state.waits(),
                 holds: state.pauses.holds(),
                 events: state.take_events(),
-                logs: journal.hidden_lines(std::mem::take(&mut state.logs)),
+                logs: journal.redact_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
             };
             (append, state.effects, std::mem::take(&mut state.locks))
         };
-        journal.hide(&mut append);
+        journal.redact_append(&mut append);
         let published = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
         let passes = journal.resumed && append.events.iter().any(ends_a_try);
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
