@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::budget::Limits;
-use model::expression::{EvaluationError, Moment};
+use model::expression::{EvalClock, EvaluationError};
 use model::template::Template;
 use model::value::Value;
 use model::{Budget, Expression};
@@ -33,7 +33,7 @@ impl Evaluator {
         is_address: bool,
         scope: &Value,
     ) -> Result<Value, EvaluationError> {
-        let way = if is_address { crate::run::address } else { Template::evaluate_at };
+        let way = if is_address { crate::run::address } else { Template::evaluate_with_clock };
         match inline(None, |budget| way(template, scope, None, budget)) {
             Inline::Done(value, _) => value,
             Inline::TooShort => {
@@ -89,15 +89,15 @@ pub(crate) enum Inline<T> {
 
 /// Runs `work` under an inline budget. Where that is too short, the UUIDs that it drew of `moment` are given back, so that
 /// a second evaluation draws the same.
-pub(crate) fn inline<T>(moment: Option<&Arc<dyn Moment>>, work: impl FnOnce(&Budget) -> T) -> Inline<T> {
-    let drawn = moment.map(|moment| moment.drawn());
+pub(crate) fn inline<T>(moment: Option<&Arc<dyn EvalClock>>, work: impl FnOnce(&Budget) -> T) -> Inline<T> {
+    let drawn = moment.map(|moment| moment.uuids_drawn());
     let budget = Budget::inline();
     let result = work(&budget);
-    if !budget.was_too_short() {
+    if !budget.exceeded_inline_work() {
         return Inline::Done(result, budget.spent());
     }
     if let (Some(moment), Some(drawn)) = (moment, drawn) {
-        moment.draw_again_from(drawn);
+        moment.reset_uuids(drawn);
     }
     Inline::TooShort
 }

@@ -21,7 +21,7 @@ use model::execution::Origin;
 use model::expression::EvaluationError;
 use model::failpoint::Boundary;
 use model::payload::{HttpResponse, Payload};
-use model::value::{Files, Map, Value};
+use model::value::{FileStorage, Map, Value};
 use store::Accepted;
 use trigger::Rejection;
 use trigger::response;
@@ -59,7 +59,7 @@ impl Engine {
 
     /// Where the bodies of large requests are put while they arrive.
     #[must_use]
-    pub fn files(&self) -> Arc<dyn Files> {
+    pub fn files(&self) -> Arc<dyn FileStorage> {
         self.services().store.files()
     }
 
@@ -182,7 +182,7 @@ impl Engine {
             false => None,
         };
         // What is on disk is read where nobody waits for it.
-        if request.body.is_kept() || is_compressed {
+        if request.body.is_external() || is_compressed {
             let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
             return aside(move || {
                 let signed = engine.verify(&mounted, &webhook, &request)?;
@@ -497,7 +497,7 @@ impl Services {
         tokio::select! {
             biased;
             holds = self.evaluator.holds(condition, scope) => holds,
-            () = self.clock.sleep_for(CONDITION_TIME) => Err(condition.out_of_time()),
+            () = self.clock.sleep_for(CONDITION_TIME) => Err(condition.timeout_error()),
         }
     }
 

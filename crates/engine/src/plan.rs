@@ -53,7 +53,7 @@ pub struct Reads {
 
 impl Reads {
     fn note(&mut self, expression: &Expression) {
-        self.moment |= expression.is_dated();
+        self.moment |= expression.is_nondeterministic();
         self.clock |= expression.reads_clock();
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());

@@ -49,7 +49,7 @@ fn own() -> Suite {
 /// The nodes that a query finds; `Err` where it is refused.
 fn nodes(selector: &str, document: &serde_json::Value) -> Result<Vec<serde_json::Value>, String> {
     let query = Expression::compile(selector, Span::default()).map_err(|error| error.message)?;
-    // A query that names one place gives its value, and an error where that is missing; any other gives a list.
+    // A query that selects at most one node gives its value, and an error where that is missing; any other gives a list.
     let is_singular = !matches!(query.evaluate(&Value::Null, &model::Budget::default()), Ok(Value::List(_)));
     let text = document.to_string();
     let document = Value::from_json(text.as_bytes(), JsonLimits { depth: 100, nodes: 100_000 }).unwrap();
@@ -171,7 +171,7 @@ fn a_call_that_makes_no_sense_is_refused_with_the_way_out() {
     };
     check(
         "$[?length(@.*)<3]",
-        "`length(…)` takes a query that names one place, such as `length(@.a)`; `count` takes any query",
+        "`length(…)` takes a query that selects at most one node, such as `length(@.a)`; `count` takes any query",
     );
     check("$[?count(@.*)]", "`count(…)` is a value, not true or false: compare it, as in `count(@.a) == 1`");
     check("$[?value('a')=='a']", "`value(…)` takes a query, such as `value(@.items[*])`");

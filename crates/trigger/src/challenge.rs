@@ -44,7 +44,7 @@ pub fn asked(challenge: &Challenge, request: &Request) -> Option<Asked> {
         .chain(&rule.value)
         .any(|place| matches!(place, RequestPlace::Body(_)));
     let body: Option<serde_json::Value> = if reads_body && request.body.len() <= MAX_BODY {
-        request.body.here().and_then(|body| serde_json::from_slice(body).ok())
+        request.body.in_memory().and_then(|body| serde_json::from_slice(body).ok())
     } else {
         None
     };

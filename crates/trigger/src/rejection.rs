@@ -148,7 +148,7 @@ mod tests {
     fn check(rejection: &Rejection, expected: &str) {
         let response = rejection.response();
         let extra = ["allow", "retry-after"].map(|name| response.header(name).unwrap_or("-").to_owned());
-        let body = response.body.shown();
+        let body = response.body.for_display();
         let body = String::from_utf8_lossy(&body);
         assert_eq!(format!("{} {} {}", response.status, extra.join(" "), body), expected);
     }

@@ -4,7 +4,7 @@
 use model::action::InputType;
 use model::automation::{Automation, SwitchStep, Trigger, Verb, WaitOn};
 use model::diagnostic::Diagnostic;
-use model::expression::{Expression, Whole};
+use model::expression::{DirectPath, Expression};
 
 /// What a case for everything else is called in other languages.
 const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];
@@ -60,7 +60,7 @@ fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
 
 /// The values that an expression can have, if they are few and known.
 fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
-    let Some(Whole::One(read)) = expression.whole() else { return None };
+    let Some(DirectPath::One(read)) = expression.direct_path() else { return None };
     if !read.rest.is_empty() {
         return None;
     }

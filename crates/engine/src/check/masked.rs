@@ -52,7 +52,7 @@ fn reads(expression: &Expression, step: &Step) -> Option<Diagnostic> {
         expression.comparisons().iter().any(|found| found.sides.iter().any(|side| compares(&side.reads)));
     // Whether it came at all can be told.
     let is_condition = step.guard.as_ref().is_some_and(|guard| std::ptr::eq(guard, expression));
-    let asks = read.optional || (is_condition && expression.whole().is_some());
+    let asks = read.optional || (is_condition && expression.direct_path().is_some());
     match is_compared {
         true => Some(diagnostic(Severity::Error, part, name, expression.span(), true)),
         false if asks => None,

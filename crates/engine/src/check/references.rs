@@ -85,7 +85,7 @@ const VARIABLE: &str = "it is worked out anew whenever it is needed";
 /// The complaint about `now()` or `uuid()` where no step records what they give.
 fn dated(expression: &Expression, why: &str) -> Option<Diagnostic> {
     let message = "`now()` and `uuid()` cannot be asked for here: nothing records what they give";
-    expression.is_dated().then(|| {
+    expression.is_nondeterministic().then(|| {
         Diagnostic::error("moment-not-here", message, expression.span())
             .help(format!("{why}; ask in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
     })

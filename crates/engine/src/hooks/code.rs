@@ -144,7 +144,7 @@ fn decided(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Dec
     Ok(Decided {
         results: part("payload"),
         response,
-        declined: part("run").is_some_and(|run| !run.is_true()),
+        declined: part("run").is_some_and(|run| !run.is_truthy()),
         logs: logs.collect(),
     })
 }

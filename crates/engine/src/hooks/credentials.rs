@@ -101,7 +101,7 @@ pub(crate) fn dropped(mut payload: WebhookPayload, redactor: &Redactor) -> Webho
         *value = redactor.text(value).into_owned();
     }
     payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
-    if let Some(masked) = payload.body.data.here().and_then(|body| redactor.bytes(body)) {
+    if let Some(masked) = payload.body.data.in_memory().and_then(|body| redactor.bytes(body)) {
         payload.body.data = masked.into();
     }
     payload

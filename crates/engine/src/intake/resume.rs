@@ -209,7 +209,7 @@ impl Services {
 /// it is read when the first step begins; so it is where this fails, which says why.
 async fn read_apart(payload: &Payload) -> Option<Value> {
     let Payload::Webhook(request) = payload else { return None };
-    if !request.body.data.is_kept() {
+    if !request.body.data.is_external() {
         return None;
     }
     let payload = payload.clone();

@@ -206,10 +206,10 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
 /// A payload with the bytes of its files in it: whoever reads the file has no store to find them in.
 fn whole(payload: Payload) -> io::Result<Payload> {
     let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    let value = |value: &Value| value.loaded(most).map_err(io::Error::other);
+    let value = |value: &Value| value.load_files(most).map_err(io::Error::other);
     Ok(match payload {
         Payload::Webhook(request) => {
-            let body = request.body.loaded(most).map_err(io::Error::other)?;
+            let body = request.body.load_files(most).map_err(io::Error::other)?;
             Payload::Webhook(WebhookPayload { body, ..request })
         }
         Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },

@@ -212,7 +212,7 @@ pub(super) fn check_key(key: &str) -> Result<(), String> {
 
 /// That a value is no larger than the store takes.
 pub(super) fn check_size(value: &Value) -> Result<(), String> {
-    if value.weight(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
+    if value.estimated_size(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
         let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
         return Err(format!("the value would be larger than {limit}; keep less under one key"));
     }

@@ -162,12 +162,12 @@ impl Run {
     /// longer than this.
     async fn set_aside(&self, value: Value) -> Value {
         // All that a small result pays.
-        if value.weight(LARGE_FILE) <= LARGE_FILE {
+        if value.estimated_size(LARGE_FILE) <= LARGE_FILE {
             return value;
         }
         let (value, files) = (self.journal.hidden(value), self.services.store.files());
         let shared = value.clone();
-        let writing = tokio::task::spawn_blocking(move || shared.set_aside(LARGE_FILE, &*files));
+        let writing = tokio::task::spawn_blocking(move || shared.externalize_files(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
             Ok(set_aside) => set_aside,
             Err(error) => {
@@ -191,7 +191,7 @@ impl Run {
 
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
         let limit = self.services.settings.limits.result_bytes;
-        if value.weight(limit) > limit {
+        if value.estimated_size(limit) > limit {
             let message = format!(
                 "the result is larger than {}; ask for less of it",
                 model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::action::{ActionError, ErrorKind};
-use model::expression::Moment;
+use model::expression::EvalClock;
 use model::payload::Payload;
 use model::value::{Key, Map, Value};
 
@@ -18,7 +18,7 @@ pub(crate) struct Scope {
     /// The memory of the variables that expressions made here.
     held: Held,
     /// What `now()` and `uuid()` give in the step that is evaluated, where it asks.
-    moment: Option<Arc<dyn Moment>>,
+    moment: Option<Arc<dyn EvalClock>>,
     /// Code that runs ahead of the steps that come next here.
     pub(super) ahead: Option<Ahead>,
     /// How long the step that has just ended had run before its turn came, in microseconds.
@@ -64,12 +64,12 @@ impl Scope {
     }
 
     /// The names as expressions read them, with the clock and the randomness of the step, where it asks for them.
-    pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn Moment>>) {
+    pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn EvalClock>>) {
         (&self.root, self.moment.as_ref())
     }
 
     /// Puts another moment in place, and gives the one that was there.
-    pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn Moment>>) -> Option<Arc<dyn Moment>> {
+    pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn EvalClock>>) -> Option<Arc<dyn EvalClock>> {
         std::mem::replace(&mut self.moment, moment)
     }
 

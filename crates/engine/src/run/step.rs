@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
 use model::execution::{Event, StepOutcome};
-use model::expression::Moment;
+use model::expression::EvalClock;
 use model::value::Value;
 
 use super::moment::StepMoment;
@@ -106,7 +106,7 @@ impl Run {
         key: &str,
         began: Timestamp,
         scope: &mut Scope,
-    ) -> Result<Option<Arc<dyn Moment>>, Exit> {
+    ) -> Result<Option<Arc<dyn EvalClock>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
         let at = self.journal.dated(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
@@ -371,7 +371,8 @@ impl Run {
         }
         let (names, moment) = scope.names();
         let items =
-            crate::evaluator::blocking(|budget| each.items.evaluate_at(names, moment, budget)).ok()?;
+            crate::evaluator::blocking(|budget| each.items.evaluate_with_clock(names, moment, budget))
+                .ok()?;
         items.as_list().map(<[Value]>::to_vec)
     }
 

@@ -26,7 +26,7 @@ pub(crate) fn tokens(engine: &Engine) -> (String, String) {
 }
 
 pub(crate) fn text(response: &HttpResponse) -> String {
-    format!("{} {}", response.status, String::from_utf8_lossy(&response.body.shown()))
+    format!("{} {}", response.status, String::from_utf8_lossy(&response.body.for_display()))
 }
 
 #[tokio::test]
@@ -389,7 +389,7 @@ async fn credentials_in_headers_and_in_the_query_are_masked_by_their_names() {
     }
     let answer = soon(engine.receive(&live, request)).await;
     assert_eq!(answer.status, 200, "the trigger's `if` reads the query as it came");
-    let told: serde_json::Value = serde_json::from_slice(&answer.body.shown()).expect("JSON");
+    let told: serde_json::Value = serde_json::from_slice(&answer.body.for_display()).expect("JSON");
     let query =
         serde_json::json!({"page": "1", "token": "***", "api_key": ["***", "***"], "issueKey": "A-1"});
     assert_eq!(told["query"], query);

@@ -96,7 +96,7 @@ fn references(text: &str) -> String {
 
 fn written(reference: &Reference) -> String {
     let mut text = reference.path.join(".");
-    for link in &reference.rest {
+    for link in &reference.suffix {
         match link {
             Link::Name(name) => text.push_str(&format!(".{name}")),
             Link::Item => text.push_str("[0]"),
@@ -149,9 +149,9 @@ fn references_of_a_query_are_its_own_path_and_those_of_its_filters() {
 fn an_expression_that_only_reads_is_what_it_reads() {
     let check = |text: &str, expected: &str| {
         let compiled = Expression::compile(text, Span::default()).expect("it compiles");
-        let found = compiled.whole().map(|whole| match whole {
-            Whole::One(reference) => written(reference),
-            Whole::Every(reference) => format!("every {}", written(reference)),
+        let found = compiled.direct_path().map(|whole| match whole {
+            DirectPath::One(reference) => written(reference),
+            DirectPath::Every(reference) => format!("every {}", written(reference)),
         });
         assert_eq!(found.as_deref().unwrap_or("no"), expected, "{text}");
     };
@@ -207,10 +207,10 @@ fn names_of_filters_tests_and_functions_are_known_before_it_runs() {
     {
         assert!(Expression::compile(fine, Span::default()).is_ok(), "{fine}");
     }
-    for name in known::filter_names() {
+    for name in symbols::filter_names() {
         assert!(Expression::compile(&format!("vars.a | {name}"), Span::default()).is_ok(), "{name}");
     }
-    for name in known::test_names() {
+    for name in symbols::test_names() {
         assert!(Expression::compile(&format!("vars.a is {name}(1)"), Span::default()).is_ok(), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::value::Shelf as _;
+use model::value::BlobSource as _;
 use rusqlite::Connection;
 
 use super::blobs::{self, Contents, Folder, Hash};

@@ -46,7 +46,7 @@ fn said(challenge: &Challenge, request: &Request, secret: &str) -> String {
                 assert_eq!(answer.header(name), Some(value), "{name}");
             }
             let kind = answer.header("content-type").unwrap_or("-").to_owned();
-            format!("{} {kind} {}", answer.status, String::from_utf8_lossy(&answer.body.shown()))
+            format!("{} {kind} {}", answer.status, String::from_utf8_lossy(&answer.body.for_display()))
         }
         Err((rejection, reason)) => format!("{} {reason:?}", rejection.status),
     }

@@ -11,7 +11,7 @@ mod tests;
 
 use model::automation::{StaticResponse, WebhookTrigger};
 use model::payload::HeaderText;
-use model::value::{Data, MOST_WHOLE, NotWhole};
+use model::value::{Data, FileLoadError, MAX_LOADED_BYTES};
 use model::{ExecutionId, HttpResponse, Map, Value};
 
 pub use check::{Problem, check_static_response};
@@ -203,7 +203,7 @@ fn execution_id(id: &ExecutionId) -> Value {
 }
 
 /// A value as a body, with its own type. A file is handed on as it is, wherever its bytes are.
-fn content(value: &Value) -> Result<(HeaderText, Data), NotWhole> {
+fn content(value: &Value) -> Result<(HeaderText, Data), FileLoadError> {
     Ok(match value {
         Value::String(text) => (TEXT.into(), Data::from(text.to_string())),
         Value::File(file) if is_media_type(&file.content_type) => {
@@ -215,11 +215,11 @@ fn content(value: &Value) -> Result<(HeaderText, Data), NotWhole> {
 }
 
 /// JSON with the bytes of the files in it. Blocks where one is kept outside of memory.
-fn json(value: &Value) -> Result<Data, NotWhole> {
-    Ok(value.loaded(MOST_WHOLE)?.to_json().into())
+fn json(value: &Value) -> Result<Data, FileLoadError> {
+    Ok(value.load_files(MAX_LOADED_BYTES)?.to_json().into())
 }
 
-fn in_body(error: &NotWhole) -> PartsError {
+fn in_body(error: &FileLoadError) -> PartsError {
     PartsError { part: "body", message: error.to_string() }
 }
 

@@ -23,7 +23,7 @@ fn shown(response: &HttpResponse) -> String {
         "{} [{}] {}",
         response.status,
         headers.join(", "),
-        String::from_utf8_lossy(&response.body.shown())
+        String::from_utf8_lossy(&response.body.for_display())
     )
 }
 

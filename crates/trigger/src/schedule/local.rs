@@ -34,7 +34,7 @@ pub(super) struct Local {
 
 /// A stretch of a zone's timeline between two changes of the clocks.
 #[derive(Debug)]
-struct Stretch {
+struct TemplateToken {
     /// Seconds from UTC to local time.
     offset: i64,
     /// Local times before this one have been once already, before the clocks were set back.
@@ -130,7 +130,7 @@ impl Local {
     }
 
     /// The stretch around an instant.
-    fn stretch(&self, zone: &TimeZone, moment: Timestamp) -> Stretch {
+    fn stretch(&self, zone: &TimeZone, moment: Timestamp) -> TemplateToken {
         let offset = seconds(zone.to_offset(moment));
         let end = zone
             .following(moment)
@@ -150,11 +150,11 @@ impl Local {
                 }
             }
         }
-        Stretch { offset, repeats_until, end }
+        TemplateToken { offset, repeats_until, end }
     }
 
     /// Whether a local time that should fire is skipped by the change at the end of a stretch.
-    fn skips(&self, stretch: &Stretch, change: Change) -> bool {
+    fn skips(&self, stretch: &TemplateToken, change: Change) -> bool {
         let (from, to) = (change.at + stretch.offset, change.at + change.offset);
         from < to && self.next_local(from - 1).is_some_and(|local| local < to)
     }

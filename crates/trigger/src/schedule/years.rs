@@ -116,7 +116,7 @@ impl Pattern {
     }
 
     /// Every minute of local time is looked at, in the order in which it comes.
-    fn fires(&self, stretches: &[Stretch]) -> Vec<i64> {
+    fn fires(&self, tokenize: &[TemplateToken]) -> Vec<i64> {
         let mut found = Vec::new();
         let (mut latest, mut today) = (i64::MIN, (i64::MIN, false));
         let mut matches = |local: i64| {
@@ -127,7 +127,7 @@ impl Pattern {
             let (hour, minute) = ((minute / 60) as usize, (minute % 60) as usize);
             today.1 && self.minutes[minute] && self.hours[hour]
         };
-        for stretch in stretches {
+        for stretch in tokenize {
             for minute in stretch.from..stretch.to {
                 let local = minute + stretch.offset;
                 let fires = if self.fixed {
@@ -148,25 +148,25 @@ impl Pattern {
 }
 
 /// Minutes since the epoch in which the offset from UTC, in minutes, is the same.
-struct Stretch {
+struct TemplateToken {
     from: i64,
     to: i64,
     offset: i64,
 }
 
-fn stretches(zone: Tz, from: i64, to: i64) -> Vec<Stretch> {
+fn tokenize(zone: Tz, from: i64, to: i64) -> Vec<TemplateToken> {
     let offset = |minute: i64| {
         let at: NaiveDateTime =
             chrono::DateTime::from_timestamp(minute * 60, 0).expect("an instant").naive_utc();
         i64::from(zone.offset_from_utc_datetime(&at).fix().local_minus_utc() / 60)
     };
-    let mut found: Vec<Stretch> = Vec::new();
+    let mut found: Vec<TemplateToken> = Vec::new();
     // No zone has changed its clocks at another time than a quarter of an hour for decades.
     for quarter in (from..to).step_by(15) {
         let offset = offset(quarter);
         match found.last_mut() {
             Some(last) if last.offset == offset => last.to = quarter + 15,
-            _ => found.push(Stretch { from: quarter, to: quarter + 15, offset }),
+            _ => found.push(TemplateToken { from: quarter, to: quarter + 15, offset }),
         }
     }
     found
@@ -175,10 +175,10 @@ fn stretches(zone: Tz, from: i64, to: i64) -> Vec<Stretch> {
 fn check(zone: &str, changes: usize) {
     let (from, to) = (instant("2017-01-01T00:00:00Z"), instant("2020-01-01T00:00:00Z"));
     let table: Tz = zone.parse().expect("chrono-tz knows the zone");
-    let stretches = stretches(table, from.as_second() / 60, to.as_second() / 60);
-    assert_eq!(stretches.len() - 1, changes, "the clocks of {zone} changed as often as history says");
+    let tokenize = tokenize(table, from.as_second() / 60, to.as_second() / 60);
+    assert_eq!(tokenize.len() - 1, changes, "the clocks of {zone} changed as often as history says");
     for text in PATTERNS {
-        let expected = Pattern::read(text).fires(&stretches);
+        let expected = Pattern::read(text).fires(&tokenize);
         // The first minute itself is within the walk.
         let before = from - jiff::SignedDuration::from_secs(1);
         let schedule = cron(text, zone);

@@ -27,13 +27,13 @@ pub(super) enum Signed<'a> {
 
 impl Signed<'_> {
     /// Calls `take` with all of it. Blocks where the body is kept outside of memory.
-    pub(super) fn each_piece(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    pub(super) fn for_each_chunk(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         match self {
             Self::Bytes(bytes) => {
                 take(bytes);
                 Ok(())
             }
-            Self::Body(data) => data.each_piece(take),
+            Self::Body(data) => data.for_each_chunk(take),
         }
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn is_form(request: &Request) -> bool {
 fn form_sorted(request: &Request) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A form is in memory, since it is read there.
-    let Some(body) = request.body.here().filter(|_| is_form(request)) else { return bytes };
+    let Some(body) = request.body.in_memory().filter(|_| is_form(request)) else { return bytes };
     let mut fields: Vec<_> = form_urlencoded::parse(body).collect();
     fields.sort();
     for (name, value) in fields {

@@ -103,7 +103,7 @@ impl Proven<'_> {
     pub fn signed_hash(&self) -> Option<[u8; 32]> {
         let mut context = ring::digest::Context::new(&ring::digest::SHA256);
         for piece in &self.signed {
-            piece.each_piece(|bytes| context.update(bytes)).ok()?;
+            piece.for_each_chunk(|bytes| context.update(bytes)).ok()?;
         }
         let mut hash = [0; 32];
         hash.copy_from_slice(context.finish().as_ref());

@@ -107,7 +107,7 @@ fn sent_at(
             Format::Plain { .. } | Format::Tagged { .. } => None,
         },
         TimestampPlace::Body(key) => {
-            let body = request.body.here().ok_or(Reason::Time)?;
+            let body = request.body.in_memory().ok_or(Reason::Time)?;
             let body: serde_json::Value = serde_json::from_slice(body).map_err(|_| Reason::Time)?;
             body.get(key).and_then(serde_json::Value::as_u64).map(|number| number.to_string())
         }
@@ -149,7 +149,7 @@ fn made_one(
     };
     let mut context = hmac::Context::with_key(&hmac::Key::new(digest, key));
     for piece in message {
-        piece.each_piece(|bytes| context.update(bytes)).map_err(|_| Reason::Unreadable)?;
+        piece.for_each_chunk(|bytes| context.update(bytes)).map_err(|_| Reason::Unreadable)?;
     }
     let right = Mac::of(context.sign());
     Ok(made.iter().fold(false, |found, made| found | right.is(made)))
@@ -159,12 +159,12 @@ fn concat(message: &[Signed<'_>]) -> Result<Vec<u8>, Reason> {
     let mut whole = Vec::new();
     for piece in message {
         if let Signed::Body(body) = piece
-            && body.is_kept()
+            && body.is_external()
             && body.len() > MOST_PARSED
         {
             return Err(Reason::TooLarge);
         }
-        piece.each_piece(|bytes| whole.extend_from_slice(bytes)).map_err(|_| Reason::Unreadable)?;
+        piece.for_each_chunk(|bytes| whole.extend_from_slice(bytes)).map_err(|_| Reason::Unreadable)?;
     }
     Ok(whole)
 }

@@ -22,10 +22,10 @@ pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
         return if kind == Kind::Multipart { multipart::parse(body) } else { Ok(raw.clone()) };
     }
     let too_large = |_| Rejection::payload_too_large(MOST_PARSED);
-    let data = match (kind, body.data.here()) {
+    let data = match (kind, body.data.in_memory()) {
         // What is kept outside was looked at while it arrived, and is no document of JSON.
         (Kind::Unknown, None) => return Ok(raw.clone()),
-        _ => &body.data.whole(MOST_PARSED).map_err(too_large)?,
+        _ => &body.data.load(MOST_PARSED).map_err(too_large)?,
     };
     match kind {
         Kind::Json => json(data, "request body"),

@@ -43,7 +43,7 @@ pub(super) fn encoding(headers: &[(String, Vec<u8>)]) -> Encoding {
 /// 413 for more bytes, 400 for bytes that are not gzip (`bad_encoding`), 503 where they cannot be read.
 pub(super) fn inflate(body: &Data, max_body: usize) -> Result<Data, Rejection> {
     let most = max_body.min(MOST_PARSED);
-    let sent = body.whole(max_body).map_err(|_| {
+    let sent = body.load(max_body).map_err(|_| {
         Rejection::unavailable("the request could not be read; try again", super::RETRY_AFTER)
     })?;
     let mut inflated = Vec::new();

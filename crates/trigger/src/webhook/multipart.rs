@@ -3,7 +3,7 @@
 
 use http::HeaderName;
 use memchr::memmem::Finder;
-use model::value::{Data, PIECE};
+use model::value::{CHUNK_SIZE, Data};
 use model::{File, Map, Value};
 use ring::digest::{Context, SHA256};
 
@@ -70,11 +70,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Where this stands first, from a place on.
     fn find(&self, from: usize, needle: &Finder<'_>) -> Result<Option<usize>, Rejection> {
-        if let Some(bytes) = self.data.here() {
+        if let Some(bytes) = self.data.in_memory() {
             return Ok(bytes.get(from..).and_then(|rest| needle.find(rest)).map(|place| from + place));
         }
         let width = needle.needle().len();
-        let mut window = vec![0; PIECE.max(2 * width)];
+        let mut window = vec![0; CHUNK_SIZE.max(2 * width)];
         // How many bytes of the window are the end of what was looked at: what is sought may begin there.
         let (mut at, mut held) = (from, 0);
         while at < self.data.len() {
@@ -100,7 +100,7 @@ impl Reader<'_> {
 
     /// These bytes, in memory.
     fn bytes(&self, from: usize, to: usize) -> Result<bytes::Bytes, Rejection> {
-        if let Some(bytes) = self.data.here() {
+        if let Some(bytes) = self.data.in_memory() {
             return Ok(bytes.slice(from..to));
         }
         let mut buffer = vec![0; to - from];
@@ -182,7 +182,7 @@ impl Reader<'_> {
         };
         let Some(parsed) = parsed else {
             let content_type = sent.unwrap_or(content_type::UNKNOWN).into();
-            let data = self.data.stretch(start, end - start, self.digest(start, end)?);
+            let data = self.data.slice(start, end - start, self.digest(start, end)?);
             let filename = head.filename.as_deref().map(Into::into);
             return Ok(Value::from(File { content_type, filename, data }));
         };
@@ -197,7 +197,7 @@ impl Reader<'_> {
 
     /// The bytes of a part that is read in memory. All of them together are limited where the body itself is not there.
     fn text(&mut self, start: usize, end: usize) -> Result<bytes::Bytes, Rejection> {
-        if self.data.is_kept() {
+        if self.data.is_external() {
             let over = || Rejection::payload_too_large(MOST_PARSED);
             self.text_left = self.text_left.checked_sub(end - start).ok_or_else(over)?;
         }
@@ -207,10 +207,10 @@ impl Reader<'_> {
     /// The SHA-256 of a file that is kept outside; of one in memory nobody asks.
     fn digest(&self, start: usize, end: usize) -> Result<[u8; 32], Rejection> {
         let mut digest = [0; 32];
-        if self.data.is_kept() {
+        if self.data.is_external() {
             let mut context = Context::new(&SHA256);
-            let stretch = self.data.stretch(start, end - start, digest);
-            stretch.each_piece(|piece| context.update(piece)).map_err(|_| unreadable())?;
+            let stretch = self.data.slice(start, end - start, digest);
+            stretch.for_each_chunk(|piece| context.update(piece)).map_err(|_| unreadable())?;
             digest.copy_from_slice(context.finish().as_ref());
         }
         Ok(digest)

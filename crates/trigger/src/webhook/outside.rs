@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use futures_util::{FutureExt as _, stream};
-use model::value::PIECE;
+use model::value::CHUNK_SIZE;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn written(parts: &[Part], epilogue: &str) -> Vec<u8> {
 }
 
 fn read(data: Data, content_type: &str) -> Result<Value, String> {
-    let large = WebhookTrigger { max_body: 4 * PIECE, ..trigger() };
+    let large = WebhookTrigger { max_body: 4 * CHUNK_SIZE, ..trigger() };
     let headers = vec![("content-type".to_owned(), content_type.as_bytes().to_vec())];
     let request = Request { method: "POST".into(), headers, body: data, ..Request::default() };
     receive(&large, request).map(|received| received.results).map_err(|rejection| rejection.message)
@@ -105,10 +105,10 @@ proptest! {
     fn parts_are_the_same_wherever_a_piece_ends(
         parts in prop::collection::vec(part(), 0..6),
         short in prop_oneof![0_usize..14, 0_usize..500],
-        at_once in prop::sample::select(vec![7, 1000, PIECE]),
+        at_once in prop::sample::select(vec![7, 1000, CHUNK_SIZE]),
         epilogue in "(|\r\n|\r\nmore)",
     ) {
-        let filler = Part { name: "z".into(), filename: Some("z".into()), content_type: None, content: vec![b'-'; PIECE - short] };
+        let filler = Part { name: "z".into(), filename: Some("z".into()), content_type: None, content: vec![b'-'; CHUNK_SIZE - short] };
         let parts: Vec<Part> = std::iter::once(filler).chain(parts).collect();
         let body = written(&parts, &epilogue);
         let here = multipart(body.clone().into());
@@ -131,7 +131,7 @@ proptest! {
         for (name, value) in data.as_map().expect("a map").iter() {
             for value in value.as_list().unwrap_or(std::slice::from_ref(value)) {
                 let bytes = match value.as_file() {
-                    Some(file) => file.data.shown().to_vec(),
+                    Some(file) => file.data.for_display().to_vec(),
                     // Text is decoded, so what is no text is not what was sent.
                     None => value.get("data").expect("it has data").to_text().into_bytes(),
                 };
@@ -161,17 +161,17 @@ fn a_file_among_the_parts_is_a_stretch_of_the_body_and_knows_its_hash() {
         content_type: Some(content_type),
         content: content.to_vec(),
     };
-    let picture: Vec<u8> = (0..2 * PIECE).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
+    let picture: Vec<u8> = (0..2 * CHUNK_SIZE).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
     let body = written(
         &[part("picture", "image/png", &picture), part("order", "application/json", b"{\"id\":7}")],
         "",
     );
-    let results = multipart(outside(&body, PIECE)).expect("it is taken");
+    let results = multipart(outside(&body, CHUNK_SIZE)).expect("it is taken");
     let file = results.path("body.data.picture").expect("it is there");
     let file = file.as_file().expect("a file");
-    assert!(file.data.is_kept());
+    assert!(file.data.is_external());
     assert_eq!((file.data.len(), file.data.digest()), (picture.len(), Data::from(picture.clone()).digest()));
-    assert_eq!(file.data.whole(picture.len()).expect("it is read"), picture);
+    assert_eq!(file.data.load(picture.len()).expect("it is read"), picture);
     assert_eq!(results.path("body.data.order.data.id"), Some(Value::from(7)));
     assert_eq!(
         results.path("rawBody").and_then(|raw| raw.as_file().map(|raw| raw.data.len())),
@@ -187,7 +187,7 @@ fn text_of_a_form_whose_files_are_outside_is_limited() {
     let headers =
         vec![("content-type".to_owned(), format!("multipart/form-data; boundary={BOUNDARY}").into_bytes())];
     let request =
-        Request { method: "POST".into(), headers, body: outside(&body, PIECE), ..Request::default() };
+        Request { method: "POST".into(), headers, body: outside(&body, CHUNK_SIZE), ..Request::default() };
     assert_eq!(receive(&large, request).expect_err("it is too much").status, 413);
 }
 
@@ -196,7 +196,7 @@ fn what_is_no_document_is_a_file_wherever_it_is() {
     for content_type in ["image/png", "application/octet-stream", "application/zip"] {
         let results = read(outside(b"\x00\x01", 1), content_type).expect("it is taken");
         let data = results.path("body.data").expect("it is there");
-        assert!(data.as_file().is_some_and(|file| file.data.is_kept()), "{content_type}");
+        assert!(data.as_file().is_some_and(|file| file.data.is_external()), "{content_type}");
         assert_eq!(Some(data), results.path("rawBody"));
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::automation::{WebhookMode, WebhookTrigger};
-use model::value::{Content, Data, Kept};
+use model::value::{Blob, Data, ExternalBytes};
 
 /// Bytes that are read as if they were kept outside of memory, no more of them at one time than this.
 #[derive(Debug)]
 struct Outside(Bytes, usize);
 
-impl Content for Outside {
+impl Blob for Outside {
     fn digest(&self) -> [u8; 32] {
         Data::from(self.0.clone()).digest()
     }
@@ -29,7 +29,7 @@ impl Content for Outside {
 
 /// These bytes, kept outside of memory.
 pub(crate) fn outside(bytes: &[u8], at_once: usize) -> Data {
-    Data::from(Kept::all(Arc::new(Outside(Bytes::copy_from_slice(bytes), at_once))))
+    Data::from(ExternalBytes::new(Arc::new(Outside(Bytes::copy_from_slice(bytes), at_once))))
 }
 
 /// A webhook that takes everything that is not larger than 4 KiB.

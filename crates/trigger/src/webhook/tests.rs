@@ -182,7 +182,7 @@ fn the_raw_body_is_the_exact_bytes_of_every_body() {
         let results = read(&format!("Content-Type: {content_type}"), body).expect("the request is taken");
         let raw = results.get("rawBody").expect("rawBody");
         let file = raw.as_file().expect("rawBody is a file");
-        assert_eq!((&file.data.shown()[..], &*file.content_type), (body, content_type));
+        assert_eq!((&file.data.for_display()[..], &*file.content_type), (body, content_type));
         assert_eq!(results.path("rawBody.data"), Some(raw));
     }
 }
@@ -407,7 +407,7 @@ proptest! {
         let headers = vec![("content-type".to_owned(), content_type.into_bytes())];
         let request = Request { method: "POST".into(), headers, body: body.clone().into(), ..Request::default() };
         if let Ok(received) = receive(&trigger(), request) {
-            prop_assert_eq!(received.payload.body.data.here().map(|data| &data[..]), Some(&body[..]));
+            prop_assert_eq!(received.payload.body.data.in_memory().map(|data| &data[..]), Some(&body[..]));
             let stored = serde_json::to_string(&Payload::Webhook(received.payload)).expect("a payload is stored");
             let payload: Payload = serde_json::from_str(&stored).expect("a payload reads back");
             prop_assert_eq!(crate::results(&payload), Ok(received.results));

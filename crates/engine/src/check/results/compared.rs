@@ -2,7 +2,7 @@
 //! is none of its options. Code: `never-equal`.
 
 use model::diagnostic::{Diagnostic, Span};
-use model::expression::{Compared, Expression, Reference, Side};
+use model::expression::{ComparisonSite, Expression, Reference, Side};
 use model::{ResultType, Value};
 
 use super::{a, written};
@@ -10,7 +10,7 @@ use super::{a, written};
 /// The warning about a comparison of something of this type, where it can never hold.
 pub(super) fn never(
     expression: &Expression,
-    compared: &Compared,
+    compared: &ComparisonSite,
     kind: &dyn Fn(&Reference) -> ResultType,
     span: Span,
 ) -> Option<Diagnostic> {

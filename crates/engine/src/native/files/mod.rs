@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
-use model::value::{File, JsonLimits, MOST_WHOLE, Map, Value};
+use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Value};
 
 use super::{input, spec};
 use crate::run::{Exit, Run};
@@ -198,11 +198,11 @@ fn instant(seconds: i64) -> Value {
 
 fn bytes(content: &Value) -> Result<Vec<u8>, ActionError> {
     let content = content
-        .loaded(MOST_WHOLE)
+        .loaded(MAX_LOADED_BYTES)
         .map_err(|error| ActionError::new(ErrorKind::Input, format!("`content`: {error}")))?;
     Ok(match &content {
         Value::String(text) => text.as_bytes().to_vec(),
-        Value::File(file) => file.data.shown().to_vec(),
+        Value::File(file) => file.data.for_display().to_vec(),
         other => other.to_json().into_bytes(),
     })
 }

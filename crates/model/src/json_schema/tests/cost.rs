@@ -307,7 +307,7 @@ fn subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack() 
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(check);
     let [deep, flat, wrong] = thread.expect("a thread").join().expect("no overflow");
     assert_eq!(deep, Err(CheckError::TooCostly(LimitExceeded::Depth)));
-    for (result, expected) in [(flat, "must not be there"), (wrong, "must be object, found number")] {
+    for (result, expected) in [(flat, "must not be present"), (wrong, "must be object, found number")] {
         let Err(CheckError::Invalid(error)) = result else { panic!("{result:?}") };
         assert_eq!(error.message, expected);
     }

@@ -124,11 +124,11 @@ fn messages_say_what_is_expected_and_are_short_whatever_the_value_is() {
     say(
         json!({"oneOf": [{"type": "number"}, {"minimum": 1}]}),
         json!(1),
-        " is several of what it may be one of",
+        " matches more than one of the allowed schemas",
     );
-    say(json!({"not": {"type": "string"}}), json!("x"), " is what it must not be");
-    say(json!({"properties": {"a": false}}), json!({"a": 1}), "/a must not be there");
-    say(json!({"unevaluatedProperties": false}), json!({"a~/": 1}), "/a~0~1 must not be there");
+    say(json!({"not": {"type": "string"}}), json!("x"), " matches a schema that it must not match");
+    say(json!({"properties": {"a": false}}), json!({"a": 1}), "/a must not be present");
+    say(json!({"unevaluatedProperties": false}), json!({"a~/": 1}), "/a~0~1 must not be present");
     say(json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}}), json!({"a": 1}), " needs `b`");
     // The variant that fails in one place alone was meant.
     let variant = |name: &str, of: &str| json!({"properties": {"type": {"const": name}, "payload": {"properties": {"x": {"type": of}}}}});

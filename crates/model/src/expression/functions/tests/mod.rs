@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 use crate::diagnostic::Span;
-use crate::expression::{Expression, Moment};
+use crate::expression::{EvalClock, Expression};
 use crate::value::{File, Map};
 
 mod data;
@@ -31,16 +31,16 @@ fn scope() -> Value {
 /// The first instant of 2026, and a UUID for each time that one is asked for.
 struct NewYear(AtomicU8);
 
-impl Moment for NewYear {
+impl EvalClock for NewYear {
     fn now(&self) -> jiff::Timestamp {
         jiff::civil::date(2026, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).expect("a date").timestamp()
     }
 
-    fn drawn(&self) -> u32 {
+    fn uuids_drawn(&self) -> u32 {
         0
     }
 
-    fn draw_again_from(&self, _: u32) {}
+    fn reset_uuids(&self, _: u32) {}
 
     fn uuid(&self) -> uuid::Uuid {
         uuid::Uuid::from_bytes([self.0.fetch_add(1, Ordering::Relaxed); 16])
@@ -56,8 +56,8 @@ fn evaluate_over(expression: &str, scope: &Value) -> String {
             return format!("refused: {error}{near}");
         }
     };
-    let moment: Arc<dyn Moment> = Arc::new(NewYear(AtomicU8::new(0)));
-    match compiled.evaluate_at(scope, Some(&moment), &Budget::default()) {
+    let clock: Arc<dyn EvalClock> = Arc::new(NewYear(AtomicU8::new(0)));
+    match compiled.evaluate_with_clock(scope, Some(&clock), &Budget::default()) {
         Ok(value) => value.to_json(),
         Err(error) => format!("error: {}", error.message),
     }
@@ -73,8 +73,8 @@ fn check(expression: &str, expected: &str) {
 #[track_caller]
 fn check_text(text: &str, expression: &str, expected: &str) {
     let scope = Value::from(Map::from_iter([("x", text)]));
-    let shown: String = text.chars().take(60).collect();
-    assert_eq!(evaluate_over(expression, &scope), expected, "{expression} of {shown}");
+    let shorten: String = text.chars().take(60).collect();
+    assert_eq!(evaluate_over(expression, &scope), expected, "{expression} of {shorten}");
 }
 
 #[test]
