@@ -24,9 +24,9 @@ use model::payload::{HttpResponse, Payload};
 use model::value::{FileStorage, Map, Value};
 use store::Accepted;
 use trigger::Rejection;
+use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
-use trigger::sending::{Sending, names};
-use trigger::webhook::{Received, Request};
+use trigger::webhook::{ReceivedRequest, Request};
 
 pub(crate) use chain::{check as check_chain, of as chain_of};
 pub(crate) use credentials::dropped as without_credentials;
@@ -69,7 +69,7 @@ impl Engine {
         let catalog = self.services().catalog.load();
         let Some(mounted) = catalog.mounted(token) else { return false };
         match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
+            Trigger::Webhook(_) => trigger::webhook::must_load(headers, start),
             // What a connector takes of an event is a document.
             _ => true,
         }
@@ -120,7 +120,7 @@ impl Engine {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge
-            && let Some(asked) = trigger::challenge::asked(challenge, &request)
+            && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
             self.capture_aside(mounted, &request, Aside::Challenge, answer.as_ref().err());
@@ -146,7 +146,7 @@ impl Engine {
             self.count_refused(Some(mounted), "filtered");
             return Ok(filtered());
         }
-        let names = names(webhook, &received, signed, mounted.test)?;
+        let names = dedup_keys(webhook, &received, signed, mounted.test)?;
         self.begin(mounted, webhook, received, names).await
     }
 
@@ -174,7 +174,7 @@ impl Engine {
         mounted: &Mounted,
         webhook: &WebhookTrigger,
         request: Request,
-    ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
+    ) -> Result<(Option<[u8; 32]>, ReceivedRequest), Rejection> {
         // Of those that inflate their body, few are at work at one time.
         let is_compressed = trigger::webhook::is_compressed(&request.headers);
         let _permit = match is_compressed {
@@ -191,8 +191,8 @@ impl Engine {
             .await;
         }
         let signed = self.verify(mounted, webhook, &request)?;
-        let received = trigger::webhook::read(webhook, request)?;
-        if !trigger::webhook::fits_at_once(webhook, &received.results) {
+        let received = trigger::webhook::parse(webhook, request)?;
+        if !trigger::webhook::fits_inline(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
             aside(move || trigger::webhook::check_body(&webhook, &results, &Budget::default())).await?;
         }
@@ -204,7 +204,7 @@ impl Engine {
         &self,
         webhook: &WebhookTrigger,
         request: Request,
-    ) -> Result<Received, Rejection> {
+    ) -> Result<ReceivedRequest, Rejection> {
         if !trigger::webhook::is_compressed(&request.headers) {
             return trigger::webhook::receive(webhook, request);
         }
@@ -218,8 +218,8 @@ impl Engine {
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
-        mut received: Received,
-        names: Vec<Sending>,
+        mut received: ReceivedRequest,
+        names: Vec<DedupKey>,
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
         let at_once = webhook.mode == WebhookMode::Sync;
@@ -239,12 +239,12 @@ impl Engine {
         let now = services.clock.now();
         let id = services.intake.next_id(now);
         if webhook.code.is_some() {
-            let Received { payload, results } = &mut received;
+            let ReceivedRequest { payload, results } = &mut received;
             Box::pin(self.decide(&mounted.deployed, id, payload, results)).await?;
         }
         let decided = received.payload.decided.as_deref();
         let answer = decided.and_then(|decided| code::answer_of_code(webhook, decided, &id));
-        let sendings = names.iter().map(|name| store::Sending {
+        let sendings = names.iter().map(|name| store::DedupKey {
             key: name.key,
             content: name.content,
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// What was sent before under one of these names.
-    async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    async fn sent_before(&self, mounted: &Mounted, names: &[DedupKey]) -> Result<Option<Accepted>, Error> {
         let services = self.services();
         let automation = &mounted.deployed.automation.id;
         for name in names {

@@ -135,7 +135,7 @@ fn decided(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Dec
     let response = part("response")
         .map(|response| match &response {
             Value::Map(_) => {
-                trigger::response::of_code(&response, id).map_err(|error| format!("response: {error}"))
+                trigger::response::from_code(&response, id).map_err(|error| format!("response: {error}"))
             }
             other => Err(format!("`response` is {}, not an object with `statusCode`", other.kind())),
         })

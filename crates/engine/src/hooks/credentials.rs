@@ -7,11 +7,15 @@ use model::automation::WebhookTrigger;
 use model::payload::WebhookPayload;
 use model::redact::{self, Redactor};
 use model::value::{Map, Value};
-use trigger::webhook::Received;
+use trigger::webhook::ReceivedRequest;
 
 /// What was received, without what its sender proved itself by: that has been checked, and no step needs it. What steps
 /// read is the same as what is stored, so that they read it again after a restart.
-pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor: &Redactor) -> Received {
+pub(super) fn hidden(
+    webhook: &WebhookTrigger,
+    mut received: ReceivedRequest,
+    redactor: &Redactor,
+) -> ReceivedRequest {
     let payload = &mut received.payload;
     let mut headers = Vec::new();
     for (name, value) in &mut payload.headers {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::automation::{AutomationId, RateLimit};
 use tokio::sync::OwnedMutexGuard;
 use trigger::Rejection;
-use trigger::sending::Sending;
+use trigger::dedup::DedupKey;
 
 use crate::catalog::Mounted;
 use crate::locks::KeyedLocks;
@@ -44,7 +44,7 @@ struct Bucket {
 
 impl Desk {
     /// Waits for its turn among those that send the same at one time.
-    pub(super) async fn turn(&self, automation: &AutomationId, name: &Sending) -> OwnedMutexGuard<()> {
+    pub(super) async fn turn(&self, automation: &AutomationId, name: &DedupKey) -> OwnedMutexGuard<()> {
         self.sendings.lock(&format!("{automation}/{}", hex::encode(name.key))).await
     }
 

@@ -341,7 +341,7 @@ impl Engine {
         what: (Option<Aside>, Option<&'static str>),
     ) -> bool {
         let services = self.services();
-        let payload = trigger::webhook::as_it_came(request.clone());
+        let payload = trigger::webhook::unchecked_payload(request.clone());
         let payload = without_credentials(payload, &services.settings.redactor);
         services.listeners.put(&mounted.deployed.automation.id, &*services.clock, what, payload)
     }

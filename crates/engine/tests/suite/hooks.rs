@@ -54,7 +54,7 @@ async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
     assert_eq!(text(&soon(engine.receive(&live, post(r#"{"n": 7}"#))).await), r#"200 {"got":7}"#);
     for address in [&live, &test] {
         let answer = soon(engine.receive(address, post(r#"{"n": "7"}"#))).await;
-        let expected = r#"400 {"error":"request body does not fit its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
+        let expected = r#"400 {"error":"request body does not match its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
         assert_eq!(text(&answer), expected);
         assert_eq!(answer.header("x-execution-id"), None);
     }
@@ -83,7 +83,7 @@ async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_i
     let answer = soon(engine.receive(&live, post(&deep))).await;
     let place = "/children/0".repeat(25);
     let expected = format!(
-        r#"400 {{"error":"request body does not fit its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
+        r#"400 {{"error":"request body does not match its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
     );
     assert_eq!(text(&answer), expected);
     stop(engine).await;

@@ -32,14 +32,14 @@ fn request(method: &str, query: &str, headers: &[(&str, &str)], body: &str) -> R
 
 /// What is answered, in words.
 fn said(challenge: &Challenge, request: &Request, secret: &str) -> String {
-    let Some(asked) = asked(challenge, request) else { return "-".to_owned() };
-    let key = Key::read(secret, Encoding::Text, None, None).expect("a key");
+    let Some(asked) = detect(challenge, request) else { return "-".to_owned() };
+    let key = Key::parse(secret, Encoding::Text, None, None).expect("a key");
     let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
-    match answer(challenge, &asked, request, &[key], now) {
+    match respond(challenge, &asked, request, &[key], now) {
         Ok(answer) => {
             for (name, value) in [
                 ("x-content-type-options", "nosniff"),
-                ("content-security-policy", NOTHING),
+                ("content-security-policy", DENY_ALL),
                 ("cache-control", "no-store"),
                 ("referrer-policy", "no-referrer"),
             ] {
@@ -157,9 +157,9 @@ fn a_question_in_the_body_or_a_header_is_told_by_its_mark() {
 fn a_header_comes_back_in_the_answers_header() {
     let own = challenge("{verify: none, challenge: {header: X-Proof}}");
     let get = request("GET", "", &[("X-PROOF", "abc")], "");
-    let asked = asked(&own, &get).expect("it asks");
+    let asked = detect(&own, &get).expect("it asks");
     let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
-    let answer = answer(&own, &asked, &get, &[], now).expect("an answer");
+    let answer = respond(&own, &asked, &get, &[], now).expect("an answer");
     assert_eq!((answer.status, answer.header("x-proof"), answer.body.len()), (200, Some("abc"), 0));
     let trello = challenge("{verify: {preset: trello, secret: '${{ secrets.x }}'}}");
     check(&trello, &request("HEAD", "", &[], ""), "200 - ");
@@ -170,9 +170,9 @@ fn a_key_that_is_over_signs_nothing() {
     let x = challenge("{verify: {preset: x, secret: '${{ secrets.x }}'}}");
     let ask = request("GET", "crc_token=crc123", &[], "");
     let until = "2025-01-01T00:00:00Z".parse().ok();
-    let key = Key::read("test-secret", Encoding::Text, None, until).expect("a key");
+    let key = Key::parse("test-secret", Encoding::Text, None, until).expect("a key");
     let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
-    let asked = asked(&x, &ask).expect("it asks");
-    let answer = answer(&x, &asked, &ask, &[key], now);
+    let asked = detect(&x, &ask).expect("it asks");
+    let answer = respond(&x, &asked, &ask, &[key], now);
     assert!(matches!(answer, Err((Rejection { status: 401, .. }, Reason::Wrong))));
 }

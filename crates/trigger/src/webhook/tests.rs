@@ -2,7 +2,7 @@ use model::{JsonSchema, Map, Payload};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::testing::trigger;
+use super::test_support::trigger;
 use super::*;
 
 /// A request written as `name: value` lines; the body follows.
@@ -60,7 +60,7 @@ fn malformed_json_is_refused() {
 #[test]
 fn json_beyond_its_limits_is_refused_as_that() {
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
-    let expected = "400 json_too_large: request body is more JSON than is taken: at most 64 levels and 250000 keys and items";
+    let expected = "400 json_too_large: request body exceeds the limits of JSON: at most 64 levels and 250000 keys and items";
     check("application/json", deep, expected);
 }
 
@@ -84,10 +84,10 @@ fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
     check(
         json,
         r#"{"orderId": 7}"#,
-        "schema_mismatch: request body does not fit its schema at `/orderId`: must be string, found number",
+        "schema_mismatch: request body does not match its schema at `/orderId`: must be string, found number",
     );
-    check(json, "{}", "schema_mismatch: request body does not fit its schema: needs `orderId`");
-    check(json, "", "schema_mismatch: request body does not fit its schema: must be object, found null");
+    check(json, "{}", "schema_mismatch: request body does not match its schema: needs `orderId`");
+    check(json, "", "schema_mismatch: request body does not match its schema: must be object, found null");
     check(json, "{", "bad_json: request body is not valid JSON");
 }
 
@@ -119,8 +119,8 @@ fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
     let schema = Some(JsonSchema::compile(schema).expect("a schema"));
     let trigger = WebhookTrigger { schema, max_body: 4 << 20, ..trigger() };
     let fits = |body: String| {
-        let received = super::read(&trigger, request("content-type: application/json", body.as_bytes()));
-        fits_at_once(&trigger, &received.expect("it is JSON").results)
+        let received = super::parse(&trigger, request("content-type: application/json", body.as_bytes()));
+        fits_inline(&trigger, &received.expect("it is JSON").results)
     };
     assert!(fits("[1, 2]".to_owned()));
     assert!(!fits("[1, true]".to_owned()), "the reason is for the full check");

@@ -1,4 +1,4 @@
-//! A body that is kept outside of memory is read as one in memory is, wherever the pieces end in which it is read.
+//! Tests that an external body is parsed like one in memory, for any chunk boundaries.
 
 use std::convert::Infallible;
 
@@ -7,12 +7,12 @@ use model::value::CHUNK_SIZE;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::testing::{outside, trigger};
+use super::test_support::{external, trigger};
 use super::*;
 
 const BOUNDARY: &str = "BOUND";
 
-/// A part before it is written.
+/// A part to serialize.
 #[derive(Clone, Debug)]
 struct Part {
     name: String,
@@ -50,10 +50,10 @@ fn multipart(data: Data) -> Result<Value, String> {
     read(data, &format!("multipart/form-data; boundary={BOUNDARY}"))
 }
 
-/// A part that another implementation finds: its name, its file name and its bytes.
+/// A part as another implementation parses it: its name, its file name and its bytes.
 type Found = (String, Option<String>, Vec<u8>);
 
-/// What another implementation finds in a body.
+/// Parses a body with another implementation.
 fn peer(body: Vec<u8>) -> Option<Vec<Found>> {
     let pieces = stream::iter([Ok::<_, Infallible>(bytes::Bytes::from(body))]);
     let reading = async {
@@ -68,7 +68,7 @@ fn peer(body: Vec<u8>) -> Option<Vec<Found>> {
     reading.now_or_never().flatten()
 }
 
-/// What almost ends a part, and what bytes may be beside it.
+/// Generates content that resembles a boundary, and random bytes.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let bit = prop_oneof![
         Just(b"\r\n--BOUN".to_vec()),
@@ -81,7 +81,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     ];
     prop::collection::vec(bit, 0..8)
         .prop_map(|bits| bits.concat())
-        // That would be the end of the part.
+        // This would end the part.
         .prop_filter("the boundary", |content| !content.windows(9).any(|window| window == b"\r\n--BOUND"))
 }
 
@@ -100,7 +100,7 @@ fn part() -> impl Strategy<Value = Part> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The first part is so long that what follows lies about the end of the first piece.
+    /// The first part is almost one chunk long, so that the next boundary is at the end of the first chunk.
     #[test]
     fn parts_are_the_same_wherever_a_piece_ends(
         parts in prop::collection::vec(part(), 0..6),
@@ -113,7 +113,7 @@ proptest! {
         let body = written(&parts, &epilogue);
         let here = multipart(body.clone().into());
         prop_assert!(here.is_ok(), "{:?}", here);
-        prop_assert_eq!(multipart(outside(&body, at_once)), here);
+        prop_assert_eq!(multipart(external(&body, at_once)), here);
     }
 
     #[test]
@@ -132,7 +132,7 @@ proptest! {
             for value in value.as_list().unwrap_or(std::slice::from_ref(value)) {
                 let bytes = match value.as_file() {
                     Some(file) => file.data.for_display().to_vec(),
-                    // Text is decoded, so what is no text is not what was sent.
+                    // Text is decoded, so invalid bytes differ from those sent.
                     None => value.get("data").expect("it has data").to_text().into_bytes(),
                 };
                 read.entry(name.to_string()).or_default().push(bytes);
@@ -149,12 +149,12 @@ proptest! {
     #[test]
     fn a_body_of_any_bytes_ends_the_same(body in "(--BOUND|--|\r\n|B|\r|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
         let bytes = body.as_bytes();
-        prop_assert_eq!(multipart(outside(bytes, 3)), multipart(bytes.to_vec().into()));
+        prop_assert_eq!(multipart(external(bytes, 3)), multipart(bytes.to_vec().into()));
     }
 }
 
 #[test]
-fn a_file_among_the_parts_is_a_stretch_of_the_body_and_knows_its_hash() {
+fn a_file_part_is_a_range_of_the_body_with_its_hash() {
     let part = |name: &str, content_type, content: &[u8]| Part {
         name: name.into(),
         filename: Some(format!("{name}.bin")),
@@ -166,7 +166,7 @@ fn a_file_among_the_parts_is_a_stretch_of_the_body_and_knows_its_hash() {
         &[part("picture", "image/png", &picture), part("order", "application/json", b"{\"id\":7}")],
         "",
     );
-    let results = multipart(outside(&body, CHUNK_SIZE)).expect("it is taken");
+    let results = multipart(external(&body, CHUNK_SIZE)).expect("it is taken");
     let file = results.path("body.data.picture").expect("it is there");
     let file = file.as_file().expect("a file");
     assert!(file.data.is_external());
@@ -182,19 +182,20 @@ fn a_file_among_the_parts_is_a_stretch_of_the_body_and_knows_its_hash() {
 #[test]
 fn text_of_a_form_whose_files_are_outside_is_limited() {
     let part = |content: Vec<u8>| Part { name: "a".into(), filename: None, content_type: None, content };
-    let body = written(&[part(vec![b'x'; MOST_PARSED / 2]), part(vec![b'y'; MOST_PARSED / 2 + 1])], "");
-    let large = WebhookTrigger { max_body: 2 * MOST_PARSED, ..trigger() };
+    let body =
+        written(&[part(vec![b'x'; MAX_PARSED_BYTES / 2]), part(vec![b'y'; MAX_PARSED_BYTES / 2 + 1])], "");
+    let large = WebhookTrigger { max_body: 2 * MAX_PARSED_BYTES, ..trigger() };
     let headers =
         vec![("content-type".to_owned(), format!("multipart/form-data; boundary={BOUNDARY}").into_bytes())];
     let request =
-        Request { method: "POST".into(), headers, body: outside(&body, CHUNK_SIZE), ..Request::default() };
+        Request { method: "POST".into(), headers, body: external(&body, CHUNK_SIZE), ..Request::default() };
     assert_eq!(receive(&large, request).expect_err("it is too much").status, 413);
 }
 
 #[test]
-fn what_is_no_document_is_a_file_wherever_it_is() {
+fn a_body_that_is_not_a_document_is_a_file() {
     for content_type in ["image/png", "application/octet-stream", "application/zip"] {
-        let results = read(outside(b"\x00\x01", 1), content_type).expect("it is taken");
+        let results = read(external(b"\x00\x01", 1), content_type).expect("it is taken");
         let data = results.path("body.data").expect("it is there");
         assert!(data.as_file().is_some_and(|file| file.data.is_external()), "{content_type}");
         assert_eq!(Some(data), results.path("rawBody"));
@@ -202,11 +203,11 @@ fn what_is_no_document_is_a_file_wherever_it_is() {
 }
 
 #[test]
-fn what_has_to_be_in_memory_is_told_by_its_type_and_without_one_by_how_it_begins() {
+fn the_type_or_the_start_of_a_body_decides_if_it_must_be_loaded() {
     let whole = |content_type: &str, start: &[u8]| {
         let header =
             (!content_type.is_empty()).then(|| ("Content-Type".to_owned(), content_type.as_bytes().to_vec()));
-        is_read_whole(&header.into_iter().collect::<Vec<_>>(), start)
+        must_load(&header.into_iter().collect::<Vec<_>>(), start)
     };
     for content_type in
         ["application/json", "text/csv", "application/xml", "application/x-www-form-urlencoded"]
