@@ -45,12 +45,12 @@ impl Evaluator {
 
     /// The truth of a condition over `scope`.
     pub(crate) async fn holds(&self, condition: &Expression, scope: &Value) -> Result<bool, EvaluationError> {
-        let short = |budget: &Budget| condition.holds(scope, budget);
+        let short = |budget: &Budget| condition.is_true(scope, budget);
         match inline(None, short) {
             Inline::Done(done, _) => done,
             Inline::TooShort => {
                 let (condition, scope) = (condition.clone(), scope.clone());
-                self.long(move |budget| condition.holds(&scope, budget)).await
+                self.long(move |budget| condition.is_true(&scope, budget)).await
             }
         }
     }

@@ -244,7 +244,7 @@ impl Engine {
         }
         let decided = received.payload.decided.as_deref();
         let answer = decided.and_then(|decided| code::answer_of_code(webhook, decided, &id));
-        let sendings = names.iter().map(|name| store::DedupKey {
+        let sendings = names.iter().map(|name| store::Sending {
             key: name.key,
             content: name.content,
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),

@@ -61,7 +61,7 @@ fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
 /// The values that an expression can have, if they are few and known.
 fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
     let Some(DirectPath::One(read)) = expression.direct_path() else { return None };
-    if !read.rest.is_empty() {
+    if !read.suffix.is_empty() {
         return None;
     }
     let path: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();

@@ -209,7 +209,7 @@ fn whole(payload: Payload) -> io::Result<Payload> {
     let value = |value: &Value| value.load_files(most).map_err(io::Error::other);
     Ok(match payload {
         Payload::Webhook(request) => {
-            let body = request.body.load_files(most).map_err(io::Error::other)?;
+            let body = request.body.load(most).map_err(io::Error::other)?;
             Payload::Webhook(WebhookPayload { body, ..request })
         }
         Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },

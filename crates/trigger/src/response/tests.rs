@@ -10,7 +10,7 @@ fn id() -> ExecutionId {
     ID.parse().expect("an id")
 }
 
-/// The answer as text: the status, the headers that are not on every answer, and the body.
+/// The response as text: the status, the headers that are not on every response, and the body.
 fn shown(response: &HttpResponse) -> String {
     let everywhere = ["x-content-type-options", "referrer-policy", "cache-control", EXECUTION_ID];
     let headers: Vec<String> = response
@@ -62,7 +62,7 @@ fn an_asynchronous_start_answers_the_execution_id_and_nothing_else() {
 }
 
 #[test]
-fn a_static_answer_is_what_is_written() {
+fn a_static_response_is_sent_unchanged() {
     let check = |fixed: StaticResponse, expected: &str| check(&static_response(&fixed, &id()), expected);
     check(fixed(201, None, &[], None), r#"201 [content-type: application/json] {"executionId":"ID"}"#);
     check(
@@ -139,7 +139,7 @@ fn parts(status: impl Into<Value>, headers: &str, body: Body) -> RespondParts {
 }
 
 #[test]
-fn a_respond_step_decides_status_headers_and_body() {
+fn a_respond_step_sets_status_headers_and_body() {
     let check =
         |parts: RespondParts, expected: &str| check(&respond(&parts, &id()).expect("an answer"), expected);
     check(
@@ -158,7 +158,7 @@ fn a_respond_step_decides_status_headers_and_body() {
 }
 
 #[test]
-fn a_respond_step_that_cannot_be_sent_says_why() {
+fn an_invalid_respond_step_is_reported() {
     let check = |parts: RespondParts, expected: &str| {
         let error = respond(&parts, &id()).map(|answer| shown(&answer)).map_err(|error| error.to_string());
         assert_eq!(error, Err(expected.to_owned()));
@@ -200,7 +200,7 @@ fn a_respond_step_that_cannot_be_sent_says_why() {
 }
 
 #[test]
-fn what_a_browser_could_run_is_sandboxed() {
+fn executable_types_are_sandboxed() {
     let sandboxed = |content_type: &'static str| {
         let answer = seal(HttpResponse::new(200, content_type, "x"));
         answer.header("content-security-policy") == Some("sandbox")
@@ -259,7 +259,7 @@ fn a_page_has_one_policy_and_may_be_allowed_forms_and_scripts_but_not_the_origin
 }
 
 #[test]
-fn sealing_drops_what_may_not_be_sent() {
+fn sealing_drops_forbidden_headers() {
     let mut response = HttpResponse::new(99, "text/plain", "x");
     for (name, value) in [
         ("Set-Cookie", "a=1"),
@@ -340,7 +340,7 @@ proptest! {
 }
 
 #[test]
-fn the_answer_to_a_start_is_what_sealing_makes_of_it() {
+fn the_response_to_a_start_is_sealed() {
     let id = ExecutionId::from_bytes([7; 16]);
     let made = finish(HttpResponse::json(200, &execution_id(&id)), &id);
     assert_eq!(started(&id), made);

@@ -25,7 +25,7 @@ fn read(headers: &str, body: &[u8]) -> Result<Value, String> {
         .map_err(|rejection| format!("{} {}: {}", rejection.status, rejection.code, rejection.message))
 }
 
-/// What `body.data` is, or how the request is refused.
+/// The `body.data` of a request, or its rejection.
 fn check(content_type: &str, body: impl AsRef<[u8]>, expected: &str) {
     let headers =
         if content_type.is_empty() { String::new() } else { format!("content-type: {content_type}") };
@@ -35,7 +35,7 @@ fn check(content_type: &str, body: impl AsRef<[u8]>, expected: &str) {
 }
 
 #[test]
-fn json_is_read_whatever_it_is() {
+fn every_json_value_is_parsed() {
     check(
         "application/json",
         r#"{"orderId": 7, "lines": [1.5, null]}"#,
@@ -93,7 +93,7 @@ fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
 
 #[test]
 fn a_body_that_takes_too_much_to_check_is_refused_as_that() {
-    // Every item is compared with a thousand texts as long as itself.
+    // The check compares every item with a thousand texts of the same length.
     let text = |last: usize| format!("{}{last:04}", "x".repeat(2_000));
     let options: Vec<String> = (0..1_000).map(text).collect();
     let schema = serde_json::json!({"type": "array", "items": {"enum": options}});
@@ -119,7 +119,7 @@ fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
     let schema = Some(JsonSchema::compile(schema).expect("a schema"));
     let trigger = WebhookTrigger { schema, max_body: 4 << 20, ..trigger() };
     let fits = |body: String| {
-        let received = super::parse(&trigger, request("content-type: application/json", body.as_bytes()));
+        let received = parse(&trigger, request("content-type: application/json", body.as_bytes()));
         fits_inline(&trigger, &received.expect("it is JSON").results)
     };
     assert!(fits("[1, 2]".to_owned()));
@@ -128,7 +128,7 @@ fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
 }
 
 #[test]
-fn an_empty_body_is_null_whatever_its_type() {
+fn an_empty_body_is_null_for_every_type() {
     for content_type in ["", "application/json", "text/plain", "image/png", "multipart/form-data; boundary=x"]
     {
         check(content_type, "", "null");
@@ -136,7 +136,7 @@ fn an_empty_body_is_null_whatever_its_type() {
 }
 
 #[test]
-fn without_a_content_type_only_what_looks_like_a_document_is_json() {
+fn without_a_content_type_only_lists_and_maps_are_json() {
     check("", r#" {"a":1}"#, r#"{"a":1}"#);
     check("", "[1]", "[1]");
     let file = |text: &str| {
@@ -188,7 +188,7 @@ fn the_raw_body_is_the_exact_bytes_of_every_body() {
 }
 
 #[test]
-fn results_hold_what_the_contract_names() {
+fn results_have_the_documented_members() {
     let mut request =
         request("Content-Type: application/json\nX-Order: 7\nx-order: 8\nHost: hooks.example", b"{}");
     request.fragment = "/orders/a%20b".into();
@@ -207,7 +207,7 @@ fn results_hold_what_the_contract_names() {
 }
 
 #[test]
-fn what_is_missing_is_empty_and_never_absent() {
+fn missing_parts_are_empty_and_not_absent() {
     let results = read("", b"").expect("the request is taken");
     let expected = concat!(
         r#"{"body":{"data":null,"contentType":null},"#,

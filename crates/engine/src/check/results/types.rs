@@ -130,7 +130,7 @@ impl<'a> Types<'a> {
         match at.and_then(|step| self.loop_of(root, step)) {
             Some(around) => match &around.verb {
                 Verb::ForEach(each) => match &each.items {
-                    Template::Expression(items) => match items.whole() {
+                    Template::Expression(items) => match items.direct_path() {
                         Some(DirectPath::One(read) | DirectPath::Every(read)) => {
                             self.is_own(&read.path, Some(around))
                         }

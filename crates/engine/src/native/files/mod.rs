@@ -198,7 +198,7 @@ fn instant(seconds: i64) -> Value {
 
 fn bytes(content: &Value) -> Result<Vec<u8>, ActionError> {
     let content = content
-        .loaded(MAX_LOADED_BYTES)
+        .load_files(MAX_LOADED_BYTES)
         .map_err(|error| ActionError::new(ErrorKind::Input, format!("`content`: {error}")))?;
     Ok(match &content {
         Value::String(text) => text.as_bytes().to_vec(),

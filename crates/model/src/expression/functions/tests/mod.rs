@@ -28,7 +28,7 @@ fn scope() -> Value {
     Value::from(entries.into_iter().collect::<Map>())
 }
 
-/// The first instant of 2026, and a UUID for each time that one is asked for.
+/// A clock that returns the first instant of 2026 and a sequence of UUIDs.
 struct NewYear(AtomicU8);
 
 impl EvalClock for NewYear {
@@ -63,7 +63,7 @@ fn evaluate_over(expression: &str, scope: &Value) -> String {
     }
 }
 
-/// Compares the value as JSON, or `error: …`, or `refused: …` where it does not compile.
+/// Asserts the value as JSON, or `error: …`, or `refused: …` if the expression does not compile.
 #[track_caller]
 fn check(expression: &str, expected: &str) {
     assert_eq!(evaluate_over(expression, &scope()), expected, "{expression}");
@@ -84,7 +84,7 @@ fn a_function_is_a_filter_too() {
 }
 
 #[test]
-fn arguments_go_by_position_or_by_name() {
+fn arguments_are_positional_or_named() {
     check("hash(text, 'md5') == hash(algorithm='md5', data=text)", "true");
     check("hash(text, none, none) == hash(text)", "true");
     check("hash()", "error: `hash`: `data` is missing");
@@ -145,7 +145,7 @@ fn the_work_of_all_functions_of_an_expression_is_bounded() {
 }
 
 #[test]
-fn the_table_is_sorted_and_every_line_of_it_says_something() {
+fn the_table_is_sorted_and_has_descriptions() {
     assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
     for function in &TABLE {
         assert!(function.required <= function.parameters.len(), "{}", function.name);
@@ -154,7 +154,7 @@ fn the_table_is_sorted_and_every_line_of_it_says_something() {
     assert!(FUNCTIONS.iter().map(|(name, _)| *name).eq(TABLE.iter().map(|function| function.name)));
 }
 
-/// Each row of the manual is `` | `call(…)` | what it does | `example` | `its value` | ``.
+/// Each row of the manual is `` | `call(…)` | description | `example` | `value` | ``.
 #[test]
 fn the_manual_has_a_row_for_each_function_and_its_examples_are_true() {
     let page = include_str!("../../../../../../docs/src/functions.md");
