@@ -2,7 +2,7 @@
 //! spend on data from outside.
 //!
 //! Every operation charges the budget by the size of its operands *before* it allocates or loops. One that cannot pay
-//! fails with [`Exceeded`], so an evaluation ends within its limits whatever the data is. A budget also looks at its stop
+//! fails with [`Exceeded`], so an evaluation ends within its limits for any data. A budget also checks its stop
 //! flag at regular intervals, so that a time limit or a cancellation ends an evaluation that is within its limits.
 
 use std::cell::Cell;
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const MAX_WORK: u64 = 50_000_000;
 /// The bytes that one evaluation may allocate, all its intermediate values together.
 pub const MAX_MEMORY: usize = 64 << 20;
-/// The work of an evaluation that runs where it is called, in units: about a millisecond.
+/// The work of an evaluation on the calling thread, in units: about a millisecond.
 pub const INLINE_WORK: u64 = 200_000;
 /// The bytes of text that cost one unit of work.
 pub const BYTES_PER_UNIT: usize = 8;
 /// The memory of a list's item, in bytes.
 pub const ITEM_MEMORY: usize = 32;
-/// The memory of a map's entry beside its key, in bytes.
+/// The memory of a map's entry without its key, in bytes.
 pub const ENTRY_MEMORY: usize = 96;
 
 /// Interval between two checks of the stop flag, in units of work.

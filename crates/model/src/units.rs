@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_or_size_of_another_form_has_one_that_was_meant() {
+    fn other_notations_have_a_suggestion() {
         for (text, meant) in [
             ("PT10S", Some("10s")),
             ("P1DT2H", Some("1d2h")),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_rejected() {
         for text in ["", "s", "10 s", "-1s", "1.5h", "10sec", "1m1h", "1s1s", "１s", "10S"] {
             refused(text, "is not a duration");
         }
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(ms in 0..=315_360_000_000_u64, bytes: u64) {
+        fn formatted_values_parse_back(ms in 0..=315_360_000_000_u64, bytes: u64) {
             let duration = Duration::from_millis(ms);
             prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
             prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));

@@ -60,7 +60,7 @@ pub fn evaluate(
     match template {
         Template::Literal(value) => Ok(value.clone()),
         Template::Expression(expression) => evaluate(expression),
-        Template::Text(parts) => address(parts, evaluate).map(Value::from),
+        Template::Text(parts) => render(parts, evaluate).map(Value::from),
         Template::List(items) => items.iter().map(|item| self::evaluate(item, evaluate)).collect(),
         Template::Map(entries) => {
             let mut map = crate::value::Map::with_capacity(entries.len());
@@ -78,7 +78,7 @@ pub fn is_raw(expression: &Expression) -> bool {
     last_filter(expression.text()) == Some("raw")
 }
 
-fn address(
+fn render(
     parts: &[Part],
     evaluate: &mut dyn FnMut(&Expression) -> Result<Value, EvaluationError>,
 ) -> Result<String, EvaluationError> {
@@ -96,13 +96,13 @@ fn address(
         let value = evaluate(expression)?;
         let value = value
             .load_files(MAX_LOADED_BYTES)
-            .map_err(|error| failed(expression, error.to_string()))?
+            .map_err(|error| evaluation_error(expression, error.to_string()))?
             .to_text();
         let start = output.len();
         let filter = last_filter(expression.text());
-        match (position(&output), filter) {
+        match (position_after(&output), filter) {
             (_, Some("raw")) | (Position::Start, _) => output.push_str(&value),
-            (Position::Host, _) => output.push_str(in_host(expression, &value)?),
+            (Position::Host, _) => output.push_str(check_host_value(expression, &value)?),
             (Position::Path, Some("urlencode")) => {
                 checked.push((start..start + value.len(), expression));
                 output.push_str(&value);
@@ -115,12 +115,12 @@ fn address(
             (Position::Query, _) => output.extend(utf8_percent_encode(&value, COMPONENT)),
         }
         if output.len() > MAX_TEXT {
-            return Err(failed(expression, format!("the text grows beyond {MAX_TEXT} bytes")));
+            return Err(evaluation_error(expression, format!("the text grows beyond {MAX_TEXT} bytes")));
         }
     }
     match checked.into_iter().find(|(range, _)| makes_dot_segment(&output, range)) {
         None => Ok(output),
-        Some((_, expression)) => Err(failed(
+        Some((_, expression)) => Err(evaluation_error(
             expression,
             "its value makes a `.` or `..` of the path, which would lead elsewhere".to_owned(),
         )),
@@ -128,7 +128,7 @@ fn address(
 }
 
 /// The position of the text that follows `before` in a URL.
-fn position(before: &str) -> Position {
+fn position_after(before: &str) -> Position {
     if before.is_empty() {
         return Position::Start;
     }
@@ -154,7 +154,7 @@ fn in_host<'v>(expression: &Expression, value: &'v str) -> Result<&'v str, Evalu
         Some(_) => {
             let message = "its value is part of the URL's host and has a character that a host cannot contain, such as `/`, \
                            `?` or `@`; if that is intended, add `| raw` to the expression";
-            Err(failed(expression, message.to_owned()))
+            Err(evaluation_error(expression, message.to_owned()))
         }
     }
 }
@@ -192,7 +192,7 @@ fn last_filter(text: &str) -> Option<&str> {
     (!name.is_empty() && name.chars().all(is_name)).then_some(name)
 }
 
-fn failed(expression: &Expression, message: String) -> EvaluationError {
+fn evaluation_error(expression: &Expression, message: String) -> EvaluationError {
     EvaluationError {
         message,
         expression: expression.text().to_owned(),

@@ -30,7 +30,7 @@ pub(super) fn shorten(text: &str) -> String {
 }
 
 /// Formats a text of one line as a quoted YAML scalar.
-pub(crate) fn quoted(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     if text.contains(['"', '\\']) { format!("'{}'", text.replace('\'', "''")) } else { format!("\"{text}\"") }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn collection_key(text: &str, node: &Node, at: Span) -> Diagnostic {
         return if expression.contains('\n') {
             diagnostic
         } else {
-            diagnostic.replace(span, quoted(&expression))
+            diagnostic.replace(span, quote(&expression))
         };
     }
     Diagnostic::error("yaml-key", format!("a key must be text, found {}", node.kind_name()), at)
@@ -102,7 +102,7 @@ pub(super) fn unresolved_alias(
             span,
         )
         .help("put the anchor `&name` before its use, or quote a value that begins with `*`")
-        .replace(span, quoted(name)),
+        .replace(span, quote(name)),
     );
     None
 }
@@ -111,7 +111,7 @@ fn unquoted_star(text: &str, span: Span) -> Diagnostic {
     let value = text.get(span.range()).unwrap_or_default();
     Diagnostic::error("yaml-unquoted-value", "a value that begins with `*` must be quoted", span)
         .label("YAML reads this as an alias")
-        .replace(span, quoted(value))
+        .replace(span, quote(value))
 }
 
 /// The span of the value that begins at `start`: up to the end of its line, a comment, or a delimiter inside brackets.
@@ -165,7 +165,7 @@ fn unquoted_expression(text: &str, at: usize, context: &ScanContext) -> Option<D
     Some(if value.contains(['\n', '\r']) {
         diagnostic.help("put the whole value in quotes")
     } else {
-        diagnostic.replace(span, quoted(value))
+        diagnostic.replace(span, quote(value))
     })
 }
 
@@ -181,7 +181,7 @@ fn unquoted_value(text: &str, at: usize, kind: &ErrorKind, context: &ScanContext
             let span = rest_of_value(text, at, in_flow);
             let message = format!("a value that begins with `{character}` must be quoted");
             let value = text.get(span.range())?;
-            Some(Diagnostic::error("yaml-unquoted-value", message, span).replace(span, quoted(value)))
+            Some(Diagnostic::error("yaml-unquoted-value", message, span).replace(span, quote(value)))
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement if !in_flow => {
             let scalar = context.last_scalar.filter(|span| span.end as usize == at)?;
@@ -196,7 +196,7 @@ fn unquoted_value(text: &str, at: usize, kind: &ErrorKind, context: &ScanContext
                     "a value that contains `: ` must be quoted",
                     Span::new(at, at + 1),
                 )
-                .replace(span, quoted(text.get(span.range())?)),
+                .replace(span, quote(text.get(span.range())?)),
             )
         }
         _ => None,
@@ -295,7 +295,7 @@ fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
         true => diagnostic.label("YAML reads this as the end of a key, in an expression too"),
         false => diagnostic.label("YAML reads this as the end of a key"),
     };
-    Some(diagnostic.replace(Span::new(from, from + value.len()), quoted(value)))
+    Some(diagnostic.replace(Span::new(from, from + value.len()), quote(value)))
 }
 
 /// Explains a key in the column of the dash above it, which makes it part of no list item.

@@ -1,7 +1,7 @@
 //! A typed reader of mappings: takes each key once, with its type, and reports all others. The test
 //! `a_reader_takes_each_key_once_and_reports_the_rest` shows its use.
 
-use super::error_messages::{quoted, shorten};
+use super::error_messages::{quote, shorten};
 use super::{Entry, Kind, Map, Node, Text};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::units;
@@ -325,7 +325,7 @@ impl<'n, 'd> Field<'n, 'd> {
         let source = self.diagnostics.source().slice(node.span);
         let is_word = !source.is_empty() && !matches!(node.kind, Kind::List(_) | Kind::Map(_));
         self.diagnostics.push(if is_word {
-            diagnostic.help("quote it to make it text").replace(node.span, quoted(source))
+            diagnostic.help("quote it to make it text").replace(node.span, quote(source))
         } else {
             diagnostic
         });

@@ -13,7 +13,7 @@ mod parse;
 mod scalar;
 mod source_map;
 
-pub(crate) use error_messages::quoted;
+pub(crate) use error_messages::quote;
 pub use map_reader::{Field, ForeignKey, MapReader};
 pub use node::{Entry, Kind, Map, Node, Style, Text};
 pub use parse::{ParseLimits, parse, parse_text, parse_with_limits};

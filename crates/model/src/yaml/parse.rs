@@ -386,7 +386,7 @@ impl TreeBuilder<'_> {
                         span,
                     )
                     .help("quote it to make it text")
-                    .replace(span, error_messages::quoted(value)),
+                    .replace(span, error_messages::quote(value)),
                 );
                 None
             }
@@ -466,7 +466,7 @@ fn read_key(
             diagnostics.push(
                 Diagnostic::error("yaml-key", format!("a key must be text, found {}", node.kind_name()), at)
                     .help("quote it")
-                    .replace(at, error_messages::quoted(source)),
+                    .replace(at, error_messages::quote(source)),
             );
             source.to_owned()
         }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_number_is_text() {
+    fn texts_with_a_numeric_prefix_are_text() {
         text(&[
             ".", "-", "+", "1.2.3", "1e", "e1", "0x", "0xg", "0o8", "-0x1", "1.e", "..1", "5m", "1 2", "inf",
             "nan", "infinity", "+.nan",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_hold_is_refused() {
+    fn numbers_outside_json_are_rejected() {
         for word in ["18446744073709551616", "-9223372036854775809", "1e999", "0xfffffffffffffffff"] {
             assert_eq!(resolve(word), Err(NumberError::TooLarge), "{word}");
         }

@@ -89,7 +89,7 @@ pub fn seal(response: HttpResponse) -> HttpResponse {
     if bodyless {
         body = Data::default();
     }
-    let mut headers_out: Vec<(HeaderText, HeaderText)> = Vec::with_capacity(headers.len() + 4);
+    let mut safe_headers: Vec<(HeaderText, HeaderText)> = Vec::with_capacity(headers.len() + 4);
     for (mut name, value) in headers {
         if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
             name = name.to_ascii_lowercase().into();
@@ -97,14 +97,14 @@ pub fn seal(response: HttpResponse) -> HttpResponse {
         let content_type = name == "content-type";
         let own = INTERNAL_HEADERS.contains(&&*name)
             && is_header_value(&value)
-            && !headers_out.iter().any(|(other, _)| *other == name);
+            && !safe_headers.iter().any(|(other, _)| *other == name);
         if (own || header_error(&name, &value).is_none())
             && !(content_type && (bodyless || !is_media_type(&value)))
         {
-            headers_out.push((name, value));
+            safe_headers.push((name, value));
         }
     }
-    let mut response = HttpResponse { status, headers: headers_out, body };
+    let mut response = HttpResponse { status, headers: safe_headers, body };
     if !response.body.is_empty() && response.header("content-type").is_none() {
         response = response.with_header("content-type", "application/octet-stream");
     }
@@ -124,7 +124,7 @@ pub fn seal(response: HttpResponse) -> HttpResponse {
 
 /// Combines policies and a `sandbox` into one header value. Keeps only the exceptions in [`SANDBOX_EXCEPTIONS`] of the given sandboxes.
 fn merge_policies(policies: &[&str]) -> String {
-    let (mut sandbox, mut headers_out) = (vec!["sandbox"], Vec::new());
+    let (mut sandbox, mut safe_headers) = (vec!["sandbox"], Vec::new());
     // A comma separates policies, a semicolon the directives of one.
     for policy in policies.iter().flat_map(|policy| policy.split(',')) {
         let mut directives = Vec::new();
@@ -143,14 +143,14 @@ fn merge_policies(policies: &[&str]) -> String {
             }
         }
         if !directives.is_empty() {
-            headers_out.push(directives.join("; "));
+            safe_headers.push(directives.join("; "));
         }
     }
     let sandbox = sandbox.join(" ");
-    match headers_out.split_first_mut() {
+    match safe_headers.split_first_mut() {
         Some((first, _)) => {
             *first = format!("{sandbox}; {first}");
-            headers_out.join(", ")
+            safe_headers.join(", ")
         }
         None => sandbox,
     }

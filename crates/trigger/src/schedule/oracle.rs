@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn every_expression_keeps_to_the_rules_minute_by_minute(
+    fn every_expression_follows_the_rules_minute_by_minute(
         text in any_expression(0..=4), zone in select(&ZONES[..]), index: usize, hours in -30_i64..6,
     ) {
         let after = near_a_change(zone, index, hours * 3_600);
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_missed_is_what_would_have_fired(
+    fn missed_fires_are_all_fires_since(
         text in any_expression(0..=23), zone in select(&ZONES[..]), index: usize,
         seconds in -200_000_i64..200_000, span in 0_i64..4_000_000, fraction in 0_i64..1_000_000_000,
     ) {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn of_any_period_the_latest_are_kept(period in 1_000_u64..5_000_000, since in 0_i64..2_000_000_000, span in 0_i64..900_000_000) {
+    fn the_latest_fires_of_any_period_are_kept(period in 1_000_u64..5_000_000, since in 0_i64..2_000_000_000, span in 0_i64..900_000_000) {
         let schedule = Schedule {
             timeline: Timeline::Every(i128::from(period) * 1_000_000),
             zone: TimeZone::UTC,

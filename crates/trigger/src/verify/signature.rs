@@ -147,7 +147,7 @@ fn is_signed_by(
         Algorithm::Ed25519 => {
             let key = signature::UnparsedPublicKey::new(&signature::ED25519, key);
             // Ed25519 hashes its message twice, so the whole message must be in memory.
-            let message = concat(message)?;
+            let message = load_message(message)?;
             return Ok(made.iter().fold(false, |found, made| found | key.verify(&message, made).is_ok()));
         }
     };
@@ -159,7 +159,7 @@ fn is_signed_by(
     Ok(made.iter().fold(false, |found, made| found | right.matches(made)))
 }
 
-fn concat(message: &[SignedSegment<'_>]) -> Result<Vec<u8>, Reason> {
+fn load_message(message: &[SignedSegment<'_>]) -> Result<Vec<u8>, Reason> {
     let mut whole = Vec::new();
     for piece in message {
         if let SignedSegment::Body(body) = piece

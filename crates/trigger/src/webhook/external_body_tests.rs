@@ -21,7 +21,7 @@ struct Part {
     content: Vec<u8>,
 }
 
-fn written(parts: &[Part], epilogue: &str) -> Vec<u8> {
+fn serialize(parts: &[Part], epilogue: &str) -> Vec<u8> {
     let mut body = Vec::new();
     for part in parts {
         let filename =
@@ -51,10 +51,10 @@ fn multipart(data: Data) -> Result<Value, String> {
 }
 
 /// A part as another implementation parses it: its name, its file name and its bytes.
-type Found = (String, Option<String>, Vec<u8>);
+type ParsedPart = (String, Option<String>, Vec<u8>);
 
 /// Parses a body with another implementation.
-fn peer(body: Vec<u8>) -> Option<Vec<Found>> {
+fn peer(body: Vec<u8>) -> Option<Vec<ParsedPart>> {
     let pieces = stream::iter([Ok::<_, Infallible>(bytes::Bytes::from(body))]);
     let reading = async {
         let mut reader = multer::Multipart::new(pieces, BOUNDARY);
@@ -110,7 +110,7 @@ proptest! {
     ) {
         let filler = Part { name: "z".into(), filename: Some("z".into()), content_type: None, content: vec![b'-'; CHUNK_SIZE - short] };
         let parts: Vec<Part> = std::iter::once(filler).chain(parts).collect();
-        let body = written(&parts, &epilogue);
+        let body = serialize(&parts, &epilogue);
         let here = multipart(body.clone().into());
         prop_assert!(here.is_ok(), "{:?}", here);
         prop_assert_eq!(multipart(external(&body, at_once)), here);
@@ -118,7 +118,7 @@ proptest! {
 
     #[test]
     fn parts_are_those_that_another_implementation_finds(parts in prop::collection::vec(part(), 0..6)) {
-        let body = written(&parts, "");
+        let body = serialize(&parts, "");
         let found = peer(body.clone()).expect("it reads them");
         let sent: Vec<_> = parts.iter().map(|part| (part.name.clone(), part.filename.clone(), part.content.clone())).collect();
         prop_assert_eq!(&found, &sent);
@@ -162,7 +162,7 @@ fn a_file_part_is_a_range_of_the_body_with_its_hash() {
         content: content.to_vec(),
     };
     let picture: Vec<u8> = (0..2 * CHUNK_SIZE).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
-    let body = written(
+    let body = serialize(
         &[part("picture", "image/png", &picture), part("order", "application/json", b"{\"id\":7}")],
         "",
     );
@@ -183,7 +183,7 @@ fn a_file_part_is_a_range_of_the_body_with_its_hash() {
 fn text_of_a_form_whose_files_are_outside_is_limited() {
     let part = |content: Vec<u8>| Part { name: "a".into(), filename: None, content_type: None, content };
     let body =
-        written(&[part(vec![b'x'; MAX_PARSED_BYTES / 2]), part(vec![b'y'; MAX_PARSED_BYTES / 2 + 1])], "");
+        serialize(&[part(vec![b'x'; MAX_PARSED_BYTES / 2]), part(vec![b'y'; MAX_PARSED_BYTES / 2 + 1])], "");
     let large = WebhookTrigger { max_body: 2 * MAX_PARSED_BYTES, ..trigger() };
     let headers =
         vec![("content-type".to_owned(), format!("multipart/form-data; boundary={BOUNDARY}").into_bytes())];

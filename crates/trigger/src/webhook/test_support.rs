@@ -8,7 +8,7 @@ use bytes::Bytes;
 use model::automation::{WebhookMode, WebhookTrigger};
 use model::value::{Blob, Data, ExternalBytes};
 
-/// External bytes in memory, of which each read returns at count the given number.
+/// External bytes in memory, with a maximum number of bytes per read.
 #[derive(Debug)]
 struct ExternalBlob(Bytes, usize);
 

@@ -16,14 +16,14 @@ pub(super) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Binds arguments to parameters. `null` for an optional parameter counts as omitted.
-    pub(super) fn bind(function: &'a Function, values_in: Values) -> Result<Self, String> {
+    pub(super) fn bind(function: &'a Function, call_values: Values) -> Result<Self, String> {
         let parameters = function.parameters;
-        if values_in.positional.len() > parameters.len() {
+        if call_values.positional.len() > parameters.len() {
             return Err(format!("takes at most {} arguments: {}", parameters.len(), join_names(parameters)));
         }
-        let mut values: Vec<Option<Value>> = values_in.positional.into_iter().map(Some).collect();
+        let mut values: Vec<Option<Value>> = call_values.positional.into_iter().map(Some).collect();
         values.resize(parameters.len(), None);
-        for (name, value) in values_in.named {
+        for (name, value) in call_values.named {
             let Some(at) = parameters.iter().position(|parameter| *parameter == name) else {
                 let near = nearest(&name, parameters.iter().copied()).map_or_else(
                     || format!("it takes {}", join_names(parameters)),

@@ -77,7 +77,7 @@ fn invalid_xml_is_reported_with_its_line() {
     let wrong = |text: &str, expected: &str| {
         check_xml(text, &format!("error: `parseXml`: {expected}"));
     };
-    wrong("", "`data` is not XML: there is no element in it");
+    wrong("", "`data` is not XML: it has no element");
     wrong(
         "<a>\n<b></a>",
         "`data` is not XML that can be read: line 2: ill-formed document: expected `</b>`, but `</a>` was found",
@@ -94,7 +94,7 @@ fn invalid_xml_is_reported_with_its_line() {
     );
     wrong(
         r#"<a b="1" b="2"/>"#,
-        "`data` is not XML that can be read: line 1: the attribute `b` is there twice",
+        "`data` is not XML that can be read: line 1: the attribute `b` occurs twice",
     );
     wrong("<#text>x</#text>", "`data` is not XML that can be read: line 1: `#text` is not a name");
     wrong(

@@ -44,7 +44,7 @@ fn base64_goes_both_ways() {
     check("base64('aMOp\\nPw', decode=true)", r#""hé?""#);
     check(
         "base64('iVD_', decode=true)",
-        "error: `base64`: what it stands for is not UTF-8 text; `file(…, encoding='base64')` makes a file of it",
+        "error: `base64`: the decoded bytes are not UTF-8 text; `file(…, encoding='base64')` makes a file of them",
     );
     check("base64('a', decode=true)", "error: `base64`: `data` is not base64: Invalid input length: 1");
     check(
