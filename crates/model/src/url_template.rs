@@ -146,7 +146,7 @@ fn position_after(before: &str) -> Position {
 }
 
 /// Checks a value inside the host, or directly after a base URL whose path has not begun.
-fn in_host<'v>(expression: &Expression, value: &'v str) -> Result<&'v str, EvaluationError> {
+fn check_host_value<'v>(expression: &Expression, value: &'v str) -> Result<&'v str, EvaluationError> {
     let ends_it =
         |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '@' | '%');
     match value.chars().find(|c| ends_it(*c)) {

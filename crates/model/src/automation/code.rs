@@ -10,7 +10,7 @@ use crate::yaml::Text;
 /// What a file of code ends in.
 pub const CODE_ENDINGS: [&str; 2] = [".js", ".mjs"];
 
-/// A module: an ES module with a default export, or one that sets `module.exports`. It is never interpolate.
+/// A module: an ES module with a default export, or one that sets `module.exports`. It is never interpolated.
 #[derive(Clone, Debug)]
 pub enum Code {
     /// Written into the Automation.

@@ -55,7 +55,7 @@ pub(super) struct Evaluation<'e> {
     pub(super) budget: &'e Budget,
 }
 
-/// EvalResult arguments of a call, positional and named.
+/// Evaluated arguments of a call, positional and named.
 #[derive(Default)]
 pub(super) struct Values {
     pub(super) positional: Vec<Value>,

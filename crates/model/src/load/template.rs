@@ -237,7 +237,7 @@ fn insides(pieces: &[TemplateToken<'_>]) -> Vec<(usize, usize)> {
     pieces.iter().filter_map(inside).collect()
 }
 
-/// Whether an offset lies in one of these tokenize.
+/// Whether an offset lies in one of these ranges.
 fn is_within(insides: &[(usize, usize)], at: usize) -> bool {
     let before = insides.partition_point(|(start, _)| *start <= at);
     before.checked_sub(1).is_some_and(|last| at < insides[last].1)

@@ -70,7 +70,7 @@ pub(super) fn collection_key(text: &str, node: &Node, at: Span) -> Diagnostic {
         let span = Span::new(before, end);
         let expression = format!("${}", text.get(span.range()).unwrap_or_default());
         let diagnostic = Diagnostic::error("yaml-unquoted-expression", "`{{` begins a mapping here", span)
-            .help("an expression is source `${{ … }}`, and inside `{ }` or `[ ]` in quotes");
+            .help("an expression is written `${{ … }}`, and inside `{ }` or `[ ]` in quotes");
         return if expression.contains('\n') {
             diagnostic
         } else {

@@ -476,7 +476,7 @@ fn read_key(
         return refuse(
             Diagnostic::error(
                 "yaml-duplicate-key",
-                format!("the key `{}` is source twice", error_messages::shorten(&key)),
+                format!("the key `{}` is written twice", error_messages::shorten(&key)),
                 at,
             )
             .label("again here")

@@ -120,7 +120,7 @@ fn failure_and_timeout_name_the_execution() {
         r#"500 [content-type: application/json] {"error":"step `createPage` failed","executionId":"ID"}"#,
     );
     let expected = concat!(
-        r#"504 [content-type: application/json] {"error":"the execution has not finished in time; it goes on","#,
+        r#"504 [content-type: application/json] {"error":"the execution has not finished in time; it continues","#,
         r#""code":"timeout","executionId":"ID"}"#
     );
     check(&timed_out(&id()), expected);

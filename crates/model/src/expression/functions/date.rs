@@ -67,7 +67,7 @@ pub(crate) fn foreign_format(format: &str) -> Option<(String, Option<String>)> {
     Some((message, translate_format(format)))
 }
 
-/// Format letters of other tools (Java, .NET, EvalClock, Luxon), longest first.
+/// Format letters of other tools (Java, .NET, Moment, Luxon), longest first.
 const LETTERS: [(&str, &str); 38] = [
     ("yyyy", "%Y"),
     ("YYYY", "%Y"),
@@ -118,7 +118,7 @@ fn translate_format(format: &str) -> Option<String> {
             '[' => Some(']'),
             _ => None,
         };
-        // Literal text: `'T'` in Java, `[T]` in EvalClock.
+        // Literal text: `'T'` in Java, `[T]` in Moment.
         if let Some((inside, after)) = close.and_then(|close| rest[1..].split_once(close)) {
             out.push_str(inside);
             rest = after;

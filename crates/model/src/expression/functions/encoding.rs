@@ -22,7 +22,8 @@ pub(super) fn base64(arguments: &Arguments<'_>) -> Result<Value, String> {
     if arguments.flag("decode", false)? {
         let text = String::from_utf8(decode_base64(&arguments.document("data")?)?);
         return text.map(Value::from).map_err(|_| {
-            "the decode_base64 bytes are not UTF-8 text; `file(…, encoding='base64')` makes a file of them".to_owned()
+            "the decoded bytes are not UTF-8 text; `file(…, encoding='base64')` makes a file of them"
+                .to_owned()
         });
     }
     let data = arguments.bytes("data")?;

@@ -77,7 +77,7 @@ pub const TABLE: [Function; 14] = [
         name: "base64",
         parameters: &["data", "decode", "urlSafe"],
         required: 1,
-        about: "text or a file as base64; with `decode=true` the text decode_base64 from base64",
+        about: "text or a file as base64; with `decode=true` the text decoded from base64",
         run: Run::Pure(encoding::base64),
     },
     Function {

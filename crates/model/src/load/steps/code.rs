@@ -15,7 +15,7 @@ pub(super) static CODE: VerbRow = VerbRow {
     keys: &[Key::required(
         "code",
         code::SHAPE,
-        "The module: `export default async (context, stepResults) => …`, or `{file: ./name.js}`. Its text is not interpolate.",
+        "The module: `export default async (context, stepResults) => …`, or `{file: ./name.js}`. Its text is not interpolated.",
     )],
     lower,
 };

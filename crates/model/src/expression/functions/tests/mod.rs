@@ -73,8 +73,8 @@ fn check(expression: &str, expected: &str) {
 #[track_caller]
 fn check_text(text: &str, expression: &str, expected: &str) {
     let scope = Value::from(Map::from_iter([("x", text)]));
-    let shorten: String = text.chars().take(60).collect();
-    assert_eq!(evaluate_over(expression, &scope), expected, "{expression} of {shorten}");
+    let printed: String = text.chars().take(60).collect();
+    assert_eq!(evaluate_over(expression, &scope), expected, "{expression} of {printed}");
 }
 
 #[test]

@@ -27,7 +27,10 @@ fn hmacs_match_the_standards() {
 fn digests_take_text_or_bytes() {
     check("hash(png, 'md5')", r#""f48eec4fab63795519d7a4d440d6c1a1""#);
     check("hash(7) == hash('7')", "true");
-    check("hash(list)", "error: `hash`: `data` is a list, not text or a file; `| tojson` makes text of it");
+    check(
+        "hash(list)",
+        "error: `hash`: `data` is a list, not text or a file; `| tojson` converts it to text",
+    );
     check(
         "hash(nothing)",
         "error: `hash`: `data` is null, not text or a file; `| default('', true)` gives a value in its place",
@@ -81,7 +84,10 @@ fn files_are_made_of_text_bytes_and_base64() {
         r#""{\"contentType\":\"image/png\",\"filename\":\"other.png\",\"size\":3,\"encoding\":\"base64\",\"data\":\"iVD/\"}""#,
     );
     check("file(png).filename", r#""dot.png""#);
-    check("file(list)", "error: `file`: `data` is a list, not text or a file; `| tojson` makes text of it");
+    check(
+        "file(list)",
+        "error: `file`: `data` is a list, not text or a file; `| tojson` converts it to text",
+    );
 }
 
 #[test]
