@@ -1,6 +1,6 @@
 //! A YAML parser that records source spans.
 //!
-//! [`parse`] parses a file once into a tree of [`Node`]s with spans. The loader lowers the tree into checked types with a
+//! [`parse()`] parses a file once into a tree of [`Node`]s with spans. The loader lowers the tree into checked types with a
 //! [`MapReader`], which reports every problem at its span. Only this module names the YAML parser.
 //!
 //! The dialect is YAML 1.2 with the core schema, restricted to avoid misreadings: keys are text and unique, a file has one

@@ -33,7 +33,7 @@ fn digests_take_text_or_bytes() {
     );
     check(
         "hash(nothing)",
-        "error: `hash`: `data` is null, not text or a file; `| default('', true)` gives a value in its place",
+        "error: `hash`: `data` is null, not text or a file; `| default('', true)` replaces it",
     );
     check("hash(nothing | default('', true), 'md5')", r#""d41d8cd98f00b204e9800998ecf8427e""#);
 }
