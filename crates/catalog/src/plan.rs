@@ -52,7 +52,7 @@ pub struct ReadSet {
 
 impl ReadSet {
     fn add_expression(&mut self, expression: &Expression) {
-        self.is_nondeterministic |= expression.is_dated();
+        self.is_nondeterministic |= expression.is_nondeterministic();
         self.reads_clock |= expression.reads_clock();
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());

@@ -22,12 +22,12 @@ use model::execution::Origin;
 use model::expression::EvaluationError;
 use model::failpoint::Boundary;
 use model::payload::{HttpResponse, Payload};
-use model::value::{Files, Map, Value};
+use model::value::{FileStorage, Map, Value};
 use store::Accepted;
 use trigger::Rejection;
+use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
-use trigger::sending::{Sending, names};
-use trigger::webhook::{Received, Request};
+use trigger::webhook::{ReceivedRequest, Request};
 
 pub(crate) use credentials::remove_credentials;
 pub(crate) use desk::Desk;
@@ -50,7 +50,7 @@ impl Ingress {
 
     /// Returns the temporary storage for large request bodies while they arrive.
     #[must_use]
-    pub fn files(&self) -> Arc<dyn Files> {
+    pub fn files(&self) -> Arc<dyn FileStorage> {
         self.runtime.store.files()
     }
 
@@ -98,7 +98,7 @@ impl Ingress {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge
-            && let Some(asked) = trigger::challenge::asked(challenge, &request)
+            && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
             self.capture_non_trigger(mounted, &request, NonTrigger::Challenge, answer.as_ref().err());
@@ -128,7 +128,7 @@ impl Ingress {
             self.count_rejection(Some(mounted), "filtered");
             return Ok(filtered());
         }
-        let names = names(webhook, &received, signed, mounted.is_test)?;
+        let names = dedup_keys(webhook, &received, signed, mounted.is_test)?;
         self.accept_request(mounted, webhook, received, names).await
     }
 
@@ -155,7 +155,7 @@ impl Ingress {
         mounted: &Route,
         webhook: &WebhookTrigger,
         request: Request,
-    ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
+    ) -> Result<(Option<[u8; 32]>, ReceivedRequest), Rejection> {
         // A semaphore limits how many requests inflate their bodies at the same time.
         let is_compressed = trigger::webhook::is_compressed(&request.headers);
         let _permit = match is_compressed {
@@ -163,7 +163,7 @@ impl Ingress {
             false => None,
         };
         // Bodies on disk and compressed bodies are read on a blocking thread.
-        if request.body.is_kept() || is_compressed {
+        if request.body.is_external() || is_compressed {
             let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
             return run_blocking(move || {
                 let signed = engine.verify(&mounted, &webhook, &request)?;
@@ -172,8 +172,8 @@ impl Ingress {
             .await;
         }
         let signed = self.verify(mounted, webhook, &request)?;
-        let received = trigger::webhook::read(webhook, request)?;
-        if !trigger::webhook::fits_at_once(webhook, &received.results) {
+        let received = trigger::webhook::parse(webhook, request)?;
+        if !trigger::webhook::fits_inline(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
             run_blocking(move || trigger::webhook::check_body(&webhook, &results, &Budget::default()))
                 .await?;
@@ -186,7 +186,7 @@ impl Ingress {
         &self,
         webhook: &WebhookTrigger,
         request: Request,
-    ) -> Result<Received, Rejection> {
+    ) -> Result<ReceivedRequest, Rejection> {
         if !trigger::webhook::is_compressed(&request.headers) {
             return trigger::webhook::receive(webhook, request);
         }
@@ -200,8 +200,8 @@ impl Ingress {
         self: &Arc<Self>,
         mounted: &Route,
         webhook: &WebhookTrigger,
-        mut received: Received,
-        names: Vec<Sending>,
+        mut received: ReceivedRequest,
+        names: Vec<DedupKey>,
     ) -> Result<HttpResponse, Rejection> {
         let is_sync = webhook.mode == WebhookMode::Sync;
         // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
@@ -220,7 +220,7 @@ impl Ingress {
         let now = self.runtime.clock.now();
         let id = self.runtime.intake.next_id(now);
         if webhook.code.is_some() {
-            let Received { payload, results } = &mut received;
+            let ReceivedRequest { payload, results } = &mut received;
             Box::pin(self.decide_on_request(&mounted.deployed, id, payload, results)).await?;
         }
         let decided = received.payload.decided.as_deref();
@@ -253,7 +253,7 @@ impl Ingress {
     }
 
     /// Returns the execution that one of these deduplication keys already started, if any.
-    async fn find_duplicate(&self, mounted: &Route, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    async fn find_duplicate(&self, mounted: &Route, names: &[DedupKey]) -> Result<Option<Accepted>, Error> {
         let automation = &mounted.deployed.automation.id;
         for name in names {
             let sent = self.runtime.store.sent(automation, name.key, self.runtime.clock.now()).await?;
@@ -481,7 +481,7 @@ impl Ingress {
         tokio::select! {
             biased;
             holds = self.runtime.evaluator.holds(condition, scope) => holds,
-            () = self.runtime.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.out_of_time()),
+            () = self.runtime.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::budget::Limits;
-use model::expression::{EvaluationError, Moment};
+use model::expression::{EvalClock, EvaluationError};
 use model::template::Template;
 use model::value::Value;
 use model::{Budget, Expression};
@@ -33,7 +33,7 @@ impl Evaluator {
         is_address: bool,
         scope: &Value,
     ) -> Result<Value, EvaluationError> {
-        let evaluate = if is_address { crate::run::address } else { Template::evaluate_at };
+        let evaluate = if is_address { crate::run::address } else { Template::evaluate_with_clock };
         match inline(None, |budget| evaluate(template, scope, None, budget)) {
             Inline::Done(value, _) => value,
             Inline::TooShort => {
@@ -45,12 +45,12 @@ impl Evaluator {
 
     /// Evaluates a condition over `scope`.
     pub async fn holds(&self, condition: &Expression, scope: &Value) -> Result<bool, EvaluationError> {
-        let short = |budget: &Budget| condition.holds(scope, budget);
+        let short = |budget: &Budget| condition.is_true(scope, budget);
         match inline(None, short) {
             Inline::Done(done, _) => done,
             Inline::TooShort => {
                 let (condition, scope) = (condition.clone(), scope.clone());
-                self.long(move |budget| condition.holds(&scope, budget)).await
+                self.long(move |budget| condition.is_true(&scope, budget)).await
             }
         }
     }
@@ -86,15 +86,15 @@ pub enum Inline<T> {
 
 /// Runs `work` under an inline budget. If that is too small, the UUIDs that `work` took from `moment` are given back, so
 /// that the second evaluation takes the same ones.
-pub fn inline<T>(moment: Option<&Arc<dyn Moment>>, work: impl FnOnce(&Budget) -> T) -> Inline<T> {
-    let drawn = moment.map(|moment| moment.drawn());
+pub fn inline<T>(moment: Option<&Arc<dyn EvalClock>>, work: impl FnOnce(&Budget) -> T) -> Inline<T> {
+    let drawn = moment.map(|moment| moment.uuids_drawn());
     let budget = Budget::inline();
     let result = work(&budget);
-    if !budget.was_too_short() {
+    if !budget.exceeded_inline_work() {
         return Inline::Done(result, budget.spent());
     }
     if let (Some(moment), Some(drawn)) = (moment, drawn) {
-        moment.draw_again_from(drawn);
+        moment.reset_uuids(drawn);
     }
     Inline::TooShort
 }

@@ -11,7 +11,7 @@ use model::redact::Redactor;
 use model::template::Template;
 use model::value::{Map, Value};
 use serde::Serialize;
-use trigger::verify::{Key, Proof};
+use trigger::verify::{Key, Verifier};
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -174,15 +174,15 @@ impl Secrets {
     }
 
     /// Reads the secrets that verify requests.
-    pub fn proof<'a>(&self, verify: &'a Verify) -> Result<Proof<'a>, ActionError> {
+    pub fn proof<'a>(&self, verify: &'a Verify) -> Result<Verifier<'a>, ActionError> {
         if let Verify::Basic { user, password } = verify {
             let user = self.evaluate(user, "verify.user")?.to_text();
             let password = self.evaluate(password, "verify.password")?.to_text();
-            let password = Key::read(&password, Encoding::Text, None, None)
+            let password = Key::parse(&password, Encoding::Text, None, None)
                 .map_err(|error| ActionError::new(ErrorKind::Input, format!("verify.password: {error}")))?;
-            return Ok(Proof::Password { user, password });
+            return Ok(Verifier::Password { user, password });
         }
-        Ok(Proof::Keys(verify, self.keys(verify)?))
+        Ok(Verifier::Keys(verify, self.keys(verify)?))
     }
 
     /// Reads the signing keys of a sender; empty for basic authentication.
@@ -194,7 +194,7 @@ impl Secrets {
         };
         let read = keys.iter().map(|key| {
             let secret = self.evaluate(&key.secret, "verify.secret")?.to_text();
-            Key::read(&secret, key.encoding, key.prefix.as_deref(), key.not_after)
+            Key::parse(&secret, key.encoding, key.prefix.as_deref(), key.not_after)
                 .map_err(|error| ActionError::new(ErrorKind::Input, format!("verify.secret: {error}")))
         });
         read.collect()
@@ -203,7 +203,7 @@ impl Secrets {
     /// Reads the secret of a challenge.
     pub fn challenge_key(&self, secret: &Template) -> Result<Key, ActionError> {
         let secret = self.evaluate(secret, "challenge.secret")?.to_text();
-        Key::read(&secret, Encoding::Text, None, None)
+        Key::parse(&secret, Encoding::Text, None, None)
             .map_err(|error| ActionError::new(ErrorKind::Input, format!("challenge.secret: {error}")))
     }
 

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use model::HttpResponse;
 use model::value::Data;
 use tokio_util::sync::CancellationToken;
-use trigger::webhook::MOST_PARSED;
+use trigger::webhook::MAX_PARSED_BYTES;
 
 use crate::callback;
 use crate::net::{self, Budget, Held, Outgoing, Refusal, Respond, Seen};
@@ -111,8 +111,8 @@ impl Hooks {
         if !held.is_on_disk() || !target.reads_whole(&headers(&head.headers), &held.start()) {
             return Ok(held);
         }
-        if held.data().len() > MOST_PARSED {
-            return Err(Refusal::too_large(MOST_PARSED));
+        if held.data().len() > MAX_PARSED_BYTES {
+            return Err(Refusal::too_large(MAX_PARSED_BYTES));
         }
         held.into_memory().await
     }

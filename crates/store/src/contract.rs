@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{Files, InMemory};
+use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use poll::{PollEntry, PollStanding, PollWrite, Subscription};
@@ -168,8 +168,8 @@ pub trait Store: Send + Sync + 'static {
     /// Where large files are put while they arrive. What a committed event names of them is kept for as long as the event is:
     /// their bytes are synced before it is, and go through no log. What no event names goes with the last value that holds it, or
     /// with the process. A store that keeps no files has them in memory.
-    fn files(&self) -> Arc<dyn Files> {
-        Arc::new(InMemory)
+    fn files(&self) -> Arc<dyn FileStorage> {
+        Arc::new(MemoryFiles)
     }
 
     /// How much room is left, at no cost.

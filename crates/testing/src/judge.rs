@@ -355,7 +355,7 @@ impl ExpectationCheck<'_> {
         let scope = self.scope(observed, events, logs);
         for condition in &self.expect.that {
             match condition.evaluate(&scope, &model::Budget::default()) {
-                Ok(value) if value.is_true() => {}
+                Ok(value) if value.is_truthy() => {}
                 Ok(value) => {
                     let label = match operands(condition, &scope).as_slice() {
                         [] => format!("found {}", cut(&value.to_json())),
@@ -500,12 +500,12 @@ fn body_of(response: &HttpResponse) -> Value {
     let essence = essence.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_json = essence == "application/json" || essence.ends_with("+json");
     let json =
-        is_json.then(|| Value::from_json(&response.body.shown(), JsonLimits::default()).ok()).flatten();
+        is_json.then(|| Value::from_json(&response.body.for_display(), JsonLimits::default()).ok()).flatten();
     json.unwrap_or_else(|| Value::from(text(response)))
 }
 
 fn text(response: &HttpResponse) -> String {
-    String::from_utf8_lossy(&response.body.shown()).into_owned()
+    String::from_utf8_lossy(&response.body.for_display()).into_owned()
 }
 
 /// Lists the operands of a condition with their values.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, LogLine};
-use model::value::Files;
+use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
@@ -160,7 +160,7 @@ impl<S: Store> Store for TrackedStore<S> {
         self.track(self.store.put_secret(fresh)).await
     }
 
-    fn files(&self) -> Arc<dyn Files> {
+    fn files(&self) -> Arc<dyn FileStorage> {
         self.store.files()
     }
 

@@ -4,7 +4,7 @@
 use model::action::InputType;
 use model::automation::{Automation, SwitchStep, Trigger, Verb, WaitOn};
 use model::diagnostic::Diagnostic;
-use model::expression::{Expression, Whole};
+use model::expression::{DirectPath, Expression};
 
 /// Names that other languages use for the default case.
 const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];
@@ -61,8 +61,8 @@ fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
 
 /// Returns the possible values of an expression; `None` if unknown or unlimited.
 fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
-    let Some(Whole::One(read)) = expression.whole() else { return None };
-    if !read.rest.is_empty() {
+    let Some(DirectPath::One(read)) = expression.direct_path() else { return None };
+    if !read.suffix.is_empty() {
         return None;
     }
     let path: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();

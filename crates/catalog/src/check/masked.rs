@@ -49,10 +49,10 @@ fn reads(expression: &Expression, step: &Step) -> Option<Diagnostic> {
     let (part, name) = credential(&read.path)?;
     let compares = |reads: &[Reference]| reads.iter().any(|read| credential(&read.path).is_some());
     let is_compared =
-        expression.comparisons().iter().any(|found| found.sides.iter().any(|side| compares(&side.reads)));
+        expression.comparisons().iter().any(|found| found.operands.iter().any(|side| compares(&side.reads)));
     // Testing for presence works despite masking.
     let is_condition = step.guard.as_ref().is_some_and(|guard| std::ptr::eq(guard, expression));
-    let asks = read.optional || (is_condition && expression.whole().is_some());
+    let asks = read.optional || (is_condition && expression.direct_path().is_some());
     match is_compared {
         true => Some(diagnostic(Severity::Error, part, name, expression.span(), true)),
         false if asks => None,

@@ -85,7 +85,7 @@ const VARIABLE: &str = "it is evaluated again whenever it is needed";
 /// Reports `now()` or `uuid()` outside steps, where nothing records their values.
 fn nondeterministic(expression: &Expression, why: &str) -> Option<Diagnostic> {
     let message = "`now()` and `uuid()` are not available here: their values are not recorded";
-    expression.is_dated().then(|| {
+    expression.is_nondeterministic().then(|| {
         Diagnostic::error("moment-not-here", message, expression.span())
             .help(format!("{why}; call it in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
     })

@@ -227,7 +227,7 @@ fn bare(url: &Url) -> String {
 /// A body of these pieces. What is in memory goes as it is; a file is read while it is sent, and its length is known before.
 fn sent(mut pieces: Vec<Data>) -> reqwest::Body {
     match pieces.as_mut_slice() {
-        [Data::Here(bytes)] => std::mem::take(bytes).into(),
+        [Data::InMemory(bytes)] => std::mem::take(bytes).into(),
         _ => reqwest::Body::wrap(Pieces::new(pieces)),
     }
 }

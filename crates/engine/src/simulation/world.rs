@@ -303,7 +303,7 @@ fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
 fn key_of(events: &[Event]) -> String {
     let Some(Event::Started { payload, .. }) = events.first() else { return String::new() };
     match &**payload {
-        Payload::Webhook(payload) => String::from_utf8_lossy(&payload.body.data.shown()).into_owned(),
+        Payload::Webhook(payload) => String::from_utf8_lossy(&payload.body.data.for_display()).into_owned(),
         _ => String::new(),
     }
 }

@@ -35,7 +35,7 @@ fn shown(answer: &model::HttpResponse) -> String {
         "{} {} {}",
         answer.status,
         answer.header("content-type").unwrap_or("-"),
-        String::from_utf8_lossy(&answer.body.shown())
+        String::from_utf8_lossy(&answer.body.for_display())
     )
 }
 

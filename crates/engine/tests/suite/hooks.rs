@@ -26,7 +26,7 @@ pub(crate) fn tokens(engine: &Engine) -> (String, String) {
 }
 
 pub(crate) fn text(response: &HttpResponse) -> String {
-    format!("{} {}", response.status, String::from_utf8_lossy(&response.body.shown()))
+    format!("{} {}", response.status, String::from_utf8_lossy(&response.body.for_display()))
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
     assert_eq!(text(&soon(engine.ingress().receive(&live, post(r#"{"n": 7}"#))).await), r#"200 {"got":7}"#);
     for address in [&live, &test] {
         let answer = soon(engine.ingress().receive(address, post(r#"{"n": "7"}"#))).await;
-        let expected = r#"400 {"error":"request body does not fit its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
+        let expected = r#"400 {"error":"request body does not match its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
         assert_eq!(text(&answer), expected);
         assert_eq!(answer.header("x-execution-id"), None);
     }
@@ -83,7 +83,7 @@ async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_i
     let answer = soon(engine.ingress().receive(&live, post(&deep))).await;
     let place = "/children/0".repeat(25);
     let expected = format!(
-        r#"400 {{"error":"request body does not fit its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
+        r#"400 {{"error":"request body does not match its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
     );
     assert_eq!(text(&answer), expected);
     stop(engine).await;
@@ -393,7 +393,7 @@ async fn credentials_in_headers_and_in_the_query_are_masked_by_their_names() {
     }
     let answer = soon(engine.ingress().receive(&live, request)).await;
     assert_eq!(answer.status, 200, "the trigger's `if` reads the query as it came");
-    let told: serde_json::Value = serde_json::from_slice(&answer.body.shown()).expect("JSON");
+    let told: serde_json::Value = serde_json::from_slice(&answer.body.for_display()).expect("JSON");
     let query =
         serde_json::json!({"page": "1", "token": "***", "api_key": ["***", "***"], "issueKey": "A-1"});
     assert_eq!(told["query"], query);

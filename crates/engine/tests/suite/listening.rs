@@ -40,7 +40,7 @@ async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'sta
 }
 
 fn body(payload: &WebhookPayload) -> String {
-    String::from_utf8_lossy(&payload.body.data.shown()).into_owned()
+    String::from_utf8_lossy(&payload.body.data.for_display()).into_owned()
 }
 
 /// Sends a request and gives the execution that it started, which has to be a test.

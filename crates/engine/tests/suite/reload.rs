@@ -70,7 +70,7 @@ async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
     project.write("automations/renamed.yaml", "id: orders\ntrigger: {manual: {}}\nsteps: []\n");
     engine.reload().await;
     let answer = soon(engine.ingress().receive(&token, trigger::webhook::Request::default())).await;
-    assert!(String::from_utf8_lossy(&answer.body.shown()).contains("not_a_webhook"));
+    assert!(String::from_utf8_lossy(&answer.body.for_display()).contains("not_a_webhook"));
     project.write("automations/renamed.yaml", &format!("id: orders\n{GOOD}"));
     engine.reload().await;
     assert_eq!(live(&engine, "orders"), token);
@@ -89,7 +89,7 @@ async fn a_removed_file_is_out_of_force_and_its_address_unknown() {
     let reload = engine.reload().await;
     assert_eq!(reload.removed.len(), 1);
     let answer = soon(engine.ingress().receive(&token, trigger::webhook::Request::default())).await;
-    assert!(String::from_utf8_lossy(&answer.body.shown()).contains("unknown_trigger"));
+    assert!(String::from_utf8_lossy(&answer.body.for_display()).contains("unknown_trigger"));
     stop(engine).await;
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::Files;
+use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
@@ -222,7 +222,7 @@ impl Store for Watched {
     fn room(&self) -> Room {
         self.inner.room()
     }
-    fn files(&self) -> Arc<dyn Files> {
+    fn files(&self) -> Arc<dyn FileStorage> {
         self.inner.files()
     }
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {

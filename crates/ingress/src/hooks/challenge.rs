@@ -9,7 +9,7 @@ use model::automation::{
 };
 use model::payload::HttpResponse;
 use trigger::Rejection;
-use trigger::challenge::Asked;
+use trigger::challenge::ChallengeRequest;
 use trigger::verify::Key;
 use trigger::webhook::Request;
 
@@ -27,7 +27,7 @@ impl Ingress {
         mounted: &Route,
         webhook: &WebhookTrigger,
         challenge: &Challenge,
-        asked: &Asked,
+        asked: &ChallengeRequest,
         request: &Request,
     ) -> Result<HttpResponse, Rejection> {
         let (automation, now) = (&mounted.deployed.automation, self.runtime.clock.now());
@@ -36,7 +36,7 @@ impl Ingress {
             self.verify(mounted, webhook, request)?;
         }
         let keys = self.challenge_keys(mounted, webhook, challenge)?;
-        let answer = trigger::challenge::answer(challenge, asked, request, &keys, now);
+        let answer = trigger::challenge::respond(challenge, asked, request, &keys, now);
         let answer = answer.map_err(|(rejection, reason)| {
             tracing::info!(automation = %automation.id, sender = challenge.name, %reason, "a challenge was not answered");
             rejection

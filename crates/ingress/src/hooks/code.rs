@@ -136,7 +136,7 @@ fn parse_decision(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Res
     let response = part("response")
         .map(|response| match &response {
             Value::Map(_) => {
-                trigger::response::of_code(&response, id).map_err(|error| format!("response: {error}"))
+                trigger::response::from_code(&response, id).map_err(|error| format!("response: {error}"))
             }
             other => Err(format!("`response` is {}, not an object with `statusCode`", other.kind())),
         })
@@ -145,7 +145,7 @@ fn parse_decision(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Res
     Ok(Decided {
         results: part("payload"),
         response,
-        declined: part("run").is_some_and(|run| !run.is_true()),
+        declined: part("run").is_some_and(|run| !run.is_truthy()),
         logs: logs.collect(),
     })
 }

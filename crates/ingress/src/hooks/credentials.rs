@@ -7,15 +7,15 @@ use model::automation::WebhookTrigger;
 use model::payload::WebhookPayload;
 use model::redact::{self, Redactor};
 use model::value::{Map, Value};
-use trigger::webhook::Received;
+use trigger::webhook::ReceivedRequest;
 
 /// Masks the credentials in a verified request. Steps read the masked values at once, so that they read the same after
 /// a restart.
 pub(super) fn mask_credentials(
     webhook: &WebhookTrigger,
-    mut received: Received,
+    mut received: ReceivedRequest,
     redactor: &Redactor,
-) -> Received {
+) -> ReceivedRequest {
     let payload = &mut received.payload;
     let mut headers = Vec::new();
     for (name, value) in &mut payload.headers {
@@ -105,7 +105,7 @@ pub(crate) fn remove_credentials(mut payload: WebhookPayload, redactor: &Redacto
         *value = redactor.text(value).into_owned();
     }
     payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
-    if let Some(masked) = payload.body.data.here().and_then(|body| redactor.bytes(body)) {
+    if let Some(masked) = payload.body.data.in_memory().and_then(|body| redactor.bytes(body)) {
         payload.body.data = masked.into();
     }
     payload

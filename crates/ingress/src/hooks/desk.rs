@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::automation::{AutomationId, RateLimit};
 use tokio::sync::OwnedMutexGuard;
 use trigger::Rejection;
-use trigger::sending::Sending;
+use trigger::dedup::DedupKey;
 
 use catalog::Route;
 use runtime::KeyedLocks;
@@ -47,7 +47,7 @@ impl Desk {
     pub(super) async fn lock_dedup_key(
         &self,
         automation: &AutomationId,
-        name: &Sending,
+        name: &DedupKey,
     ) -> OwnedMutexGuard<()> {
         self.dedup_locks.lock(&format!("{automation}/{}", hex::encode(name.key))).await
     }

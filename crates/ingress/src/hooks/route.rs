@@ -44,7 +44,7 @@ impl RouteMatch {
     pub fn reads_whole(&self, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
         let Some(mounted) = &self.mounted else { return false };
         match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
+            Trigger::Webhook(_) => trigger::webhook::must_load(headers, start),
             // A connector reads an event as one document.
             _ => true,
         }

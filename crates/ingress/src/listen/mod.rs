@@ -344,7 +344,7 @@ impl Ingress {
         request: &Request,
         what: (Option<NonTrigger>, Option<&'static str>),
     ) -> bool {
-        let payload = trigger::webhook::as_it_came(request.clone());
+        let payload = trigger::webhook::unchecked_payload(request.clone());
         let payload = remove_credentials(payload, &self.runtime.settings.redactor);
         self.listeners.add_capture(&mounted.deployed.automation.id, &*self.runtime.clock, what, payload)
     }

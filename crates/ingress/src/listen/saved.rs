@@ -206,10 +206,10 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
 /// Loads the bytes of all files into the payload, since readers of the file have no access to the store.
 fn whole(payload: Payload) -> io::Result<Payload> {
     let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
-    let value = |value: &Value| value.loaded(max).map_err(io::Error::other);
+    let value = |value: &Value| value.load_files(max).map_err(io::Error::other);
     Ok(match payload {
         Payload::Webhook(request) => {
-            let body = request.body.loaded(max).map_err(io::Error::other)?;
+            let body = request.body.load(max).map_err(io::Error::other)?;
             Payload::Webhook(WebhookPayload { body, ..request })
         }
         Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },

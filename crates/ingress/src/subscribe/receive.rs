@@ -5,8 +5,8 @@ use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
 use store::Accepted;
-use trigger::verify::{Key, Proof};
-use trigger::webhook::{Received, Request};
+use trigger::verify::{Key, Verifier};
+use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
 
 use crate::hooks::check_chain_depth;
@@ -63,7 +63,7 @@ impl Ingress {
         }
         verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
-        let Received { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
+        let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
         let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() else {
             return Ok(acknowledgement("filtered"));
@@ -97,9 +97,9 @@ impl Ingress {
         let refused = || Rejection::new(401, "invalid_signature", "invalid signature");
         let verify = webhook.verify.as_ref().ok_or_else(refused)?;
         let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
-        let key = Key::read(secret, encoding, None, None).map_err(|_| refused())?;
+        let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
         let url = self.event_url(&mounted.deployed, mounted.is_test);
-        let proof = Proof::Keys(verify, vec![key]);
+        let proof = Verifier::Keys(verify, vec![key]);
         trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
             let automation = &mounted.deployed.automation.id;
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");

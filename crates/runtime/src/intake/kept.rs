@@ -30,7 +30,7 @@ impl Runtime {
             return Ok(());
         }
         let Ok(value) = serde_json::to_value(signal).map(Value::from_serde) else { return Ok(()) };
-        if value.weight(StateWrite::MAX_VALUE_BYTES) >= StateWrite::MAX_VALUE_BYTES {
+        if value.estimated_size(StateWrite::MAX_VALUE_BYTES) >= StateWrite::MAX_VALUE_BYTES {
             tracing::warn!(
                 event = signal.name,
                 "an event of 1 MiB or more is not kept for steps that wait for it later"

@@ -229,7 +229,7 @@ impl Runtime {
 /// if it fails: then it is parsed when the first step begins, which reports the error.
 async fn parse_stored_body(payload: &Payload) -> Option<Value> {
     let Payload::Webhook(request) = payload else { return None };
-    if !request.body.data.is_kept() {
+    if !request.body.data.is_external() {
         return None;
     }
     let payload = payload.clone();

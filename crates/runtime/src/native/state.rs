@@ -125,7 +125,7 @@ pub(super) fn check_key(key: &str) -> Result<(), String> {
 
 /// Checks the size of a value.
 pub(super) fn check_size(value: &Value) -> Result<(), String> {
-    if value.weight(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
+    if value.estimated_size(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
         let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
         return Err(format!("the value would be larger than {limit}; keep less under one key"));
     }

@@ -169,12 +169,12 @@ impl Run {
     /// is released.
     async fn externalize_files(&self, value: Value) -> Value {
         // The only cost for a small result.
-        if value.weight(LARGE_FILE) <= LARGE_FILE {
+        if value.estimated_size(LARGE_FILE) <= LARGE_FILE {
             return value;
         }
         let (value, files) = (self.journal.redact_value(value), self.services.store.files());
         let shared = value.clone();
-        let writing = tokio::task::spawn_blocking(move || shared.set_aside(LARGE_FILE, &*files));
+        let writing = tokio::task::spawn_blocking(move || shared.externalize_files(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
             Ok(set_aside) => set_aside,
             Err(error) => {
@@ -198,7 +198,7 @@ impl Run {
 
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
         let limit = self.services.settings.limits.result_bytes;
-        if value.weight(limit) > limit {
+        if value.estimated_size(limit) > limit {
             let message = format!(
                 "the result is larger than {}; ask for less of it",
                 model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))

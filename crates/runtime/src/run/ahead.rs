@@ -147,8 +147,8 @@ impl Run {
         scope: &Scope,
         context: &Context,
     ) {
-        let common = config_vars.weight(Sequence::MAX_BYTES);
-        let weigh = |results: &Value| common.saturating_add(results.weight(Sequence::MAX_BYTES));
+        let common = config_vars.estimated_size(Sequence::MAX_BYTES);
+        let weigh = |results: &Value| common.saturating_add(results.estimated_size(Sequence::MAX_BYTES));
         let mut weight = weigh(&parts[0].results);
         let mut before: Vec<Arc<str>> = vec![parts[0].id.clone()];
         for id in plan.followers().iter().take(Sequence::MAX_CALLS - 1) {

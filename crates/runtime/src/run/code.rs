@@ -103,7 +103,7 @@ impl Run {
         if !is_answer {
             return Ok((value, None));
         }
-        let response = trigger::response::of_code(&value, &self.journal.id()).map_err(|error| {
+        let response = trigger::response::from_code(&value, &self.journal.id()).map_err(|error| {
             let message = format!("the code's answer: {error}");
             failed(ActionError::new(ErrorKind::Input, message))
         })?;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use model::action::{ActionError, ActionSpec, ErrorKind};
 use model::automation::Named;
 use model::execution::Origin;
-use model::expression::{EvaluationError, Expression, Moment};
+use model::expression::{EvalClock, EvaluationError, Expression};
 use model::template::Template;
 use model::value::{Map, Value};
 use model::{Budget, url_template};
@@ -24,7 +24,7 @@ const STEP_WORK: u64 = 500;
 const YIELD_WORK: u64 = 2_000_000;
 
 /// A function that evaluates a `T` with the variables in scope.
-type EvalFn<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
+type EvalFn<T> = fn(&T, &Value, Option<&Arc<dyn EvalClock>>, &Budget) -> Result<Value, EvaluationError>;
 
 impl Run {
     /// Evaluates a template. `place` names it in errors.
@@ -35,7 +35,7 @@ impl Run {
         place: &str,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let value = self.evaluate_by(template, Template::evaluate_at, scope, context).await?;
+        let value = self.evaluate_by(template, Template::evaluate_with_clock, scope, context).await?;
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
@@ -47,7 +47,7 @@ impl Run {
         place: &str,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let value = self.evaluate_by(expression, Expression::evaluate_at, scope, context).await?;
+        let value = self.evaluate_by(expression, Expression::evaluate_with_clock, scope, context).await?;
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
@@ -83,7 +83,7 @@ impl Run {
         let mut inputs = Map::with_capacity(with.len());
         for (name, template) in with {
             let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
-            let way: EvalFn<Template> = if is_address { address } else { Template::evaluate_at };
+            let way: EvalFn<Template> = if is_address { address } else { Template::evaluate_with_clock };
             let value = self.evaluate_by(template, way, scope, context).await?;
             let value =
                 value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
@@ -100,7 +100,7 @@ impl Run {
         place: &str,
         context: &Context,
     ) -> Result<bool, Exit> {
-        self.evaluate_expression(condition, scope, place, context).await.map(|value| value.is_true())
+        self.evaluate_expression(condition, scope, place, context).await.map(|value| value.is_truthy())
     }
 
     /// Evaluates on another thread until a deadline, a cancellation or the end of the daemon's grace period.
@@ -118,7 +118,7 @@ impl Run {
         let largest = self.services.settings.limits.result_bytes;
         self.reserve_memory(context, held.saturating_add(largest)).await?;
         let value = self.evaluate_elsewhere(context, work).await?;
-        let bytes = value.as_ref().map_or(0, |value| value.weight(largest));
+        let bytes = value.as_ref().map_or(0, |value| value.estimated_size(largest));
         self.services.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
         Ok(value)
     }
@@ -190,10 +190,10 @@ impl Run {
 pub fn address(
     template: &Template,
     scope: &Value,
-    moment: Option<&Arc<dyn Moment>>,
+    moment: Option<&Arc<dyn EvalClock>>,
     budget: &Budget,
 ) -> Result<Value, EvaluationError> {
-    url_template::evaluate(template, &mut |expression| expression.evaluate_at(scope, moment, budget))
+    url_template::evaluate(template, &mut |expression| expression.evaluate_with_clock(scope, moment, budget))
 }
 
 /// Converts an evaluation error to a step error.

@@ -236,7 +236,7 @@ impl Gathered {
     }
 
     fn add(&mut self, value: &Value) -> Result<(), Exit> {
-        self.bytes = self.bytes.saturating_add(value.weight(self.limit)).saturating_add(1);
+        self.bytes = self.bytes.saturating_add(value.estimated_size(self.limit)).saturating_add(1);
         if self.bytes <= self.limit {
             return Ok(());
         }

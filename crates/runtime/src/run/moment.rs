@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use model::execution::ExecutionId;
-use model::expression::Moment;
+use model::expression::EvalClock;
 use sha2::Sha256;
 use uuid::Uuid;
 
@@ -54,7 +54,7 @@ impl StepClock {
     }
 }
 
-impl Moment for StepClock {
+impl EvalClock for StepClock {
     fn now(&self) -> Timestamp {
         self.at
     }
@@ -68,11 +68,11 @@ impl Moment for StepClock {
         uuid::Builder::from_random_bytes(derived).into_uuid()
     }
 
-    fn drawn(&self) -> u32 {
+    fn uuids_drawn(&self) -> u32 {
         self.uuids.load(Ordering::Relaxed)
     }
 
-    fn draw_again_from(&self, drawn: u32) {
+    fn reset_uuids(&self, drawn: u32) {
         self.uuids.store(drawn, Ordering::Relaxed);
     }
 }

@@ -3,7 +3,7 @@
 use model::action::{ActionError, ErrorKind};
 use model::automation::{PageRight, RespondBody, RespondStep};
 use model::value::Value;
-use trigger::response::{Body, Parts};
+use trigger::response::{Body, RespondParts};
 
 use super::scope::Scope;
 use super::step::Context;
@@ -41,7 +41,7 @@ impl Run {
                 Body::File(self.evaluate(template, scope, "respond.file", context).await?)
             }
         };
-        let parts = Parts {
+        let parts = RespondParts {
             status,
             content_type: content_type.unwrap_or_default(),
             headers,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::action::{ActionError, ErrorKind};
-use model::expression::Moment;
+use model::expression::EvalClock;
 use model::payload::Payload;
 use model::value::{Key, Map, Value};
 
@@ -18,7 +18,7 @@ pub(crate) struct Scope {
     /// Memory of the variables that expressions created here.
     held: VariableMemory,
     /// Clock and randomness of the current step; `None` if it uses neither.
-    moment: Option<Arc<dyn Moment>>,
+    moment: Option<Arc<dyn EvalClock>>,
     /// Code results computed ahead for the next steps.
     pub(super) pipeline: Option<CodePipeline>,
     /// Time that the last step's code ran before the walk reached it, in microseconds.
@@ -71,12 +71,12 @@ impl Scope {
     }
 
     /// Returns the variables for expressions, with the clock and randomness of the step if it uses them.
-    pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn Moment>>) {
+    pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn EvalClock>>) {
         (&self.root, self.moment.as_ref())
     }
 
     /// Replaces the step's clock and returns the previous one.
-    pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn Moment>>) -> Option<Arc<dyn Moment>> {
+    pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn EvalClock>>) -> Option<Arc<dyn EvalClock>> {
         std::mem::replace(&mut self.moment, moment)
     }
 

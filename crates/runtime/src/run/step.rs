@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
 use model::execution::{DelayReason, Event, StepOutcome};
-use model::expression::Moment;
+use model::expression::EvalClock;
 use model::value::Value;
 
 use super::moment::StepClock;
@@ -116,7 +116,7 @@ impl Run {
         key: &str,
         began: Timestamp,
         scope: &mut Scope,
-    ) -> Result<Option<Arc<dyn Moment>>, Exit> {
+    ) -> Result<Option<Arc<dyn EvalClock>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
         let at = self.journal.started_at(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
@@ -383,7 +383,8 @@ impl Run {
         }
         let (names, moment) = scope.names();
         let items =
-            crate::evaluator::blocking(|budget| each.items.evaluate_at(names, moment, budget)).ok()?;
+            crate::evaluator::blocking(|budget| each.items.evaluate_with_clock(names, moment, budget))
+                .ok()?;
         items.as_list().map(<[Value]>::to_vec)
     }
 

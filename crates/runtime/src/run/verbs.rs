@@ -101,10 +101,10 @@ impl Run {
         // A plain reference shares its value and uses no further memory.
         let is_shared = match template {
             Template::Literal(_) => true,
-            Template::Expression(expression) => expression.whole().is_some(),
+            Template::Expression(expression) => expression.direct_path().is_some(),
             _ => false,
         };
-        let bytes = if is_shared { 0 } else { value.weight(limit) };
+        let bytes = if is_shared { 0 } else { value.estimated_size(limit) };
         let bytes = if bytes < SMALL_VARIABLE { 0 } else { bytes };
         if scope.hold(name, bytes) <= limit {
             return Ok(());

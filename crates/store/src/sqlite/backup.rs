@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::value::Shelf as _;
+use model::value::BlobSource as _;
 use rusqlite::Connection;
 
 use super::blobs::{self, Contents, Folder, Hash};
@@ -88,7 +88,7 @@ fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, 
             row.get(0).and_then(|hash| Ok((hash, row.get(1)?, row.get(2)?))).map_err(read_error)?;
         // Read and not only copied: what is damaged shows now, not when it is needed.
         let copied = if is_file {
-            let content = Contents(from.clone()).content(hash, u64::from(length));
+            let content = Contents(from.clone()).blob(hash, u64::from(length));
             Contents(to.clone()).settle(&content)?
         } else {
             to.put(from.read(&hash, length as usize)?.as_bytes())?

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use model::value::{NotWhole, naming};
+use model::value::{FileLoadError, collect_refs};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::blobs::{Apart, Hash};
@@ -376,7 +376,7 @@ fn to_json(origin: &Origin) -> Result<String, Error> {
 
 /// The text of a row, which has about so many bytes, with the files that it names.
 fn text(about: usize, items: &impl serde::Serialize) -> Result<(String, Apart), Error> {
-    let (written, named) = naming(|| {
+    let (written, named) = collect_refs(|| {
         let mut text = Vec::with_capacity(about);
         serde_json::to_writer(&mut text, items).map(|()| text)
     });
@@ -450,12 +450,12 @@ impl StateChange {
             return Err(invalid(format!("a scope and a key of the state have 1 to {most} bytes")));
         }
         // Many executions share a value, so none of them keeps a file for it.
-        let value = value.as_ref().map(|value| value.loaded(limit)).transpose();
+        let value = value.as_ref().map(|value| value.load_files(limit)).transpose();
         let value = value.map_err(|error| match error {
-            NotWhole::TooLarge { bytes, .. } => {
+            FileLoadError::TooLarge { bytes, .. } => {
                 Error::TooLarge { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), limit }
             }
-            NotWhole::Unreadable(error) => Error::Read { reason: error.to_string() },
+            FileLoadError::Unreadable(error) => Error::Read { reason: error.to_string() },
         })?;
         let value = value.as_ref().map(serde_json::to_string).transpose();
         let value = value.map_err(|error| invalid(error.to_string()))?;

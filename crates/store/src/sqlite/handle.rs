@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{Files, InMemory};
+use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::Connection;
 use tokio::sync::Mutex;
@@ -314,10 +314,10 @@ impl Store for SqliteStore {
         forget::tidy(self.queue()?, &self.0.pool, &self.0.folder).await
     }
 
-    fn files(&self) -> Arc<dyn Files> {
+    fn files(&self) -> Arc<dyn FileStorage> {
         match self.0.queue {
             Some(_) => Arc::new(Contents(self.0.folder.clone())),
-            None => Arc::new(InMemory),
+            None => Arc::new(MemoryFiles),
         }
     }
 

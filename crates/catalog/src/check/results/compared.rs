@@ -2,7 +2,7 @@
 //! choice with a text that is not an option. Code: `never-equal`.
 
 use model::diagnostic::{Diagnostic, Span};
-use model::expression::{Compared, Expression, Reference, Side};
+use model::expression::{ComparisonSite, Expression, Operand, Reference};
 use model::{ResultType, Value};
 
 use super::{describe, path_text};
@@ -10,20 +10,22 @@ use super::{describe, path_text};
 /// Warns if a comparison with a value of this type can never hold.
 pub(super) fn never(
     expression: &Expression,
-    compared: &Compared,
+    compared: &ComparisonSite,
     kind: &dyn Fn(&Reference) -> ResultType,
     span: Span,
 ) -> Option<Diagnostic> {
-    let [left, right] = &compared.sides;
+    let [left, right] = &compared.operands;
     let (path, literals) = match (left, right) {
-        (Side { path: Some(path), .. }, Side { literals: Some(literals), .. }) => (path, literals),
-        (Side { literals: Some(literals), .. }, Side { path: Some(path), .. }) if !compared.within => {
+        (Operand { path: Some(path), .. }, Operand { literals: Some(literals), .. }) => (path, literals),
+        (Operand { literals: Some(literals), .. }, Operand { path: Some(path), .. })
+            if !compared.is_containment =>
+        {
             (path, literals)
         }
         _ => return None,
     };
     // Searching a text for a text is not a list test.
-    let is_list = compared.within
+    let is_list = compared.is_containment
         && matches!(right.literals.as_deref(), Some([_]) if !text_of(expression, right).starts_with('['));
     let kind = kind(path);
     if literals.is_empty() || is_list || !literals.iter().all(|literal| !may_equal(&kind, literal)) {
@@ -40,7 +42,7 @@ pub(super) fn never(
     })
 }
 
-fn text_of<'e>(expression: &'e Expression, side: &Side) -> &'e str {
+fn text_of<'e>(expression: &'e Expression, side: &Operand) -> &'e str {
     expression.text().get(side.at.clone()).unwrap_or_default().trim_start()
 }
 

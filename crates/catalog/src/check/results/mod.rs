@@ -76,7 +76,7 @@ impl<'a> Checker<'a> {
     fn expression(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
         for compared in expression.comparisons() {
             let kind = |path: &Reference| self.types.reference(path, at);
-            let span = part(&self.automation.source, expression, compared.sides[0].at.start..compared.end);
+            let span = part(&self.automation.source, expression, compared.operands[0].at.start..compared.end);
             if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {
                 self.report(diagnostic, at);
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use connector::Registry;
 use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb};
-use model::expression::{Link, Reference, Whole};
+use model::expression::{DirectPath, Link, Reference};
 use model::load::Gaps;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
@@ -132,8 +132,10 @@ impl<'a> Types<'a> {
         match at.and_then(|step| self.loop_of(root, step)) {
             Some(parent) => match &parent.verb {
                 Verb::ForEach(each) => match &each.items {
-                    Template::Expression(items) => match items.whole() {
-                        Some(Whole::One(read) | Whole::Every(read)) => self.is_own(&read.path, Some(parent)),
+                    Template::Expression(items) => match items.direct_path() {
+                        Some(DirectPath::One(read) | DirectPath::Every(read)) => {
+                            self.is_own(&read.path, Some(parent))
+                        }
                         None => true,
                     },
                     _ => true,
@@ -156,9 +158,9 @@ impl<'a> Types<'a> {
     }
 
     pub(super) fn expression(&self, expression: &Expression, at: Option<&'a Step>) -> ResultType {
-        match expression.whole() {
-            Some(Whole::One(reference)) => self.reference(reference, at),
-            Some(Whole::Every(reference)) => ResultType::list(self.reference(reference, at)),
+        match expression.direct_path() {
+            Some(DirectPath::One(reference)) => self.reference(reference, at),
+            Some(DirectPath::Every(reference)) => ResultType::list(self.reference(reference, at)),
             None => ResultType::Any,
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use catalog::FilesAction;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::value::{File, JsonLimits, MOST_WHOLE, Map, Value};
+use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Value};
 
 use crate::run::{Exit, Run};
 use beneath::{Existing, SandboxedDir, path_components};
@@ -109,11 +109,11 @@ fn instant(seconds: i64) -> Value {
 
 fn bytes(content: &Value) -> Result<Vec<u8>, ActionError> {
     let content = content
-        .loaded(MOST_WHOLE)
+        .load_files(MAX_LOADED_BYTES)
         .map_err(|error| ActionError::new(ErrorKind::Input, format!("`content`: {error}")))?;
     Ok(match &content {
         Value::String(text) => text.as_bytes().to_vec(),
-        Value::File(file) => file.data.shown().to_vec(),
+        Value::File(file) => file.data.for_display().to_vec(),
         other => other.to_json().into_bytes(),
     })
 }

@@ -65,7 +65,7 @@ impl Journal {
         for (_, value) in &mut response.headers {
             *value = self.redactor.text(value).into_owned().into();
         }
-        if let Some(body) = response.body.here().and_then(|body| self.redactor.bytes(body)) {
+        if let Some(body) = response.body.in_memory().and_then(|body| self.redactor.bytes(body)) {
             response.body = body.into();
         }
         response

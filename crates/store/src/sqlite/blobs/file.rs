@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use model::value::{Content, Data, Files, Kept, NewFile, Shelf, damaged};
+use model::value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter, damaged};
 use sha2::{Digest as _, Sha256};
 
 use super::folder::{Folder, Hash, Pin};
@@ -36,7 +36,7 @@ impl Contents {
     /// # Errors
     /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise. [`Error::Corrupt`] if it is
     /// missing.
-    pub(in super::super) fn settle(&self, content: &Arc<dyn Content>) -> Result<Arc<Pin>, Error> {
+    pub(in super::super) fn settle(&self, content: &Arc<dyn Blob>) -> Result<Arc<Pin>, Error> {
         let own = match self.0.content(&content.digest()) {
             Some(own) => own,
             None => self.copy(content).map_err(|error| Error::Read { reason: error.to_string() })?,
@@ -45,11 +45,11 @@ impl Contents {
     }
 
     /// Copies a content here, checked against its name. Blocks.
-    pub(in super::super) fn copy(&self, content: &Arc<dyn Content>) -> IoResult<Arc<FileBlob>> {
+    pub(in super::super) fn copy(&self, content: &Arc<dyn Blob>) -> IoResult<Arc<FileBlob>> {
         let mut fresh = Fresh::begin(&self.0)?;
-        let source = Data::from(Kept::all(content.clone()));
+        let source = Data::from(ExternalBytes::new(content.clone()));
         let mut written = Ok(());
-        source.each_piece(|piece| {
+        source.for_each_chunk(|piece| {
             if written.is_ok() {
                 written = fresh.write(piece);
             }
@@ -60,14 +60,14 @@ impl Contents {
     }
 }
 
-impl Files for Contents {
-    fn begin(&self) -> IoResult<Box<dyn NewFile>> {
+impl FileStorage for Contents {
+    fn create(&self) -> IoResult<Box<dyn FileWriter>> {
         Ok(Box::new(Fresh::begin(&self.0)?))
     }
 }
 
-impl Shelf for Contents {
-    fn content(&self, digest: [u8; 32], length: u64) -> Arc<dyn Content> {
+impl BlobSource for Contents {
+    fn blob(&self, digest: [u8; 32], length: u64) -> Arc<dyn Blob> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.0.content_or(digest, || FileBlob {
             folder: self.0.clone(),
@@ -108,7 +108,7 @@ impl FileBlob {
     }
 }
 
-impl Content for FileBlob {
+impl Blob for FileBlob {
     fn digest(&self) -> [u8; 32] {
         self.pin.hash
     }
@@ -182,7 +182,7 @@ impl Fresh {
     }
 }
 
-impl NewFile for Fresh {
+impl FileWriter for Fresh {
     fn write(&mut self, bytes: &[u8]) -> IoResult<()> {
         let file = self.file.as_mut().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
         file.write_all(bytes)?;
@@ -192,8 +192,8 @@ impl NewFile for Fresh {
     }
 
     fn finish(self: Box<Self>) -> IoResult<Data> {
-        let content: Arc<dyn Content> = self.end()?;
-        Ok(Data::from(Kept::all(content)))
+        let content: Arc<dyn Blob> = self.end()?;
+        Ok(Data::from(ExternalBytes::new(content)))
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use model::ExecutionId;
-use model::value::Content;
+use model::value::Blob;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::Semaphore;
 
@@ -39,13 +39,13 @@ pub(super) struct Apart {
     /// What was cut out of its text.
     pub(super) cuts: Vec<Cut>,
     /// What its text names of files, and the blobs of these once they are in their places.
-    pub(super) named: Vec<Arc<dyn Content>>,
+    pub(super) named: Vec<Arc<dyn Blob>>,
     pub(super) files: Vec<Arc<Pin>>,
 }
 
 impl Apart {
     /// Of a row whose text names these.
-    pub(super) fn naming(named: Vec<Arc<dyn Content>>) -> Self {
+    pub(super) fn naming(named: Vec<Arc<dyn Blob>>) -> Self {
         Self { named, ..Self::default() }
     }
 

@@ -1,12 +1,12 @@
-//! Percent-encoded things: the path fragment, the query and form bodies.
+//! Percent-decoding: the path fragment, the query and form bodies.
 
 use std::sync::Arc;
 
 use model::value::JsonLimits;
 use model::{Map, Value};
 
-/// The fields of a query or of a form body: `+` and `%XX` decoded, a repeated name a list in order, `a[]` literal.
-/// Nothing when there are more of them than a JSON body could have keys.
+/// Decodes the fields of a query or a form body: `+` and `%XX` are decoded, a repeated name becomes a list in order, `a[]` is
+/// literal. `None` if there are more fields than the JSON limit allows.
 pub(crate) fn decode(encoded: &[u8]) -> Option<Map> {
     let most = JsonLimits::default().nodes;
     let mut map = Map::new();
@@ -19,7 +19,7 @@ pub(crate) fn decode(encoded: &[u8]) -> Option<Map> {
     Some(map)
 }
 
-/// Puts a value under a name; a second one makes a list of both. No value may itself be a list.
+/// Adds a value; a second value of the same name makes a list. No value may itself be a list.
 pub(crate) fn add(map: &mut Map, name: &str, value: Value) {
     match map.get_mut(name) {
         Some(Value::List(list)) => Arc::make_mut(list).0.push(value),
@@ -30,16 +30,16 @@ pub(crate) fn add(map: &mut Map, name: &str, value: Value) {
     }
 }
 
-/// The path fragment: what follows the token, without the one leading slash, percent-decoded once.
+/// The path fragment: the path after the token, without one leading slash, percent-decoded once.
 ///
-/// Left as they are written: encoded slashes, so that splitting on `/` gives what the sender meant, and escapes that are no
-/// UTF-8, so that nothing is lost. Further slashes, also trailing ones, stay.
+/// Encoded slashes stay encoded, so that splitting on `/` gives the sender's segments; escapes that are not UTF-8 stay encoded,
+/// so that nothing is lost. Further slashes, including trailing ones, are kept.
 pub(crate) fn path_fragment(raw: &str) -> String {
     let raw = raw.strip_prefix('/').unwrap_or(raw).as_bytes();
     let mut decoded = Vec::with_capacity(raw.len());
     let mut at = 0;
     while let Some(&byte) = raw.get(at) {
-        match escaped(&raw[at..]) {
+        match decode_escape(&raw[at..]) {
             Some(b'/') => {
                 decoded.extend_from_slice(&raw[at..at + 3]);
                 at += 3;
@@ -64,8 +64,8 @@ pub(crate) fn path_fragment(raw: &str) -> String {
     text
 }
 
-/// The byte that an escape at the start of `text` stands for.
-fn escaped(text: &[u8]) -> Option<u8> {
+/// The byte of an escape at the start of `text`; `None` if there is no escape.
+fn decode_escape(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else { return None };
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()

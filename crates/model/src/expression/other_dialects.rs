@@ -1,14 +1,14 @@
-//! What people bring along from other languages, and how it is written here.
+//! Names and operators of other expression languages, with their equivalents in this one.
 
-/// Names of functions, filters and tests elsewhere.
+/// Functions, filters and tests of other languages.
 const NAMES: &[(&str, &str)] = &[
-    ("always", "steps that run in any case stand under `finally`"),
+    ("always", "put steps that always run under `finally`"),
     ("addDays", "write `addDuration(x, '1d')`"),
     ("as_datetime", "write `parseDate(x)`"),
     ("as_timestamp", "dates are texts such as `2026-01-31T08:30:00Z`: write `parseDate(x)`"),
     ("atob", "write `x | base64(decode=true)`"),
     ("btoa", "write `x | base64`"),
-    ("cancelled", "steps that run in any case stand under `finally`"),
+    ("cancelled", "put steps that always run under `finally`"),
     ("coalesce", "write `x | default(y)`"),
     ("contains", "write `'part' in x`"),
     ("capitalise", "write `x | capitalize`"),
@@ -17,28 +17,28 @@ const NAMES: &[(&str, &str)] = &[
     ("dateformat", "write `formatDate(x, '%Y-%m-%d')`"),
     ("empty", "write `x | length == 0`"),
     ("endsWith", "write `x is endingwith('end')`"),
-    ("failure", "steps that run on a failure stand under `onError`"),
+    ("failure", "put steps that run on a failure under `onError`"),
     ("fromJSON", "write `parseJson(x)`"),
     ("from_json", "write `parseJson(x)`"),
     ("iif", "write `a if condition else b`"),
-    ("is_state", "compare what a step gave: `steps.<id>.results.state == 'on'`"),
+    ("is_state", "compare the result of a step: `steps.<id>.results.state == 'on'`"),
     ("json", "write `x | tojson` for the text, or `parseJson(x)` for the value"),
     ("len", "write `x | length`"),
     ("lowercase", "write `x | lower`"),
-    ("match", "write a step `action: text.match`, which gives what a regular expression finds"),
-    ("null", "write `is none`; whether it is there at all is `is defined`"),
-    ("nil", "write `is none`; whether it is there at all is `is defined`"),
-    ("regex_findall", "write a step `action: text.match`, which gives what a regular expression finds"),
-    ("regex_match", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("match", "write a step `action: text.match`, which returns the matches of a regular expression"),
+    ("null", "write `is none`; to test whether a value exists, write `is defined`"),
+    ("nil", "write `is none`; to test whether a value exists, write `is defined`"),
+    ("regex_findall", "write a step `action: text.match`, which returns the matches of a regular expression"),
+    ("regex_match", "write a step `action: text.match`, which returns the matches of a regular expression"),
     ("regex_replace", "write a step `action: text.replace`"),
-    ("regex_search", "write a step `action: text.match`, which gives what a regular expression finds"),
-    ("regexMatch", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("regex_search", "write a step `action: text.match`, which returns the matches of a regular expression"),
+    ("regexMatch", "write a step `action: text.match`, which returns the matches of a regular expression"),
     ("size", "write `x | length`"),
     ("startsWith", "write `x is startingwith('start')`"),
-    ("states", "read what a step gave: `steps.<id>.results`"),
+    ("states", "read the result of a step: `steps.<id>.results`"),
     ("strftime", "write `formatDate(x, '%Y-%m-%d')`"),
     ("substring", "write `x[0:5]`"),
-    ("success", "a list stops at the first failure, so this holds wherever it is read"),
+    ("success", "a list of steps stops at the first failure, so this is always true where it is read"),
     ("strip", "write `x | trim`"),
     ("toDate", "write `parseDate(x)`"),
     ("toLowerCase", "write `x | lower`"),
@@ -53,24 +53,24 @@ const NAMES: &[(&str, &str)] = &[
     ("to_json", "write `x | tojson`"),
 ];
 
-/// Signs of operators elsewhere.
+/// Operators of other languages.
 const SIGNS: &[(&str, &str)] = &[
     ("&&", "write `and` for `&&`"),
     ("||", "write `or` for `||`"),
     ("===", "write `==` for `===`"),
     ("!==", "write `!=` for `!==`"),
     ("??", "write `x | default(y)` for `x ?? y`"),
-    ("?.", "write `x.y | default(z)` for `x?.y`: it holds for each name on the way"),
+    ("?.", "write `x.y | default(z)` for `x?.y`: the default applies to every missing name of the path"),
     ("?", "write `a if condition else b` for `condition ? a : b`"),
     ("!", "write `not x` for `!x`"),
     (
         "=>",
-        "there are no functions of one's own: use a filter such as `map(attribute='id')` or `selectattr('id')`",
+        "expressions cannot define functions: use a filter such as `map(attribute='id')` or `selectattr('id')`",
     ),
     ("=", "write `==` to compare"),
 ];
 
-/// Methods elsewhere.
+/// Methods of other languages.
 const METHODS: &[(&str, &str)] = &[
     ("append", "write `x + [item]`"),
     ("concat", "write `a ~ b` for texts, and `a + b` for lists"),
@@ -89,11 +89,11 @@ const METHODS: &[(&str, &str)] = &[
     ("has", "write `x.name is defined`"),
     ("hasOwnProperty", "write `x.name is defined`"),
     ("isEmpty", "write `x | length == 0`"),
-    ("keys", "write `x | list`, which gives the keys of a map"),
+    ("keys", "write `x | list`, which returns the keys of a map"),
     ("lower", "write `x | lower`"),
     ("map", "write `x | map(attribute='name') | list`"),
-    ("match", "write a step `action: text.match`, which gives what a regular expression finds"),
-    ("matches", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("match", "write a step `action: text.match`, which returns the matches of a regular expression"),
+    ("matches", "write a step `action: text.match`, which returns the matches of a regular expression"),
     ("padStart", "write `'%05d' | format(x)`, or a `code` step"),
     ("push", "write `x + [item]`"),
     ("replaceAll", "write `x | replace('old', 'new')`"),
@@ -107,7 +107,7 @@ const METHODS: &[(&str, &str)] = &[
     ("strip", "write `x | trim`"),
     ("substr", "write `x[0:5]`"),
     ("substring", "write `x[0:5]`"),
-    ("test", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("test", "write a step `action: text.match`, which returns the matches of a regular expression"),
     ("toFixed", "write `x | round(2)`"),
     ("toISOString", "write `parseDate(x)`"),
     ("toJSON", "write `x | tojson`"),
@@ -121,63 +121,60 @@ const METHODS: &[(&str, &str)] = &[
     ("values", "write `x | items | map('last') | list`"),
 ];
 
-/// Variables with a `$`, and the roots of paths, elsewhere.
+/// Variables with a `$`, and path roots, of other languages.
 const VARIABLES: &[(&str, &str)] = &[
     (
         "json",
-        "a step's result is `steps.<id>.results`, what started the execution `trigger.results.body.data`, an item of a loop `item`",
+        "the result of a step is `steps.<id>.results`, the trigger's data `trigger.results.body.data`, an item of a loop `item`",
     ),
-    ("node", "a step's result is `steps.<id>.results`"),
-    ("items", "a step's result is `steps.<id>.results`; an item of a `forEach` is `item`"),
+    ("node", "the result of a step is `steps.<id>.results`"),
+    ("items", "the result of a step is `steps.<id>.results`; an item of a `forEach` is `item`"),
     ("item", "an item of a `forEach` is `item`"),
-    (
-        "input",
-        "a step's result is `steps.<id>.results`, what started the execution `trigger.results.body.data`",
-    ),
-    ("binary", "a file that a step gave is `steps.<id>.results`, or a field of it"),
-    ("env", "name it under `configVars` with `${{ env.NAME }}`, and read `configVars.<name>`"),
+    ("input", "the result of a step is `steps.<id>.results`, the trigger's data `trigger.results.body.data`"),
+    ("binary", "a file from a step is `steps.<id>.results`, or a field of it"),
+    ("env", "declare it under `configVars` with `${{ env.NAME }}`, and read `configVars.<name>`"),
     ("vars", "values of the file are `configVars.<name>`, those of an execution `vars.<name>`"),
     (
         "secrets",
-        "name it under `configVars` with `{value: \"${{ secrets.NAME }}\", secret: true}`, or use a connection",
+        "declare it under `configVars` with `{value: \"${{ secrets.NAME }}\", secret: true}`, or use a connection",
     ),
     ("now", "write `now()`"),
     ("today", "write `now() | formatDate('%Y-%m-%d')`"),
     ("execution", "the execution is `execution`: `execution.id`, `execution.startedAt`"),
     ("workflow", "the automation is `automation`: `automation.id`, `automation.name`"),
-    ("itemIndex", "the number of a turn, from 0, is `index`"),
-    ("runIndex", "the number of a turn, from 0, is `index`"),
-    ("prevNode", "a step's result is `steps.<id>.results`"),
-    ("parameter", "what a step is given stands under its `with`"),
+    ("itemIndex", "the number of an iteration, from 0, is `index`"),
+    ("runIndex", "the number of an iteration, from 0, is `index`"),
+    ("prevNode", "the result of a step is `steps.<id>.results`"),
+    ("parameter", "the inputs of a step are under its `with`"),
 ];
 
-/// How a variable with a `$` is written here: its name, and what to write. Nothing for a JSONPath, which goes on with `.` or `[`.
+/// The equivalent of a variable with a `$`: its name, and the help text. `None` for a JSONPath, which continues with `.` or `[`.
 pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
     let name = text.strip_prefix('$')?;
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
     let word = &name[..end];
     if word.is_empty() {
         let is_call = name.starts_with('(');
-        return is_call.then_some((&text[..1], "a step's result is `steps.<id>.results`"));
+        return is_call.then_some((&text[..1], "the result of a step is `steps.<id>.results`"));
     }
     let known = VARIABLES.iter().find(|(known, _)| *known == word).map(|(_, help)| *help);
     Some((
         &text[..=end],
-        known.unwrap_or("take the `$` away; `steps`, `trigger`, `vars`, `inputs` and others are names"),
+        known.unwrap_or("remove the `$`; `steps`, `trigger`, `vars`, `inputs` and others are plain names"),
     ))
 }
 
-/// How a method is written here that values have elsewhere.
+/// The equivalent of a method of another language.
 pub(super) fn method(name: &str) -> Option<&'static str> {
     METHODS.iter().find(|(known, _)| *known == name).map(|(_, help)| *help)
 }
 
-/// How that is written here which elsewhere is a function, filter or test of this name.
+/// The equivalent of a function, filter or test of another language.
 pub(super) fn name(name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, help)| *help)
 }
 
-/// How the first sign of another language is written here, in a text that cannot be read.
+/// The equivalent of the first operator of another language in a text that does not parse.
 pub(super) fn sign(text: &str) -> Option<&'static str> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -207,7 +204,7 @@ mod tests {
     use crate::diagnostic::Span;
 
     #[test]
-    fn what_is_known_from_elsewhere_is_told_with_how_it_is_written_here() {
+    fn constructs_of_other_languages_are_reported_with_their_equivalent() {
         for (text, expected) in [
             ("a && b", "`and` for `&&`"),
             ("a || b", "`or` for `||`"),
@@ -229,7 +226,7 @@ mod tests {
             ("a.b().c", "such as"),
             ("$json.x", "steps.<id>.results"),
             ("$('Fetch').item", "steps.<id>.results"),
-            ("$foo", "take the `$` away"),
+            ("$foo", "remove the `$`"),
             ("formatDate(a, 'yyyy-MM-dd')", "'%Y-%m-%d'"),
         ] {
             let error = Expression::compile(text, Span::default()).expect_err(text);
@@ -238,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn signs_in_quotes_and_of_this_language_are_nobodys() {
+    fn quoted_operators_and_own_operators_are_not_reported() {
         for text in ["a == '&&' b", "a != b c", "a <= b c", "a >= \"x ? y\" c"] {
             assert_eq!(sign(text), None, "{text}");
         }
     }
 
     #[test]
-    fn what_is_said_not_to_exist_does_not() {
+    fn names_of_other_languages_do_not_exist_here() {
         for (name, _) in NAMES {
             let call = Expression::compile(&format!("{name}(a)"), Span::default());
             let filter = Expression::compile(&format!("a | {name}"), Span::default());

@@ -1,4 +1,4 @@
-//! What a JSONPath query reads, as far as it is known before it runs.
+//! The paths that a JSONPath query reads, as far as they are known statically.
 
 use jsonpath_rust::parser::model::{
     Comparable, Comparison, Filter, FilterAtom, FnArg, JpQuery, Segment, Selector, SingularQuery,
@@ -7,15 +7,15 @@ use jsonpath_rust::parser::model::{
 
 use crate::expression::{Link, Reference};
 
-/// The paths that a query reads: its own first (without a name, as in `$..id`, it reads everything), then those of the
-/// queries in its filters, which find nothing where there is nothing.
+/// The paths that a query reads: its own first (a path of no names, as for `$..id`, reads everything), then the paths used in
+/// its filters, which are always optional.
 pub(super) fn references(query: &JpQuery, singular: bool) -> Vec<Reference> {
     let mut found = Vec::new();
     follow(Some(Vec::new()), &query.segments, !singular, &mut found);
     found
 }
 
-/// Notes the path from a place on, and what the filters on its way read. Of an unknown place only the filters are noted.
+/// Adds the path of a query, and the paths in its filters. From an unknown position, adds only the latter.
 fn follow(from: Option<Vec<Link>>, segments: &[Segment], optional: bool, found: &mut Vec<Reference>) {
     let (mut links, mut inside) = (from, Vec::new());
     let mut known = links.clone();
@@ -33,11 +33,11 @@ fn follow(from: Option<Vec<Link>>, segments: &[Segment], optional: bool, found: 
         known = links.clone().or(known);
         filters(segment, links.as_deref(), &mut inside);
     }
-    found.extend(known.map(|links| Reference::of(links, optional)));
+    found.extend(known.map(|links| Reference::new(links, optional)));
     found.append(&mut inside);
 }
 
-/// Notes what the filters of a segment read; they come to each item in turn.
+/// Adds the paths in the filters of a segment, which apply to each item.
 fn filters(segment: &Segment, item: Option<&[Link]>, found: &mut Vec<Reference>) {
     let selectors = match segment {
         Segment::Descendant(inner) => return filters(inner, None, found),
@@ -90,7 +90,7 @@ fn singular(query: &SingularQuery, item: Option<&[Link]>, found: &mut Vec<Refere
         SingularQuerySegment::Index(_) => Link::Item,
         SingularQuerySegment::Name(name) => Link::Name(name.into()),
     });
-    found.extend(from.map(|from| Reference::of(from.iter().cloned().chain(links).collect(), true)));
+    found.extend(from.map(|from| Reference::new(from.iter().cloned().chain(links).collect(), true)));
 }
 
 fn function(called: &TestFunction, item: Option<&[Link]>, found: &mut Vec<Reference>) {

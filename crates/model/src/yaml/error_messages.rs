@@ -1,26 +1,26 @@
-//! What the parser could not read, in the words of somebody who writes automations.
+//! Messages for errors of the YAML parser, in the terms of the people who write automations.
 
 use super::{Kind, Node};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use granit_parser::{ErrorKind, ScanError};
 
-/// Where the reader was when the parser gave up.
+/// The state of the tree builder when the parser failed.
 #[derive(Debug, Default)]
-pub(super) struct Context {
-    /// The innermost `[` or `{` that is open.
+pub(super) struct ScanContext {
+    /// The innermost open `[` or `{`.
     pub open_flow: Option<Span>,
-    /// The last scalar read.
+    /// The last scalar that the parser returned.
     pub last_scalar: Option<Span>,
-    /// After the last thing read.
+    /// The end of the last event.
     pub last_end: usize,
-    /// A value that begins with `*` and was reported already.
-    pub starred: Option<Span>,
+    /// An unquoted value that begins with `*` and was reported already.
+    pub unquoted_star: Option<Span>,
 }
 
-/// Longest piece of a file that a message quotes, in characters.
+/// The longest quotation of a file in a message, in characters.
 const MAX_QUOTE: usize = 40;
 
-/// A piece of a file for a message: one line, not too long.
+/// Shortens a part of a file to one line of at most [`MAX_QUOTE`] characters.
 pub(super) fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.len() == text.len() && line.chars().count() <= MAX_QUOTE {
@@ -29,8 +29,8 @@ pub(super) fn shorten(text: &str) -> String {
     line.chars().take(MAX_QUOTE - 1).chain(['…']).collect()
 }
 
-/// A text of one line as a quoted scalar.
-pub(crate) fn quoted(text: &str) -> String {
+/// Formats a text of one line as a quoted YAML scalar.
+pub(crate) fn quote(text: &str) -> String {
     if text.contains(['"', '\\']) { format!("'{}'", text.replace('\'', "''")) } else { format!("\"{text}\"") }
 }
 
@@ -44,22 +44,22 @@ pub(super) fn merge_key(span: Span) -> Diagnostic {
         .help("write the keys out; a whole value can be reused with `&name` and `*name`")
 }
 
-pub(super) fn tag(written: &str, core: Option<&str>, value: &str, span: Span) -> Diagnostic {
-    let written = shorten(written);
+pub(super) fn invalid_tag(source: &str, core: Option<&str>, value: &str, span: Span) -> Diagnostic {
+    let source = shorten(source);
     if core.is_some() {
         return Diagnostic::error(
             "yaml-tag",
-            format!("`{}` is not what `{written}` says", shorten(value)),
+            format!("`{}` is not what `{source}` says", shorten(value)),
             span,
         )
         .help("remove the tag");
     }
-    let help = match written.as_str() {
+    let help = match source.as_str() {
         "!secret" => "write `${{ secrets.name }}` to use a secret",
         "!env_var" | "!env" => "write `${{ env.NAME }}` to use an environment variable",
         _ => "quote a value that begins with `!`; tags have no meaning here",
     };
-    Diagnostic::error("yaml-tag", format!("the tag `{written}` is not known"), span).help(help)
+    Diagnostic::error("yaml-tag", format!("the tag `{source}` is not known"), span).help(help)
 }
 
 pub(super) fn collection_key(text: &str, node: &Node, at: Span) -> Diagnostic {
@@ -74,15 +74,15 @@ pub(super) fn collection_key(text: &str, node: &Node, at: Span) -> Diagnostic {
         return if expression.contains('\n') {
             diagnostic
         } else {
-            diagnostic.replace(span, quoted(&expression))
+            diagnostic.replace(span, quote(&expression))
         };
     }
     Diagnostic::error("yaml-key", format!("a key must be text, found {}", node.kind_name()), at)
         .help("write a name before the `:`")
 }
 
-/// An alias without anchor: a slip in the name, or a value such as a cron line that begins with `*`. In the second
-/// case the value's span is returned, for the parser will stumble over it again.
+/// Reports an alias without anchor: a misspelt name, or an unquoted value that begins with `*`, such as a cron expression. In
+/// the second case returns the span of the value, because the parser reports another error inside it.
 pub(super) fn unresolved_alias(
     diagnostics: &Diagnostics,
     text: &str,
@@ -92,7 +92,7 @@ pub(super) fn unresolved_alias(
     let name = text.get(span.range()).unwrap_or_default();
     let value = rest_of_value(text, span.start as usize, in_flow);
     if value.len() > span.len() || name.contains('/') {
-        diagnostics.push(starred(text, value));
+        diagnostics.push(unquoted_star(text, value));
         return Some(value);
     }
     diagnostics.push(
@@ -102,19 +102,19 @@ pub(super) fn unresolved_alias(
             span,
         )
         .help("put the anchor `&name` before its use, or quote a value that begins with `*`")
-        .replace(span, quoted(name)),
+        .replace(span, quote(name)),
     );
     None
 }
 
-fn starred(text: &str, span: Span) -> Diagnostic {
+fn unquoted_star(text: &str, span: Span) -> Diagnostic {
     let value = text.get(span.range()).unwrap_or_default();
     Diagnostic::error("yaml-unquoted-value", "a value that begins with `*` must be quoted", span)
         .label("YAML reads this as an alias")
-        .replace(span, quoted(value))
+        .replace(span, quote(value))
 }
 
-/// The value that begins at an offset, up to the end of its line, a comment, or what ends it inside brackets.
+/// The span of the value that begins at `start`: up to the end of its line, a comment, or a delimiter inside brackets.
 fn rest_of_value(text: &str, start: usize, in_flow: bool) -> Span {
     let rest = text.get(start..).unwrap_or_default();
     let line = rest.split(['\n', '\r']).next().unwrap_or_default();
@@ -123,29 +123,29 @@ fn rest_of_value(text: &str, start: usize, in_flow: bool) -> Span {
     Span::new(start, start + value.trim_end().len())
 }
 
-/// Reports why the parser gave up.
+/// Reports the error that stopped the parser.
 pub(super) fn scan_error(
     diagnostics: &Diagnostics,
     text: &str,
     error: &ScanError,
-    context: &Context,
+    context: &ScanContext,
     depth_limit: usize,
 ) {
     let at = error.marker().byte_offset().unwrap_or(context.last_end).min(text.len());
     let at = text.floor_char_boundary(at);
-    let already_told = context.starred.is_some_and(|span| span.range().contains(&at));
-    if already_told {
+    let is_reported = context.unquoted_star.is_some_and(|span| span.range().contains(&at));
+    if is_reported {
         return;
     }
     let diagnostic = unquoted_expression(text, at, context)
         .or_else(|| unquoted_value(text, at, error.kind(), context))
         .or_else(|| unclosed(text, at, error.kind(), context))
-        .unwrap_or_else(|| other(text, at, error.kind(), depth_limit));
+        .unwrap_or_else(|| fallback(text, at, error.kind(), depth_limit));
     diagnostics.push(diagnostic);
 }
 
-/// `[${{ x }}]`: the scalar `$` ends where the brace begins.
-fn unquoted_expression(text: &str, at: usize, context: &Context) -> Option<Diagnostic> {
+/// Explains `[${{ x }}]`, where the parser ends the scalar `$` at the brace.
+fn unquoted_expression(text: &str, at: usize, context: &ScanContext) -> Option<Diagnostic> {
     let inside = text.get(at..)?;
     if !inside.starts_with("{{") || !text[..at].ends_with('$') {
         return None;
@@ -165,28 +165,28 @@ fn unquoted_expression(text: &str, at: usize, context: &Context) -> Option<Diagn
     Some(if value.contains(['\n', '\r']) {
         diagnostic.help("put the whole value in quotes")
     } else {
-        diagnostic.replace(span, quoted(value))
+        diagnostic.replace(span, quote(value))
     })
 }
 
-/// Values that cannot stand without quotes.
-fn unquoted_value(text: &str, at: usize, kind: &ErrorKind, context: &Context) -> Option<Diagnostic> {
+/// Explains a value that needs quotes.
+fn unquoted_value(text: &str, at: usize, kind: &ErrorKind, context: &ScanContext) -> Option<Diagnostic> {
     let in_flow = context.open_flow.is_some() || opened_on_line(text, at);
     let next = text[at..].chars().next();
     match kind {
         ErrorKind::MissingAnchorOrAliasName if next == Some('*') => {
-            Some(starred(text, rest_of_value(text, at, in_flow)))
+            Some(unquoted_star(text, rest_of_value(text, at, in_flow)))
         }
         ErrorKind::UnexpectedCharacter { character: character @ ('@' | '`' | '%') } => {
             let span = rest_of_value(text, at, in_flow);
             let message = format!("a value that begins with `{character}` must be quoted");
             let value = text.get(span.range())?;
-            Some(Diagnostic::error("yaml-unquoted-value", message, span).replace(span, quoted(value)))
+            Some(Diagnostic::error("yaml-unquoted-value", message, span).replace(span, quote(value)))
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement if !in_flow => {
             let scalar = context.last_scalar.filter(|span| span.end as usize == at)?;
-            let written = text.get(scalar.range())?;
-            if written.contains('\n') || written.starts_with(['"', '\'']) {
+            let source = text.get(scalar.range())?;
+            if source.contains('\n') || source.starts_with(['"', '\'']) {
                 return None;
             }
             let span = rest_of_value(text, scalar.start as usize, false);
@@ -196,21 +196,21 @@ fn unquoted_value(text: &str, at: usize, kind: &ErrorKind, context: &Context) ->
                     "a value that contains `: ` must be quoted",
                     Span::new(at, at + 1),
                 )
-                .replace(span, quoted(text.get(span.range())?)),
+                .replace(span, quote(text.get(span.range())?)),
             )
         }
         _ => None,
     }
 }
 
-/// Whether brackets are open at an offset, by its line alone: the parser may be ahead of what it told.
+/// True if a bracket is open at `at`, judged by its line alone: the scanner may be ahead of the events it returned.
 fn opened_on_line(text: &str, at: usize) -> bool {
     let before = text[..at].rsplit('\n').next().unwrap_or_default();
     before.matches(['[', '{']).count() > before.matches([']', '}']).count()
 }
 
-/// Quotes and brackets that do not end.
-fn unclosed(text: &str, at: usize, kind: &ErrorKind, context: &Context) -> Option<Diagnostic> {
+/// Explains an unclosed quote or bracket.
+fn unclosed(text: &str, at: usize, kind: &ErrorKind, context: &ScanContext) -> Option<Diagnostic> {
     match kind {
         ErrorKind::UnclosedQuotedScalar
         | ErrorKind::InvalidQuotedScalarIndent
@@ -241,7 +241,7 @@ fn unclosed_bracket(bracket: char, span: Span) -> Diagnostic {
         .help(format!("close it with `{closing}`"))
 }
 
-/// The quote that begins the scalar after an offset: only punctuation, white space and comments lie between.
+/// The offset of the quote that begins the next scalar, if only punctuation, white space and comments precede it.
 fn opening_quote(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -257,8 +257,8 @@ fn opening_quote(text: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// The tabs before an offset, or the next ones after it: some errors name the line before.
-fn tabs(text: &str, at: usize) -> Span {
+/// The span of the tabs before `at`, or of the next ones after it: some errors point to the previous line.
+fn tab_span(text: &str, at: usize) -> Span {
     let before = text[..at].len() - text[..at].trim_end_matches('\t').len();
     if before > 0 {
         return Span::new(at - before, at);
@@ -268,19 +268,19 @@ fn tabs(text: &str, at: usize) -> Span {
     Span::new(start, start + length)
 }
 
-fn misfit(line: Span) -> Diagnostic {
+fn indentation_error(line: Span) -> Diagnostic {
     Diagnostic::error("yaml-indentation", "this line does not fit the lines above it", line).help(
         "keys of one mapping, and the dashes of one list, begin in the same column; a key ends with `:`",
     )
 }
 
-/// `key: ${{ 'Hello: ' ~ x }}`: a second `: ` in a value without quotes.
+/// Explains `key: ${{ 'Hello: ' ~ x }}`, a second `: ` in a plain value.
 fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
-    let written = text.get(line.range())?;
-    let written = written.split(" #").next().unwrap_or_default().trim_end();
-    let key = written.find(": ")?;
-    let start = key + written[key + 1..].find(|c| c != ' ')? + 1;
-    let value = &written[start..];
+    let source = text.get(line.range())?;
+    let source = source.split(" #").next().unwrap_or_default().trim_end();
+    let key = source.find(": ")?;
+    let start = key + source[key + 1..].find(|c| c != ' ')? + 1;
+    let value = &source[start..];
     let colon = value.find(": ").or_else(|| value.ends_with(':').then(|| value.len() - 1))?;
     if value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!']) {
         return None;
@@ -295,11 +295,11 @@ fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
         true => diagnostic.label("YAML reads this as the end of a key, in an expression too"),
         false => diagnostic.label("YAML reads this as the end of a key"),
     };
-    Some(diagnostic.replace(Span::new(from, from + value.len()), quoted(value)))
+    Some(diagnostic.replace(Span::new(from, from + value.len()), quote(value)))
 }
 
-/// A key that begins in the column of the dash above it, so that it belongs to no item of the list.
-fn under_dash(text: &str, line: Span) -> Option<Diagnostic> {
+/// Explains a key in the column of the dash above it, which makes it part of no list item.
+fn key_under_dash(text: &str, line: Span) -> Option<Diagnostic> {
     let start = line.start as usize;
     let (key, _) = text.get(line.range())?.split_once(':')?;
     let above = text.get(..start)?;
@@ -320,7 +320,7 @@ fn under_dash(text: &str, line: Span) -> Option<Diagnostic> {
     })
 }
 
-fn other(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnostic {
+fn fallback(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnostic {
     let next = text[at..].chars().next();
     let here = Span::new(at, at + next.filter(|c| !matches!(c, '\n' | '\r')).map_or(0, char::len_utf8));
     let line = || {
@@ -336,7 +336,7 @@ fn other(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnos
         | ErrorKind::TabInIndentation
         | ErrorKind::TabAtBlockScalarStart
         | ErrorKind::TabInPlainScalar => {
-            Diagnostic::error("yaml-tab", "YAML does not allow a tab here", tabs(text, at))
+            Diagnostic::error("yaml-tab", "YAML does not allow a tab here", tab_span(text, at))
                 .help("indent with spaces")
         }
         ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
@@ -357,8 +357,8 @@ fn other(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnos
         | ErrorKind::InvalidSimpleKey
         | ErrorKind::UnexpectedEofBlockMapping
         | ErrorKind::UnexpectedEofBlockSequence => colon_in_value(text, line())
-            .or_else(|| under_dash(text, line()))
-            .unwrap_or_else(|| misfit(line())),
+            .or_else(|| key_under_dash(text, line()))
+            .unwrap_or_else(|| indentation_error(line())),
         ErrorKind::BlockSequenceEntryNotAllowed => {
             Diagnostic::error("yaml-syntax", "a list cannot begin on the line of its key", here)
                 .help("begin it on the next line, or write it as `[a, b]`")

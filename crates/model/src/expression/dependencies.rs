@@ -1,4 +1,4 @@
-//! What an expression reads, as far as it is known before it runs.
+//! The paths that an expression reads, as far as they are known statically.
 
 use minijinja::machinery::ast::{CallArg, Expr, Filter, UnaryOpKind};
 
@@ -7,15 +7,15 @@ use crate::value::Key;
 /// A path that an expression reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The names from the root on: `["steps", "createPage", "results", "id"]`. Empty where everything is read.
+    /// The leading names: `["steps", "createPage", "results", "id"]`. Empty if the expression reads the whole scope.
     pub path: Box<[Key]>,
-    /// What follows them, up to what only a run can tell.
-    pub rest: Vec<Link>,
-    /// Whether the expression provides for its absence (`default`, `is defined`, a query that may be empty).
+    /// The links after the leading names, up to the first dynamic one.
+    pub suffix: Vec<Link>,
+    /// True if the expression handles absence (`default`, `is defined`, a query with an empty result).
     pub optional: bool,
 }
 
-/// One link of a path.
+/// A link of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A member by its name.
@@ -26,49 +26,50 @@ pub enum Link {
     Every,
 }
 
-/// What the value of an expression is, where it is nothing but what it reads.
+/// The path whose value is the value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whole<'e> {
-    /// What stands at the end of this path.
+pub enum DirectPath<'e> {
+    /// The value at this path.
     One(&'e Reference),
-    /// The list of everything that stands at the end of this path.
+    /// The list of all values that match this path.
     Every(&'e Reference),
 }
 
 impl Reference {
-    /// The path with these links: its leading names, and the rest.
-    pub(super) fn of(links: Vec<Link>, optional: bool) -> Self {
+    /// Creates a reference from links: the leading names, and the rest.
+    pub(super) fn new(links: Vec<Link>, optional: bool) -> Self {
         let name = |link: &Link| if let Link::Name(name) = link { Some(name.clone()) } else { None };
         let path: Box<[Key]> = links.iter().map_while(name).collect();
-        let rest = links[path.len()..].to_vec();
-        Self { path, rest, optional }
+        let suffix = links[path.len()..].to_vec();
+        Self { path, suffix, optional }
     }
 
     /// All links of the path.
     pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
-        self.path.iter().cloned().map(Link::Name).chain(self.rest.iter().cloned())
+        self.path.iter().cloned().map(Link::Name).chain(self.suffix.iter().cloned())
     }
 }
 
-/// Filters that give an item of the list before them.
-const ITEM: [&str; 5] = ["first", "last", "min", "max", "random"];
-/// Filters that give the list before them with other items or in another order.
-const SAME: [&str; 8] = ["list", "sort", "reverse", "unique", "select", "reject", "selectattr", "rejectattr"];
-/// Filters that read an attribute of every item of the list before them.
-const ATTRIBUTE: [&str; 9] =
+/// Filters whose result is an item of the input list.
+const ITEM_FILTERS: [&str; 5] = ["first", "last", "min", "max", "random"];
+/// Filters whose result is the input list with fewer items or in another order.
+const LIST_FILTERS: [&str; 8] =
+    ["list", "sort", "reverse", "unique", "select", "reject", "selectattr", "rejectattr"];
+/// Filters that read an attribute of every item of the input list.
+const ATTRIBUTE_FILTERS: [&str; 9] =
     ["map", "sort", "unique", "groupby", "selectattr", "rejectattr", "min", "max", "sum"];
 
-/// The path whose end is the value of `expr`, if that is all it is.
-pub(super) fn whole(expr: &Expr<'_>) -> Option<Vec<Link>> {
+/// The path whose value is the value of `expr`; `None` if `expr` computes anything.
+pub(super) fn direct_path(expr: &Expr<'_>) -> Option<Vec<Link>> {
     Some(match expr {
         Expr::Var(var) => vec![Link::Name(var.id.into())],
-        Expr::GetAttr(link) => and(whole(&link.expr)?, Link::Name(link.name.into())),
-        Expr::GetItem(link) => and(whole(&link.expr)?, subscript(&link.subscript_expr)?),
+        Expr::GetAttr(link) => append(direct_path(&link.expr)?, Link::Name(link.name.into())),
+        Expr::GetItem(link) => append(direct_path(&link.expr)?, subscript(&link.subscript_expr)?),
         Expr::Filter(filter) => {
-            let list = whole(filter.expr.as_ref()?)?;
+            let list = direct_path(filter.expr.as_ref()?)?;
             match filter.name {
-                name if ITEM.contains(&name) => and(list, Link::Item),
-                name if SAME.contains(&name) => list,
+                name if ITEM_FILTERS.contains(&name) => append(list, Link::Item),
+                name if LIST_FILTERS.contains(&name) => list,
                 _ => return None,
             }
         }
@@ -76,14 +77,14 @@ pub(super) fn whole(expr: &Expr<'_>) -> Option<Vec<Link>> {
     })
 }
 
-/// What a subscript leads to, if it is written out.
+/// The link of a literal subscript; `None` for a dynamic one.
 pub(super) fn subscript(expr: &Expr<'_>) -> Option<Link> {
     match expr {
         Expr::Const(constant) => match constant.value.as_str() {
             Some(name) => Some(Link::Name(name.into())),
             None => constant.value.is_integer().then_some(Link::Item),
         },
-        // From the end: `[-1]`.
+        // A negative index: `[-1]`.
         Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Neg) => {
             matches!(&op.expr, Expr::Const(constant) if constant.value.is_integer()).then_some(Link::Item)
         }
@@ -91,9 +92,9 @@ pub(super) fn subscript(expr: &Expr<'_>) -> Option<Link> {
     }
 }
 
-/// The path of the attribute that a filter reads of every item, such as `| map(attribute='id')`.
+/// The path of the attribute that a filter reads from every item, such as `| map(attribute='id')`.
 pub(super) fn attribute(filter: &Filter<'_>) -> Option<Vec<Link>> {
-    if !ATTRIBUTE.contains(&filter.name) {
+    if !ATTRIBUTE_FILTERS.contains(&filter.name) {
         return None;
     }
     let positional = ["selectattr", "rejectattr", "groupby"].contains(&filter.name);
@@ -106,7 +107,7 @@ pub(super) fn attribute(filter: &Filter<'_>) -> Option<Vec<Link>> {
         _ => None,
     });
     let Some(Expr::Const(constant)) = named.or(first) else { return None };
-    let mut links = whole(filter.expr.as_ref()?)?;
+    let mut links = direct_path(filter.expr.as_ref()?)?;
     links.push(Link::Every);
     for part in constant.value.as_str()?.split('.') {
         links.push(if part.parse::<usize>().is_ok() { Link::Item } else { Link::Name(part.into()) });
@@ -114,7 +115,7 @@ pub(super) fn attribute(filter: &Filter<'_>) -> Option<Vec<Link>> {
     Some(links)
 }
 
-fn and(mut links: Vec<Link>, link: Link) -> Vec<Link> {
+fn append(mut links: Vec<Link>, link: Link) -> Vec<Link> {
     links.push(link);
     links
 }

@@ -1,5 +1,5 @@
-//! Names of filters, tests and functions, checked when an expression is compiled: MiniJinja itself looks them up only
-//! when it comes to them, which for a mistyped `default` may be in the one execution that needed it.
+//! Checks the names of filters, tests and functions at compile time. MiniJinja itself resolves them during evaluation, so that
+//! a misspelt `default` would fail only in the one execution that needs it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,12 +7,12 @@ use std::ops::Range;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{CallArg, Expr};
 
-use super::strange;
-use super::{SyntaxError, Unknown};
+use super::other_dialects;
+use super::{SyntaxError, UnknownName};
 use super::{filters, functions, predicates};
 use crate::diagnostic::nearest;
 
-/// The names of all filters, those that are functions as well among them.
+/// The names of all filters, including functions that are also filters.
 pub(super) fn filter_names() -> impl Iterator<Item = &'static str> {
     let functions = functions::TABLE.iter().filter(|function| function.is_filter());
     filters::TABLE.iter().map(|row| row.name).chain(functions.map(|function| function.name))
@@ -32,26 +32,26 @@ enum Kind {
     Function,
 }
 
-/// What is wrong with the names that an expression uses itself, the expressions inside it left out.
+/// Checks the names that an expression uses itself, without its subexpressions.
 pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
     match expr {
-        Expr::Filter(filter) => unknown(Kind::Filter, filter.name, filter.span(), text)
-            .or_else(|| named(filter.name, &filter.args, filter.span(), text))
-            .or_else(|| date_format(filter.name, filter.args.first(), &filter.args, text)),
-        Expr::Test(test) => unknown(Kind::Test, test.name, test.span(), text),
+        Expr::Filter(filter) => check_name(Kind::Filter, filter.name, filter.span(), text)
+            .or_else(|| check_named_argument(filter.name, &filter.args, filter.span(), text))
+            .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text)),
+        Expr::Test(test) => check_name(Kind::Test, test.name, test.span(), text),
         Expr::Call(call) => match &call.expr {
-            Expr::Var(function) => unknown(Kind::Function, function.id, call.span(), text)
-                .or_else(|| date_format(function.id, call.args.get(1), &call.args, text)),
-            Expr::GetAttr(method) => Some(no_method(method.name, call.span(), text)),
+            Expr::Var(function) => check_name(Kind::Function, function.id, call.span(), text)
+                .or_else(|| check_date_format(function.id, call.args.get(1), &call.args, text)),
+            Expr::GetAttr(method) => Some(method_error(method.name, call.span(), text)),
             _ => None,
         },
         _ => None,
     }
 }
 
-/// The complaint about a call of a member: values have no methods.
-fn no_method(name: &str, span: Span, text: &str) -> SyntaxError {
-    let help: Cow<'static, str> = match strange::method(name) {
+/// The error for a method call: values have no methods.
+fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
+    let help: Cow<'static, str> = match other_dialects::method(name) {
         Some(help) => help.into(),
         None if filters::find(name).is_some() || functions::find(name).is_some_and(|it| it.is_filter()) => {
             format!("write `x | {name}`").into()
@@ -64,28 +64,28 @@ fn no_method(name: &str, span: Span, text: &str) -> SyntaxError {
     };
     let (start, end) = (span.start_offset as usize, (span.end_offset as usize).min(text.len()));
     let inside = text.get(start.min(end)..end).unwrap_or_default();
-    // The span of a call may begin behind the name of its method.
+    // The span of a call may begin after the name of its method.
     let at = match inside.rfind(name) {
         Some(at) => start + at..start + at + name.len(),
-        None => place_before(name, start.min(text.len()), text),
+        None => name_range_before(name, start.min(text.len()), text),
     };
-    let unknown = Some(Unknown { nearest: None });
+    let unknown = Some(UnknownName { nearest: None });
     let help = Some(help);
     SyntaxError {
         help,
         unknown,
-        ..SyntaxError::new(format!("there is no method `{name}`: values have none"), at)
+        ..SyntaxError::new(format!("there is no method `{name}`: values have no methods"), at)
     }
 }
 
-/// Where a name stands last before a place.
-fn place_before(name: &str, end: usize, text: &str) -> Range<usize> {
+/// The last occurrence of a name before an offset.
+fn name_range_before(name: &str, end: usize, text: &str) -> Range<usize> {
     let before = text.get(..end).and_then(|before| before.rfind(name));
     before.map_or(0..text.len(), |at| at..at + name.len())
 }
 
-/// The complaint about the format of a date that is written out and is another tool's.
-fn date_format(
+/// The error for a literal date format in the syntax of another tool.
+fn check_date_format(
     function: &str,
     second: Option<&CallArg<'_>>,
     args: &[CallArg<'_>],
@@ -111,8 +111,8 @@ fn date_format(
     Some(SyntaxError { help, code: Some("date-format"), ..SyntaxError::new(message, at) })
 }
 
-/// Checks the filter or test that another filter is given by its name: `map('upper')`, `selectattr('n', 'gt', 1)`.
-fn named(filter: &str, args: &[CallArg<'_>], span: Span, text: &str) -> Option<SyntaxError> {
+/// Checks a filter or test that is the argument of another filter: `map('upper')`, `selectattr('n', 'gt', 1)`.
+fn check_named_argument(filter: &str, args: &[CallArg<'_>], span: Span, text: &str) -> Option<SyntaxError> {
     let (kind, position) = match filter {
         "map" => (Kind::Filter, 0),
         "select" | "reject" => (Kind::Test, 0),
@@ -120,10 +120,10 @@ fn named(filter: &str, args: &[CallArg<'_>], span: Span, text: &str) -> Option<S
         _ => return None,
     };
     let CallArg::Pos(Expr::Const(constant)) = args.get(position)? else { return None };
-    unknown(kind, constant.value.as_str()?, span, text)
+    check_name(kind, constant.value.as_str()?, span, text)
 }
 
-fn unknown(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError> {
+fn check_name(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError> {
     let known = match kind {
         Kind::Filter => filters::find(name).is_some(),
         Kind::Test => predicates::find(name).is_some(),
@@ -138,14 +138,14 @@ fn unknown(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError
         Kind::Function => ("function", functions::names().collect()),
     };
     let message = format!("there is no {word} `{name}`");
-    let help = strange::name(name).map(Cow::from);
+    let help = other_dialects::name(name).map(Cow::from);
     let near = nearest(name, names).filter(|_| help.is_none()).map(str::to_owned);
-    let unknown = Some(Unknown { nearest: near });
-    Some(SyntaxError { help, unknown, ..SyntaxError::new(message, place(name, span, text)) })
+    let unknown = Some(UnknownName { nearest: near });
+    Some(SyntaxError { help, unknown, ..SyntaxError::new(message, name_range(name, span, text)) })
 }
 
-/// Where a name stands: the last time within its expression, else the whole of that.
-fn place(name: &str, span: Span, text: &str) -> Range<usize> {
+/// The last occurrence of a name within its expression; the whole expression if there is none.
+fn name_range(name: &str, span: Span, text: &str) -> Range<usize> {
     let (start, end) = (span.start_offset as usize, (span.end_offset as usize).min(text.len()));
     let inside = text.get(start..end).unwrap_or_default();
     inside.rfind(name).map_or(start.min(end)..end, |at| start + at..start + at + name.len())

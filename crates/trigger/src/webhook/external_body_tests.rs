@@ -1,18 +1,18 @@
-//! A body that is kept outside of memory is read as one in memory is, wherever the pieces end in which it is read.
+//! Tests that an external body is parsed like one in memory, for any chunk boundaries.
 
 use std::convert::Infallible;
 
 use futures_util::{FutureExt as _, stream};
-use model::value::PIECE;
+use model::value::CHUNK_SIZE;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::testing::{outside, trigger};
+use super::test_support::{external, trigger};
 use super::*;
 
 const BOUNDARY: &str = "BOUND";
 
-/// A part before it is written.
+/// A part to serialize.
 #[derive(Clone, Debug)]
 struct Part {
     name: String,
@@ -21,7 +21,7 @@ struct Part {
     content: Vec<u8>,
 }
 
-fn written(parts: &[Part], epilogue: &str) -> Vec<u8> {
+fn serialize(parts: &[Part], epilogue: &str) -> Vec<u8> {
     let mut body = Vec::new();
     for part in parts {
         let filename =
@@ -40,7 +40,7 @@ fn written(parts: &[Part], epilogue: &str) -> Vec<u8> {
 }
 
 fn read(data: Data, content_type: &str) -> Result<Value, String> {
-    let large = WebhookTrigger { max_body: 4 * PIECE, ..trigger() };
+    let large = WebhookTrigger { max_body: 4 * CHUNK_SIZE, ..trigger() };
     let headers = vec![("content-type".to_owned(), content_type.as_bytes().to_vec())];
     let request = Request { method: "POST".into(), headers, body: data, ..Request::default() };
     receive(&large, request).map(|received| received.results).map_err(|rejection| rejection.message)
@@ -50,11 +50,11 @@ fn multipart(data: Data) -> Result<Value, String> {
     read(data, &format!("multipart/form-data; boundary={BOUNDARY}"))
 }
 
-/// A part that another implementation finds: its name, its file name and its bytes.
-type Found = (String, Option<String>, Vec<u8>);
+/// A part as another implementation parses it: its name, its file name and its bytes.
+type ParsedPart = (String, Option<String>, Vec<u8>);
 
-/// What another implementation finds in a body.
-fn peer(body: Vec<u8>) -> Option<Vec<Found>> {
+/// Parses a body with another implementation.
+fn peer(body: Vec<u8>) -> Option<Vec<ParsedPart>> {
     let pieces = stream::iter([Ok::<_, Infallible>(bytes::Bytes::from(body))]);
     let reading = async {
         let mut reader = multer::Multipart::new(pieces, BOUNDARY);
@@ -68,7 +68,7 @@ fn peer(body: Vec<u8>) -> Option<Vec<Found>> {
     reading.now_or_never().flatten()
 }
 
-/// What almost ends a part, and what bytes may be beside it.
+/// Generates content that resembles a boundary, and random bytes.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let bit = prop_oneof![
         Just(b"\r\n--BOUN".to_vec()),
@@ -81,7 +81,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     ];
     prop::collection::vec(bit, 0..8)
         .prop_map(|bits| bits.concat())
-        // That would be the end of the part.
+        // This would end the part.
         .prop_filter("the boundary", |content| !content.windows(9).any(|window| window == b"\r\n--BOUND"))
 }
 
@@ -100,25 +100,25 @@ fn part() -> impl Strategy<Value = Part> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The first part is so long that what follows lies about the end of the first piece.
+    /// The first part is almost one chunk long, so that the next boundary is at the end of the first chunk.
     #[test]
     fn parts_are_the_same_wherever_a_piece_ends(
         parts in prop::collection::vec(part(), 0..6),
         short in prop_oneof![0_usize..14, 0_usize..500],
-        at_once in prop::sample::select(vec![7, 1000, PIECE]),
+        at_once in prop::sample::select(vec![7, 1000, CHUNK_SIZE]),
         epilogue in "(|\r\n|\r\nmore)",
     ) {
-        let filler = Part { name: "z".into(), filename: Some("z".into()), content_type: None, content: vec![b'-'; PIECE - short] };
+        let filler = Part { name: "z".into(), filename: Some("z".into()), content_type: None, content: vec![b'-'; CHUNK_SIZE - short] };
         let parts: Vec<Part> = std::iter::once(filler).chain(parts).collect();
-        let body = written(&parts, &epilogue);
+        let body = serialize(&parts, &epilogue);
         let here = multipart(body.clone().into());
         prop_assert!(here.is_ok(), "{:?}", here);
-        prop_assert_eq!(multipart(outside(&body, at_once)), here);
+        prop_assert_eq!(multipart(external(&body, at_once)), here);
     }
 
     #[test]
     fn parts_are_those_that_another_implementation_finds(parts in prop::collection::vec(part(), 0..6)) {
-        let body = written(&parts, "");
+        let body = serialize(&parts, "");
         let found = peer(body.clone()).expect("it reads them");
         let sent: Vec<_> = parts.iter().map(|part| (part.name.clone(), part.filename.clone(), part.content.clone())).collect();
         prop_assert_eq!(&found, &sent);
@@ -131,8 +131,8 @@ proptest! {
         for (name, value) in data.as_map().expect("a map").iter() {
             for value in value.as_list().unwrap_or(std::slice::from_ref(value)) {
                 let bytes = match value.as_file() {
-                    Some(file) => file.data.shown().to_vec(),
-                    // Text is decoded, so what is no text is not what was sent.
+                    Some(file) => file.data.for_display().to_vec(),
+                    // Text is decoded, so invalid bytes differ from those sent.
                     None => value.get("data").expect("it has data").to_text().into_bytes(),
                 };
                 read.entry(name.to_string()).or_default().push(bytes);
@@ -149,29 +149,29 @@ proptest! {
     #[test]
     fn a_body_of_any_bytes_ends_the_same(body in "(--BOUND|--|\r\n|B|\r|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
         let bytes = body.as_bytes();
-        prop_assert_eq!(multipart(outside(bytes, 3)), multipart(bytes.to_vec().into()));
+        prop_assert_eq!(multipart(external(bytes, 3)), multipart(bytes.to_vec().into()));
     }
 }
 
 #[test]
-fn a_file_among_the_parts_is_a_stretch_of_the_body_and_knows_its_hash() {
+fn a_file_part_is_a_range_of_the_body_with_its_hash() {
     let part = |name: &str, content_type, content: &[u8]| Part {
         name: name.into(),
         filename: Some(format!("{name}.bin")),
         content_type: Some(content_type),
         content: content.to_vec(),
     };
-    let picture: Vec<u8> = (0..2 * PIECE).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
-    let body = written(
+    let picture: Vec<u8> = (0..2 * CHUNK_SIZE).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
+    let body = serialize(
         &[part("picture", "image/png", &picture), part("order", "application/json", b"{\"id\":7}")],
         "",
     );
-    let results = multipart(outside(&body, PIECE)).expect("it is taken");
+    let results = multipart(external(&body, CHUNK_SIZE)).expect("it is taken");
     let file = results.path("body.data.picture").expect("it is there");
     let file = file.as_file().expect("a file");
-    assert!(file.data.is_kept());
+    assert!(file.data.is_external());
     assert_eq!((file.data.len(), file.data.digest()), (picture.len(), Data::from(picture.clone()).digest()));
-    assert_eq!(file.data.whole(picture.len()).expect("it is read"), picture);
+    assert_eq!(file.data.load(picture.len()).expect("it is read"), picture);
     assert_eq!(results.path("body.data.order.data.id"), Some(Value::from(7)));
     assert_eq!(
         results.path("rawBody").and_then(|raw| raw.as_file().map(|raw| raw.data.len())),
@@ -182,31 +182,32 @@ fn a_file_among_the_parts_is_a_stretch_of_the_body_and_knows_its_hash() {
 #[test]
 fn text_of_a_form_whose_files_are_outside_is_limited() {
     let part = |content: Vec<u8>| Part { name: "a".into(), filename: None, content_type: None, content };
-    let body = written(&[part(vec![b'x'; MOST_PARSED / 2]), part(vec![b'y'; MOST_PARSED / 2 + 1])], "");
-    let large = WebhookTrigger { max_body: 2 * MOST_PARSED, ..trigger() };
+    let body =
+        serialize(&[part(vec![b'x'; MAX_PARSED_BYTES / 2]), part(vec![b'y'; MAX_PARSED_BYTES / 2 + 1])], "");
+    let large = WebhookTrigger { max_body: 2 * MAX_PARSED_BYTES, ..trigger() };
     let headers =
         vec![("content-type".to_owned(), format!("multipart/form-data; boundary={BOUNDARY}").into_bytes())];
     let request =
-        Request { method: "POST".into(), headers, body: outside(&body, PIECE), ..Request::default() };
+        Request { method: "POST".into(), headers, body: external(&body, CHUNK_SIZE), ..Request::default() };
     assert_eq!(receive(&large, request).expect_err("it is too much").status, 413);
 }
 
 #[test]
-fn what_is_no_document_is_a_file_wherever_it_is() {
+fn a_body_that_is_not_a_document_is_a_file() {
     for content_type in ["image/png", "application/octet-stream", "application/zip"] {
-        let results = read(outside(b"\x00\x01", 1), content_type).expect("it is taken");
+        let results = read(external(b"\x00\x01", 1), content_type).expect("it is taken");
         let data = results.path("body.data").expect("it is there");
-        assert!(data.as_file().is_some_and(|file| file.data.is_kept()), "{content_type}");
+        assert!(data.as_file().is_some_and(|file| file.data.is_external()), "{content_type}");
         assert_eq!(Some(data), results.path("rawBody"));
     }
 }
 
 #[test]
-fn what_has_to_be_in_memory_is_told_by_its_type_and_without_one_by_how_it_begins() {
+fn the_type_or_the_start_of_a_body_decides_if_it_must_be_loaded() {
     let whole = |content_type: &str, start: &[u8]| {
         let header =
             (!content_type.is_empty()).then(|| ("Content-Type".to_owned(), content_type.as_bytes().to_vec()));
-        is_read_whole(&header.into_iter().collect::<Vec<_>>(), start)
+        must_load(&header.into_iter().collect::<Vec<_>>(), start)
     };
     for content_type in
         ["application/json", "text/csv", "application/xml", "application/x-www-form-urlencoded"]

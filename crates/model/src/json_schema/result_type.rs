@@ -1,4 +1,4 @@
-//! What is known of a value that a JSON Schema takes. What a schema leaves open stays open.
+//! Infers the type of the values that match a JSON Schema. Anything the schema leaves open has the type `any`.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 
 use crate::action::{ObjectType, ResultField, ResultType};
 
-/// How many schemas may be looked into below each other; a schema may come to itself.
+/// The maximum nesting of schemas to follow, since a schema may refer to itself.
 const MAX_DEPTH: usize = 24;
 
-/// The type of what a schema takes.
-pub(super) fn of(document: &Value) -> ResultType {
-    let kind = Shapes { document }.kind(document, MAX_DEPTH);
+/// The type of the values that match a schema.
+pub(super) fn infer(document: &Value) -> ResultType {
+    let kind = TypeInference { document }.infer(document, MAX_DEPTH);
     if kind.is_bounded() { kind } else { ResultType::Any }
 }
 
-struct Shapes<'d> {
+struct TypeInference<'d> {
     document: &'d Value,
 }
 
-impl Shapes<'_> {
-    fn kind(&self, schema: &Value, depth: usize) -> ResultType {
+impl TypeInference<'_> {
+    fn infer(&self, schema: &Value, depth: usize) -> ResultType {
         let (Some(map), Some(depth)) = (schema.as_object(), depth.checked_sub(1)) else {
             return ResultType::Any;
         };
@@ -28,45 +28,45 @@ impl Shapes<'_> {
             return ResultType::of_value(&crate::Value::from_serde(value.clone()));
         }
         if let Some(options) = map.get("enum").and_then(Value::as_array) {
-            return choice(options);
+            return enumeration_type(options);
         }
         if let Some(target) = map.get("$ref").and_then(Value::as_str) {
             let target = target.strip_prefix('#').and_then(|pointer| self.document.pointer(pointer));
-            return target.map_or(ResultType::Any, |target| self.kind(target, depth));
+            return target.map_or(ResultType::Any, |target| self.infer(target, depth));
         }
         match map.get("type") {
-            Some(Value::String(word)) => self.typed(word, map, depth),
+            Some(Value::String(word)) => self.infer_named(word, map, depth),
             Some(Value::Array(words)) => {
                 let words = words.iter().filter_map(Value::as_str);
-                ResultType::one_of(words.map(|word| self.typed(word, map, depth)))
+                ResultType::one_of(words.map(|word| self.infer_named(word, map, depth)))
             }
             _ => {
                 let several = ["oneOf", "anyOf"].into_iter().find_map(|key| map.get(key)?.as_array());
                 several.map_or(ResultType::Any, |schemas| {
-                    ResultType::one_of(schemas.iter().map(|schema| self.kind(schema, depth)))
+                    ResultType::one_of(schemas.iter().map(|schema| self.infer(schema, depth)))
                 })
             }
         }
     }
 
-    fn typed(&self, word: &str, map: &Map<String, Value>, depth: usize) -> ResultType {
+    fn infer_named(&self, word: &str, map: &Map<String, Value>, depth: usize) -> ResultType {
         match word {
             "null" => ResultType::Null,
             "boolean" => ResultType::Boolean,
             "integer" => ResultType::Integer,
             "number" => ResultType::Number,
             "string" => ResultType::Text,
-            // The first items may be of types of their own.
+            // The first items may have types of their own.
             "array" if map.contains_key("prefixItems") => ResultType::list(ResultType::Any),
             "array" => {
-                ResultType::list(map.get("items").map_or(ResultType::Any, |items| self.kind(items, depth)))
+                ResultType::list(map.get("items").map_or(ResultType::Any, |items| self.infer(items, depth)))
             }
-            "object" => self.object(map, depth),
+            "object" => self.infer_object(map, depth),
             _ => ResultType::Any,
         }
     }
 
-    fn object(&self, map: &Map<String, Value>, depth: usize) -> ResultType {
+    fn infer_object(&self, map: &Map<String, Value>, depth: usize) -> ResultType {
         let required: Vec<&str> = map
             .get("required")
             .and_then(Value::as_array)
@@ -89,13 +89,13 @@ impl Shapes<'_> {
         if properties.is_none_or(Map::is_empty) && alone {
             return match more {
                 Some(Value::Bool(false)) => ResultType::object::<String>([]),
-                Some(schema) => ResultType::map(self.kind(schema, depth)),
+                Some(schema) => ResultType::map(self.infer(schema, depth)),
                 None => ResultType::map(ResultType::Any),
             };
         }
         let fields = properties.into_iter().flatten().map(|(name, schema)| ResultField {
             name: name.clone(),
-            kind: self.kind(schema, depth),
+            kind: self.infer(schema, depth),
             optional: !required.contains(&name.as_str()),
             description: schema.get("description").and_then(Value::as_str).map(str::to_owned),
         });
@@ -104,8 +104,8 @@ impl Shapes<'_> {
     }
 }
 
-/// One of these values: of texts these texts, else what they are.
-fn choice(options: &[Value]) -> ResultType {
+/// The type of an enumeration: a choice for texts, else the union of the types of its values.
+fn enumeration_type(options: &[Value]) -> ResultType {
     let texts: Option<Vec<String>> =
         options.iter().map(|option| option.as_str().map(str::to_owned)).collect();
     match texts {

@@ -1,8 +1,8 @@
-//! What asks for too much is refused at its place, in bounded time and memory.
+//! Tests of the limits: a file over one is rejected at a span, in bounded time and memory.
 
 use super::{report, tree};
 
-/// Whether a text is refused with these words, at line and column.
+/// Asserts that the text is rejected with a message that contains `words`, at this line and column.
 fn refused(text: &str, words: &str, line: usize, column: usize) {
     let report = report(text);
     let entries = report.entries();
@@ -18,7 +18,7 @@ fn a_file_of_256_kib_is_read_and_one_byte_more_is_refused() {
     let fits = format!("a: {}\n", "x".repeat(limit - 4));
     assert_eq!(fits.len(), limit);
     assert!(!report(&fits).has_errors());
-    refused(&format!("{fits}#"), "more than 256KiB (262144 bytes)", 2, 1);
+    refused(&format!("{fits}#"), "the limit is 256KiB (262144 bytes)", 2, 1);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_hundred_aliases_are_read_and_one_more_is_refused() {
 }
 
 #[test]
-fn what_stands_below_anchors_counts_once_for_each_of_them() {
+fn nodes_below_anchors_count_once_for_each_anchor() {
     let nested = |levels: usize, items: usize| {
         let anchors: String = (0..levels).map(|level| format!("&a{level} [")).collect();
         format!("{anchors}{}{}", "1,".repeat(items), "]".repeat(levels))

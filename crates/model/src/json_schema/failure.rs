@@ -1,24 +1,24 @@
-//! The first failure of a value that a schema does not fit: its place, and the keyword to name in the message.
+//! Finds the first failure of a value that does not match: its pointer, and the keyword to name in the message.
 //!
-//! Of several failures side by side, that of the shape that came furthest counts: one that fails in a single place, deep
-//! inside, was probably meant, rather than one that fails in several. All of it is charged to what the decision has left.
+//! Of several failures, the deepest counts: an alternative that fails at one place deep inside was more probably intended than
+//! one that fails at several. The remaining budget of the check pays for the search.
 
 use std::collections::HashMap;
 
 use super::evaluate::{Evaluation, Key, member_schemas};
-use super::keywords::escaped;
-use super::message::{self, cut};
+use super::keywords::escape_token;
+use super::message::{self, truncate};
 use super::program::{Id, Keyword, Members};
-use super::scopes::{OUTSIDE, Scope};
+use super::scopes::{ROOT, Scope};
 use super::{LimitExceeded, ValidationError, assertions};
 use crate::value::{Map, Value};
 
-/// The most failures side by side that are compared.
+/// The maximum number of failures of one subschema that are compared.
 const MAX_FAILURES: usize = 50;
-/// The most subschemas on the way to a failure; a cycle has no end.
+/// The maximum number of subschemas on the path to a failure, since a cycle has no end.
 const MAX_STEPS: usize = 10_000;
 
-/// A step into a value.
+/// A reference token of a JSON Pointer.
 #[derive(Clone, Copy)]
 pub(super) enum Token<'v> {
     Name(&'v str),
@@ -39,39 +39,39 @@ pub(super) fn parts(value: &Value) -> Box<dyn Iterator<Item = (Token<'_>, &Value
 /// A failure of a subschema.
 enum Failure<'v> {
     /// At the value itself, with its message.
-    Here(String),
-    /// Of a part of the value.
-    Part(Id, Token<'v>, &'v Value),
-    /// Of subschemas for the same value.
-    Shapes(Vec<Id>),
+    AtValue(String),
+    /// In a part of the value.
+    InPart(Id, Token<'v>, &'v Value),
+    /// In subschemas for the same value.
+    InSubschemas(Vec<Id>),
 }
 
-/// Finds the first failure of `value`, which does not fit.
+/// Finds the first failure of `value`, which does not match.
 ///
 /// # Errors
-/// The budget is spent, or the way to the failure is too long.
-pub(super) fn explain(
+/// Returns an error if the budget is spent, or the path to the failure is too long.
+pub(super) fn find_failure(
     evaluation: &mut Evaluation<'_>,
     value: &Value,
 ) -> Result<ValidationError, LimitExceeded> {
-    let mut search = Search { evaluation, lengths: HashMap::new() };
+    let mut search = Search { evaluation, depths: HashMap::new() };
     let (mut id, mut value, mut pointer) = (search.evaluation.program.root, value, String::new());
-    let mut scope = OUTSIDE;
+    let mut scope = ROOT;
     for _ in 0..MAX_STEPS {
         scope = search.enter(id, scope)?;
-        match search.furthest(id, value, scope)? {
-            Some(Failure::Here(message)) => return Ok(ValidationError { pointer, message }),
-            Some(Failure::Part(schema, token, part)) => {
+        match search.deepest_failure(id, value, scope)? {
+            Some(Failure::AtValue(message)) => return Ok(ValidationError { pointer, message }),
+            Some(Failure::InPart(schema, token, part)) => {
                 (id, value) = (schema, part);
                 let token = match token {
-                    Token::Name(name) => escaped(&cut(name)),
+                    Token::Name(name) => escape_token(&truncate(name)),
                     Token::Index(index) => index.to_string(),
                 };
                 pointer = format!("{pointer}/{token}");
             }
-            Some(Failure::Shapes(ids)) => {
-                let Some(shape) = search.furthest_of(&ids, value, scope)? else { break };
-                id = shape;
+            Some(Failure::InSubschemas(ids)) => {
+                let Some(subschema) = search.deepest_subschema(&ids, value, scope)? else { break };
+                id = subschema;
             }
             None => break,
         }
@@ -81,8 +81,8 @@ pub(super) fn explain(
 
 struct Search<'e, 'p> {
     evaluation: &'e mut Evaluation<'p>,
-    /// The lengths of the ways to failures, by what they are failures of.
-    lengths: HashMap<Key, usize>,
+    /// The memoized depths of failures, by subschema, scope and value.
+    depths: HashMap<Key, usize>,
 }
 
 impl Search<'_, '_> {
@@ -91,8 +91,8 @@ impl Search<'_, '_> {
         Ok(self.evaluation.scopes.enter(program, scope, program.nodes[id].resource, budget)?)
     }
 
-    /// The failure of a subschema whose way into the value is the longest; of several, the first.
-    fn furthest<'v>(
+    /// The deepest failure of a subschema; of several, the first.
+    fn deepest_failure<'v>(
         &mut self,
         id: Id,
         value: &'v Value,
@@ -101,68 +101,73 @@ impl Search<'_, '_> {
         let failures = self.failures(id, value, scope)?;
         let mut best = None;
         for failure in failures {
-            let length = self.failure_length(&failure, value, scope)?;
-            if best.as_ref().is_none_or(|(most, _)| length > *most) {
-                best = Some((length, failure));
+            let depth = self.failure_depth(&failure, value, scope)?;
+            if best.as_ref().is_none_or(|(most, _)| depth > *most) {
+                best = Some((depth, failure));
             }
         }
         Ok(best.map(|(_, failure)| failure))
     }
 
-    fn furthest_of(&mut self, ids: &[Id], value: &Value, scope: Scope) -> Result<Option<Id>, LimitExceeded> {
+    fn deepest_subschema(
+        &mut self,
+        ids: &[Id],
+        value: &Value,
+        scope: Scope,
+    ) -> Result<Option<Id>, LimitExceeded> {
         let mut best = None;
         for id in ids {
-            let length = self.length(*id, value, scope)?;
-            if best.is_none_or(|(most, _)| length > most) {
-                best = Some((length, *id));
+            let depth = self.subschema_depth(*id, value, scope)?;
+            if best.is_none_or(|(most, _)| depth > most) {
+                best = Some((depth, *id));
             }
         }
         Ok(best.map(|(_, id)| id))
     }
 
-    /// The steps into the value up to where its failures part.
-    fn length(&mut self, id: Id, value: &Value, scope: Scope) -> Result<usize, LimitExceeded> {
+    /// The number of pointer tokens down to the first point with several failures.
+    fn subschema_depth(&mut self, id: Id, value: &Value, scope: Scope) -> Result<usize, LimitExceeded> {
         let scope = self.enter(id, scope)?;
         let key = Evaluation::key(id, value, scope);
-        if let Some(length) = self.lengths.get(&key) {
-            return Ok(*length);
+        if let Some(depth) = self.depths.get(&key) {
+            return Ok(*depth);
         }
         self.evaluation.charge_result()?;
-        // A subschema that comes back to itself is no way.
-        self.lengths.insert(key, 0);
+        // A subschema that reaches itself adds no depth.
+        self.depths.insert(key, 0);
         let failures = self.failures(id, value, scope)?;
-        let length = match failures.as_slice() {
-            [failure] => self.failure_length(failure, value, scope)?,
+        let depth = match failures.as_slice() {
+            [failure] => self.failure_depth(failure, value, scope)?,
             _ => 0,
         };
-        self.lengths.insert(key, length);
-        Ok(length)
+        self.depths.insert(key, depth);
+        Ok(depth)
     }
 
-    fn failure_length(
+    fn failure_depth(
         &mut self,
         failure: &Failure<'_>,
         value: &Value,
         scope: Scope,
     ) -> Result<usize, LimitExceeded> {
         match failure {
-            Failure::Here(_) => Ok(0),
-            Failure::Part(id, _, part) => Ok(1 + self.length_below(*id, part, scope)?),
-            Failure::Shapes(ids) => match ids.as_slice() {
-                [id] => self.length_below(*id, value, scope),
+            Failure::AtValue(_) => Ok(0),
+            Failure::InPart(id, _, part) => Ok(1 + self.depth_below(*id, part, scope)?),
+            Failure::InSubschemas(ids) => match ids.as_slice() {
+                [id] => self.depth_below(*id, value, scope),
                 _ => Ok(0),
             },
         }
     }
 
-    fn length_below(&mut self, id: Id, value: &Value, scope: Scope) -> Result<usize, LimitExceeded> {
+    fn depth_below(&mut self, id: Id, value: &Value, scope: Scope) -> Result<usize, LimitExceeded> {
         self.evaluation.enter_level()?;
-        let length = self.length(id, value, scope)?;
+        let depth = self.subschema_depth(id, value, scope)?;
         self.evaluation.leave_level();
-        Ok(length)
+        Ok(depth)
     }
 
-    /// The failures of a subschema side by side, at most some [`MAX_FAILURES`]. One of the wrong type has no others.
+    /// The failures of a subschema, at most about [`MAX_FAILURES`]. A failed type assertion hides all others.
     fn failures<'v>(
         &mut self,
         id: Id,
@@ -171,26 +176,26 @@ impl Search<'_, '_> {
     ) -> Result<Vec<Failure<'v>>, LimitExceeded> {
         let program = self.evaluation.program;
         let node = &program.nodes[id];
-        self.evaluation.budget.work(1 + node.keywords.len())?;
+        self.evaluation.budget.charge(1 + node.keywords.len())?;
         let mut failures = Vec::new();
         for keyword in &node.keywords {
-            self.of_keyword(keyword, value, scope, &mut failures)?;
+            self.add_keyword(keyword, value, scope, &mut failures)?;
             let decides = matches!(keyword, Keyword::Type(_) | Keyword::Const(_) | Keyword::Enum(_));
             if failures.len() >= MAX_FAILURES || (decides && !failures.is_empty()) {
                 return Ok(failures);
             }
         }
         if failures.is_empty()
-            && let Some((schema, evaluated)) = self.evaluation.unevaluated_of(id, node, value, scope)?
+            && let Some((schema, evaluated)) = self.evaluation.collect_evaluated(id, node, value, scope)?
         {
-            for (token, part) in evaluated.rest(value) {
-                self.of_part(schema, token, part, scope, &mut failures)?;
+            for (token, part) in evaluated.unevaluated_parts(value) {
+                self.add_part(schema, token, part, scope, &mut failures)?;
             }
         }
         Ok(failures)
     }
 
-    fn of_part<'v>(
+    fn add_part<'v>(
         &mut self,
         id: Id,
         token: Token<'v>,
@@ -199,12 +204,12 @@ impl Search<'_, '_> {
         failures: &mut Vec<Failure<'v>>,
     ) -> Result<(), LimitExceeded> {
         if failures.len() < MAX_FAILURES && !self.evaluation.is_valid(id, part, scope)? {
-            failures.push(Failure::Part(id, token, part));
+            failures.push(Failure::InPart(id, token, part));
         }
         Ok(())
     }
 
-    fn of_keyword<'v>(
+    fn add_keyword<'v>(
         &mut self,
         keyword: &Keyword,
         value: &'v Value,
@@ -212,77 +217,77 @@ impl Search<'_, '_> {
         failures: &mut Vec<Failure<'v>>,
     ) -> Result<(), LimitExceeded> {
         match (keyword, value) {
-            (Keyword::Ref(id), _) => self.of_shapes(&[*id], value, scope, failures),
+            (Keyword::Ref(id), _) => self.add_subschemas(&[*id], value, scope, failures),
             (Keyword::DynamicRef(id, anchor), _) => {
                 let target = self.evaluation.scopes.resolve(scope, *anchor).unwrap_or(*id);
-                self.of_shapes(&[target], value, scope, failures)
+                self.add_subschemas(&[target], value, scope, failures)
             }
-            (Keyword::AllOf(ids), _) => self.of_shapes(ids, value, scope, failures),
+            (Keyword::AllOf(ids), _) => self.add_subschemas(ids, value, scope, failures),
             (Keyword::AnyOf(ids) | Keyword::OneOf(ids), _) => {
-                self.of_alternatives(keyword, ids, value, scope, failures)
+                self.add_alternatives(keyword, ids, value, scope, failures)
             }
             (Keyword::If { condition, then, otherwise }, _) => {
                 let holds = self.evaluation.is_valid(*condition, value, scope)?;
                 let branch = if holds { then } else { otherwise };
-                self.of_shapes(branch.as_slice(), value, scope, failures)
+                self.add_subschemas(branch.as_slice(), value, scope, failures)
             }
             (Keyword::DependentSchemas(named), Value::Map(map)) => {
                 let present = named.iter().filter(|(name, _)| map.contains_key(name));
                 let ids: Vec<Id> = present.map(|(_, id)| *id).collect();
-                self.of_shapes(&ids, value, scope, failures)
+                self.add_subschemas(&ids, value, scope, failures)
             }
-            (Keyword::Members(members), Value::Map(map)) => self.of_members(members, map, scope, failures),
+            (Keyword::Members(members), Value::Map(map)) => self.add_members(members, map, scope, failures),
             (Keyword::Items { prefix, rest }, Value::List(list)) => {
                 for (index, item) in list.0.iter().enumerate() {
                     let Some(id) = prefix.get(index).copied().or(*rest) else { break };
-                    self.of_part(id, Token::Index(index), item, scope, failures)?;
+                    self.add_part(id, Token::Index(index), item, scope, failures)?;
                 }
                 Ok(())
             }
-            (Keyword::PropertyNames(id), Value::Map(map)) => self.of_names(*id, map, scope, failures),
+            (Keyword::PropertyNames(id), Value::Map(map)) => self.add_names(*id, map, scope, failures),
             (Keyword::Not(id), _) => {
                 if self.evaluation.is_valid(*id, value, scope)? {
-                    failures.push(Failure::Here("is what it must not be".to_owned()));
+                    failures.push(Failure::AtValue("matches a schema that it must not match".to_owned()));
                 }
                 Ok(())
             }
             (Keyword::Contains { .. }, _) => {
-                if !self.evaluation.keyword(keyword, value, scope)? {
-                    failures.push(Failure::Here(message::of_contains(keyword)));
+                if !self.evaluation.evaluate_keyword(keyword, value, scope)? {
+                    failures.push(Failure::AtValue(message::contains_message(keyword)));
                 }
                 Ok(())
             }
             (assertion, _) => {
                 let budget = self.evaluation.budget;
                 if !assertions::is_valid(assertion, value, budget)? {
-                    failures.push(Failure::Here(message::of(assertion, value, budget)?));
+                    failures.push(Failure::AtValue(message::assertion_message(assertion, value, budget)?));
                 }
                 Ok(())
             }
         }
     }
 
-    /// Adds those of the subschemas that the value does not fit, as one failure.
-    fn of_shapes<'v>(
+    /// Adds the subschemas that the value does not match, as one failure.
+    fn add_subschemas<'v>(
         &mut self,
         ids: &[Id],
         value: &'v Value,
         scope: Scope,
         failures: &mut Vec<Failure<'v>>,
     ) -> Result<(), LimitExceeded> {
-        let mut wrong = Vec::new();
+        let mut invalid = Vec::new();
         for id in ids {
             if !self.evaluation.is_valid(*id, value, scope)? {
-                wrong.push(*id);
+                invalid.push(*id);
             }
         }
-        if !wrong.is_empty() {
-            failures.push(Failure::Shapes(wrong));
+        if !invalid.is_empty() {
+            failures.push(Failure::InSubschemas(invalid));
         }
         Ok(())
     }
 
-    fn of_alternatives<'v>(
+    fn add_alternatives<'v>(
         &mut self,
         keyword: &Keyword,
         ids: &[Id],
@@ -290,22 +295,22 @@ impl Search<'_, '_> {
         scope: Scope,
         failures: &mut Vec<Failure<'v>>,
     ) -> Result<(), LimitExceeded> {
-        let mut fitting = 0;
+        let mut valid_count = 0;
         for id in ids {
-            fitting += usize::from(self.evaluation.is_valid(*id, value, scope)?);
+            valid_count += usize::from(self.evaluation.is_valid(*id, value, scope)?);
         }
-        match fitting {
-            0 => failures.push(Failure::Shapes(ids.to_vec())),
+        match valid_count {
+            0 => failures.push(Failure::InSubschemas(ids.to_vec())),
             1 => {}
             _ if matches!(keyword, Keyword::OneOf(_)) => {
-                failures.push(Failure::Here("is several of what it may be one of".to_owned()));
+                failures.push(Failure::AtValue("matches more than one of the allowed schemas".to_owned()));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn of_members<'v>(
+    fn add_members<'v>(
         &mut self,
         members: &Members,
         map: &'v Map,
@@ -319,19 +324,19 @@ impl Search<'_, '_> {
                 denied.push(name.as_str());
             }
             for id in &schemas {
-                self.of_part(*id, Token::Name(name), value, scope, failures)?;
+                self.add_part(*id, Token::Name(name), value, scope, failures)?;
             }
             if failures.len() >= MAX_FAILURES || denied.len() >= MAX_FAILURES {
                 break;
             }
         }
         if !denied.is_empty() {
-            failures.push(Failure::Here(format!("must not have {}", message::names(denied))));
+            failures.push(Failure::AtValue(format!("must not have {}", message::quote_names(denied))));
         }
         Ok(())
     }
 
-    fn of_names<'v>(
+    fn add_names<'v>(
         &mut self,
         id: Id,
         map: &'v Map,
@@ -340,7 +345,7 @@ impl Search<'_, '_> {
     ) -> Result<(), LimitExceeded> {
         for name in map.keys() {
             if !self.evaluation.is_valid_name(id, name, scope)? {
-                failures.push(Failure::Here(format!("must not have the name `{}`", cut(name))));
+                failures.push(Failure::AtValue(format!("must not have the name `{}`", truncate(name))));
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared helpers of the tests.
 
 use std::io;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::automation::{WebhookMode, WebhookTrigger};
-use model::value::{Content, Data, Kept};
+use model::value::{Blob, Data, ExternalBytes};
 
-/// Bytes that are read as if they were kept outside of memory, no more of them at one time than this.
+/// External bytes in memory, with a maximum number of bytes per read.
 #[derive(Debug)]
-struct Outside(Bytes, usize);
+struct ExternalBlob(Bytes, usize);
 
-impl Content for Outside {
+impl Blob for ExternalBlob {
     fn digest(&self) -> [u8; 32] {
         Data::from(self.0.clone()).digest()
     }
@@ -22,17 +22,17 @@ impl Content for Outside {
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(self.1);
-        Data::from(self.0.clone()).read_at(at, &mut buffer[..most])
+        let count = buffer.len().min(self.1);
+        Data::from(self.0.clone()).read_at(at, &mut buffer[..count])
     }
 }
 
-/// These bytes, kept outside of memory.
-pub(crate) fn outside(bytes: &[u8], at_once: usize) -> Data {
-    Data::from(Kept::all(Arc::new(Outside(Bytes::copy_from_slice(bytes), at_once))))
+/// Creates external bytes.
+pub(crate) fn external(bytes: &[u8], at_once: usize) -> Data {
+    Data::from(ExternalBytes::new(Arc::new(ExternalBlob(Bytes::copy_from_slice(bytes), at_once))))
 }
 
-/// A webhook that takes everything that is not larger than 4 KiB.
+/// A webhook trigger that accepts bodies of up to 4 KiB.
 pub(crate) fn trigger() -> WebhookTrigger {
     WebhookTrigger {
         mode: WebhookMode::Async,

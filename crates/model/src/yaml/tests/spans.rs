@@ -1,10 +1,10 @@
-//! Every value, every key and every part of a text knows where it stands.
+//! Tests of spans: those of values, keys and parts of texts.
 
 use super::super::{Kind, Node};
 use super::tree;
 use proptest::prelude::*;
 
-/// Each key and scalar of a text with the piece of the file that it stands at.
+/// Collects the source of each key and scalar.
 fn slices<'a>(text: &'a str, node: &Node, out: &mut Vec<&'a str>) {
     match &node.kind {
         Kind::List(items) => items.iter().for_each(|item| slices(text, item, out)),
@@ -24,8 +24,8 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(out, expected);
 }
 
-/// Every byte of the text of `a` that is no white space stands where the same byte is in the file.
-fn located(text: &str, value: &str) {
+/// Asserts that every byte of the text of `a` that is not white space maps to the same byte in the file.
+fn check_positions(text: &str, value: &str) {
     let node = tree(text);
     let node = node.get("a").unwrap_or(&node);
     assert_eq!(node.as_str(), Some(value), "{text:?}");
@@ -60,7 +60,7 @@ fn a_collection_ends_with_its_last_value() {
 }
 
 #[test]
-fn a_copied_value_stands_where_its_anchor_does() {
+fn an_aliased_value_has_the_span_of_its_anchor() {
     let text = "a: &x {k: v}\nb: *x\n";
     let node = tree(text);
     assert_eq!(node.get("a"), node.get("b"));
@@ -68,23 +68,23 @@ fn a_copied_value_stands_where_its_anchor_does() {
 }
 
 #[test]
-fn parts_of_a_text_are_found_again() {
-    located("a: some ${{ words }} here\n", "some ${{ words }} here");
-    located("a: 'it''s a ${{ x }}'\n", "it's a ${{ x }}");
-    located("a: first\n  second\n\n  third\n", "first second\nthird");
-    located("a: 'first\n  second''s\n\n\n  third'\n", "first second's\n\nthird");
-    located("a: |\n  one\n    two\n\n  three\nb: 1\n", "one\n  two\n\nthree\n");
-    located("a: |2-\n\n    one\n  two\n", "\n  one\ntwo");
-    located("a: |\r\n  one\r\n\r\n  zwei é\r\n", "one\n\nzwei é\n");
-    located(
+fn parts_of_a_text_map_to_the_file() {
+    check_positions("a: some ${{ words }} here\n", "some ${{ words }} here");
+    check_positions("a: 'it''s a ${{ x }}'\n", "it's a ${{ x }}");
+    check_positions("a: first\n  second\n\n  third\n", "first second\nthird");
+    check_positions("a: 'first\n  second''s\n\n\n  third'\n", "first second's\n\nthird");
+    check_positions("a: |\n  one\n    two\n\n  three\nb: 1\n", "one\n  two\n\nthree\n");
+    check_positions("a: |2-\n\n    one\n  two\n", "\n  one\ntwo");
+    check_positions("a: |\r\n  one\r\n\r\n  zwei é\r\n", "one\n\nzwei é\n");
+    check_positions(
         "a: >\n  one\n  two\n\n  three\n    four\n",
         "one two\n\nthree\n  four\n".replace("\n\nthree", "\nthree").as_str(),
     );
-    located("- |\n  x\n".strip_prefix("- ").unwrap_or_default(), "x\n");
+    check_positions("- |\n  x\n".strip_prefix("- ").unwrap_or_default(), "x\n");
 }
 
 #[test]
-fn escapes_are_walked_over() {
+fn escapes_keep_positions_exact() {
     let text = "a: \"\\u00e9\\t\\x41 \\\\ \\\"q\\\" \\U0001F600 \\uD83D\\uDE00 ${{ y }}\\\n   end\"\n";
     let node = tree(text);
     let node = node.get("a").unwrap_or(&node);
@@ -112,11 +112,11 @@ fn leading_space_of_a_literal_line_is_exact() {
 proptest! {
     #[test]
     fn any_literal_can_be_located(lines in proptest::collection::vec("[a-zé{}$: #'\"-]{0,8}", 1..6), crlf: bool) {
-        // A first line that begins with a space would need an indentation indicator.
+        // A first line with a leading space would need an indentation indicator.
         let lines: Vec<String> = lines.iter().map(|line| format!("x{}", line.trim_end())).collect();
         let line_break = if crlf { "\r\n" } else { "\n" };
         let body: String = lines.iter().map(|line| format!("   {line}{line_break}")).collect();
-        located(&format!("k: 1{line_break}a: |{line_break}{body}"), &format!("{}\n", lines.join("\n")));
+        check_positions(&format!("k: 1{line_break}a: |{line_break}{body}"), &format!("{}\n", lines.join("\n")));
     }
 
     #[test]
@@ -128,7 +128,7 @@ proptest! {
         for (offset, c) in value.char_indices().filter(|(_, c)| !matches!(c, '\\' | '"')) {
             prop_assert!(text[node.locate(offset)..].starts_with(c));
         }
-        located(&format!("a: '{}'\n", value.replace('\'', "''")), &value);
+        check_positions(&format!("a: '{}'\n", value.replace('\'', "''")), &value);
     }
 
     #[test]
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// Every span lies in the file, on whole characters, and so does every place in every text.
+/// Asserts that every span, and every position in every text, is in the file and on a character boundary.
 fn walk(text: &str, node: &Node) {
     assert!(text.get(node.span.range()).is_some());
     match &node.kind {

@@ -1,27 +1,27 @@
-//! Lowering a tree by hand: take each key once, with its type, and let the reader report the rest.
-//! How that reads: `a_reader_takes_each_key_once_and_reports_the_rest` in the tests.
+//! A typed reader of mappings: takes each key once, with its type, and reports all others. The test
+//! `a_reader_takes_each_key_once_and_reports_the_rest` shows its use.
 
-use super::explain::{quoted, shorten};
+use super::error_messages::{quote, shorten};
 use super::{Entry, Kind, Map, Node, Text};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::units;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A key that people bring along from another language.
+/// A key that people know from another workflow language.
 #[derive(Debug)]
 pub struct ForeignKey {
-    /// As it is written there.
+    /// The key in that language.
     pub key: &'static str,
-    /// The key that stands in its place here, where what is below it has the same form.
-    pub here: Option<&'static str>,
-    /// What to write, in words.
+    /// The equivalent key here, if its value has the same form.
+    pub equivalent: Option<&'static str>,
+    /// The help text: what to write in its place.
     pub help: &'static str,
 }
 
-/// Reads a mapping key by key. The keys asked for are the keys allowed: a component declares them by reading them.
+/// Reads a mapping key by key. Reading a key declares it as allowed.
 ///
-/// Every key has to be taken or allowed before [`finish`](MapReader::finish), which reports the others.
+/// Every key must be taken or allowed before [`finish`](MapReader::finish), which reports the others.
 #[derive(Debug)]
 #[must_use = "call `finish`, or unknown keys go unnoticed"]
 pub struct MapReader<'n, 'd> {
@@ -29,46 +29,48 @@ pub struct MapReader<'n, 'd> {
     map: &'n Map,
     what: &'d str,
     known: Vec<&'d str>,
-    /// Entries that are read as a key that they are not; see [`MapReader::mend`].
-    mended: Vec<(&'d str, &'n Entry)>,
-    /// Keys of other languages that may stand here.
+    /// Misspelt entries, each with the declared key that it is read as; see [`MapReader::correct_keys`].
+    corrections: Vec<(&'d str, &'n Entry)>,
+    /// Keys of other languages that authors may write here.
     foreign: &'static [ForeignKey],
-    /// What to write where several keys are wanted of which one can stand.
-    instead_of_several: Option<&'static str>,
+    /// Help text for mutually exclusive keys.
+    conflict_help: Option<&'static str>,
     diagnostics: &'d Diagnostics,
 }
 
 impl<'n, 'd> MapReader<'n, 'd> {
-    /// A reader of a mapping; anything else is reported. `what` names it with its article: "a step".
+    /// Creates a reader of a mapping; reports any other node. `what` names the mapping with its article: "a step".
     pub fn new(node: &'n Node, what: &'d str, diagnostics: &'d Diagnostics) -> Option<Self> {
-        Self::new_or(node, what, None, diagnostics)
+        Self::new_with_suggestion(node, what, None, diagnostics)
     }
 
-    /// As [`MapReader::new`], with the mapping that a value of another kind most likely stands for.
-    pub fn new_or(
+    /// As [`MapReader::new`], with the mapping to suggest for a value of another type.
+    pub fn new_with_suggestion(
         node: &'n Node,
         what: &'d str,
-        meant: Option<String>,
+        suggestion: Option<String>,
         diagnostics: &'d Diagnostics,
     ) -> Option<Self> {
         if let Kind::Map(map) = &node.kind {
-            let (known, mended) = (Vec::new(), Vec::new());
-            let (foreign, instead_of_several) = (Default::default(), None);
+            let (known, corrections) = (Vec::new(), Vec::new());
+            let (foreign, conflict_help) = (Default::default(), None);
             return Some(MapReader {
                 node,
                 map,
                 what,
                 known,
-                mended,
+                corrections,
                 foreign,
-                instead_of_several,
+                conflict_help,
                 diagnostics,
             });
         }
-        let message = format!("expected a mapping for {what}, found {}", found(node, diagnostics));
+        let message = format!("expected a mapping for {what}, found {}", describe(node, diagnostics));
         let diagnostic = Diagnostic::error("wrong-type", message, node.head());
-        diagnostics.push(match meant {
-            Some(meant) => diagnostic.help(format!("write `{meant}`")).replace(node.span, meant),
+        diagnostics.push(match suggestion {
+            Some(suggestion) => {
+                diagnostic.help(format!("write `{suggestion}`")).replace(node.span, suggestion)
+            }
             None if what == "a schedule" => {
                 diagnostic.help("write `{cron: \"0 8 * * *\"}`, `{every: 10m}` or `{daily: {at: \"08:30\"}}`")
             }
@@ -77,7 +79,7 @@ impl<'n, 'd> MapReader<'n, 'd> {
         None
     }
 
-    /// The value of a key, which may be missing. Declares the key.
+    /// Takes the value of a key, which may be missing. Declares the key.
     pub fn take(&mut self, key: &'d str) -> Field<'n, 'd> {
         if !self.known.contains(&key) {
             self.known.push(key);
@@ -86,7 +88,7 @@ impl<'n, 'd> MapReader<'n, 'd> {
         Field { node, name: key, is_item: false, diagnostics: self.diagnostics }
     }
 
-    /// The value of a key; that it is missing is reported. Declares the key.
+    /// Takes the value of a key; reports a missing one. Declares the key.
     pub fn required(&mut self, key: &'d str) -> Field<'n, 'd> {
         let field = self.take(key);
         if field.node.is_none() {
@@ -98,71 +100,70 @@ impl<'n, 'd> MapReader<'n, 'd> {
         field
     }
 
-    /// Declares keys without reading them.
+    /// Declares keys without taking them.
     pub fn allow(&mut self, keys: &[&'d str]) {
         for key in keys {
             self.take(key);
         }
     }
 
-    /// Knows keys of other languages: they are told apart from misspelt ones, with what to write for them.
-    pub fn know_foreign(&mut self, keys: &'static [ForeignKey]) {
+    /// Sets the keys of other languages, so that their help texts replace spelling suggestions.
+    pub fn set_foreign_keys(&mut self, keys: &'static [ForeignKey]) {
         self.foreign = keys;
     }
 
-    /// Says what to write in place of several keys of which only one can stand.
-    pub fn explain_several(&mut self, help: Option<&'static str>) {
-        self.instead_of_several = help;
+    /// Sets the help text for several keys of which only one is allowed.
+    pub fn set_conflict_help(&mut self, help: Option<&'static str>) {
+        self.conflict_help = help;
     }
 
-    /// What there is to say of a key that is another language's.
+    /// The entry of a key of another language; `None` if the key is not one.
     #[must_use]
     pub fn foreign(&self, key: &str) -> Option<&'static ForeignKey> {
         self.foreign.iter().find(|foreign| foreign.key == key)
     }
 
-    /// Reads each key that was not declared as the declared and free one that it was most likely meant as, so that
-    /// what is below a misspelt key is checked in the same run. Call it once all keys are declared; that the key is
-    /// unknown is still reported by [`finish`](Self::finish). Keys of which `stays` holds are left alone, and so are
-    /// those of one or two letters, which are near too many.
-    pub fn mend(&mut self, stays: impl Fn(&str) -> bool) {
-        let mut free = self.free();
+    /// Reads each undeclared key as the most similar declared key that is unused, so that values below a misspelt key are
+    /// checked in the same run. Call it once all keys are declared; [`finish`](Self::finish) still reports the key as unknown.
+    /// Skips keys for which `skip` returns true, and keys of one or two letters, which are similar to too many.
+    pub fn correct_keys(&mut self, skip: impl Fn(&str) -> bool) {
+        let mut unused = self.unused_keys();
         for entry in self.map {
             let key = entry.key.as_str();
-            if self.known.contains(&key) || stays(key) {
+            if self.known.contains(&key) || skip(key) {
                 continue;
             }
-            let meant = match self.foreign(key) {
-                Some(foreign) => {
-                    foreign.here.and_then(|here| free.iter().copied().find(|known| *known == here))
-                }
+            let suggestion = match self.foreign(key) {
+                Some(foreign) => foreign
+                    .equivalent
+                    .and_then(|equivalent| unused.iter().copied().find(|known| *known == equivalent)),
                 None if key.len() < 3 => None,
-                None => crate::diagnostic::nearest(key, free.iter().copied()),
+                None => crate::diagnostic::nearest(key, unused.iter().copied()),
             };
-            if let Some(meant) = meant {
-                free.retain(|known| *known != meant);
-                self.mended.push((meant, entry));
+            if let Some(suggestion) = suggestion {
+                unused.retain(|known| *known != suggestion);
+                self.corrections.push((suggestion, entry));
             }
         }
     }
 
-    /// The declared key that an entry is read as although its own is another (see [`mend`](Self::mend)).
+    /// The declared key that a misspelt entry is read as (see [`correct_keys`](Self::correct_keys)); `None` if it is not.
     #[must_use]
-    pub fn read_as(&self, entry: &Entry) -> Option<&'d str> {
-        self.mended.iter().find(|(_, mended)| std::ptr::eq(*mended, entry)).map(|(key, _)| *key)
+    pub fn corrected_key(&self, entry: &Entry) -> Option<&'d str> {
+        self.corrections.iter().find(|(_, corrected)| std::ptr::eq(*corrected, entry)).map(|(key, _)| *key)
     }
 
-    /// The entries whose keys are neither declared nor read as a declared one.
-    pub fn strangers(&self) -> impl Iterator<Item = &'n Entry> {
-        self.rest().filter(|entry| self.read_as(entry).is_none())
+    /// The entries whose keys are neither declared nor read as a declared key.
+    pub fn unknown_entries(&self) -> impl Iterator<Item = &'n Entry> {
+        self.undeclared_entries().filter(|entry| self.corrected_key(entry).is_none())
     }
 
-    /// Which one of some keys is present; that none is, or several are, is reported. Declares all of them, and
-    /// reads none. Of several the first in the file is returned.
+    /// The one of `keys` that is present. Reports if none or several are. Declares all of them without taking any. Of several,
+    /// returns the first in the file.
     pub fn exactly_one_of(&mut self, keys: &[&'d str]) -> Option<&'d str> {
         let one = self.at_most_one_of(keys).or_else(|| keys.iter().copied().find(|key| self.has(key)));
         if one.is_none() {
-            let message = format!("{} needs one of {}", self.what, listed(keys));
+            let message = format!("{} needs one of {}", self.what, join_names(keys));
             self.diagnostics.push(
                 Diagnostic::error("missing-key", message, self.node.head()).allowed(keys.iter().copied()),
             );
@@ -170,34 +171,34 @@ impl<'n, 'd> MapReader<'n, 'd> {
         one
     }
 
-    /// Which one of some keys is present, if any; that several are is reported. Declares all of them, and reads
-    /// none. Of several the first in the file is returned.
+    /// The one of `keys` that is present; `None` if none is. Reports if several are. Declares all of them without taking any.
+    /// Of several, returns the first in the file.
     pub fn at_most_one_of(&mut self, keys: &[&'d str]) -> Option<&'d str> {
         self.allow(keys);
         let name = |entry: &Entry| keys.iter().copied().find(|key| *key == entry.key);
         let mut present = self.map.iter().filter_map(|entry| name(entry).map(|key| (key, entry.key_span)));
         let (first, first_span) = present.next()?;
         for (other, span) in present {
-            let message = format!("`{other}` cannot stand beside `{first}` in {}", self.what);
+            let message = format!("{} cannot have both `{first}` and `{other}`", self.what);
             self.diagnostics.push(
                 Diagnostic::error("conflicting-keys", message, span)
                     .related(first_span, format!("`{first}` is here"))
-                    .help(match self.instead_of_several {
-                        Some(instead) => format!("{} has one of {}: {instead}", self.what, listed(keys)),
-                        None => format!("{} has one of {}", self.what, listed(keys)),
+                    .help(match self.conflict_help {
+                        Some(instead) => format!("{} has one of {}: {instead}", self.what, join_names(keys)),
+                        None => format!("{} has one of {}", self.what, join_names(keys)),
                     }),
             );
         }
         Some(first)
     }
 
-    /// Whether a key is present. Does not declare it.
+    /// True if a key is present. Does not declare it.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.entry(key).is_some()
     }
 
-    /// Where a key stands; for a missing one, where the mapping begins.
+    /// The span of a key; the start of the mapping if the key is missing.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entry(key).map_or_else(|| self.node.head(), |entry| entry.key_span)
@@ -209,33 +210,33 @@ impl<'n, 'd> MapReader<'n, 'd> {
         self.node
     }
 
-    /// The entries whose keys are not declared yet, for mappings with names of the author's own. Call
+    /// The entries whose keys are not declared yet, for mappings whose keys the author chooses. Call
     /// [`finish_open`](Self::finish_open) afterwards.
-    pub fn rest(&self) -> impl Iterator<Item = &'n Entry> {
+    pub fn undeclared_entries(&self) -> impl Iterator<Item = &'n Entry> {
         self.map.iter().filter(|entry| !self.known.contains(&entry.key.as_str()))
     }
 
-    /// Where this reader reports to.
+    /// The collector that this reader reports to.
     #[must_use]
     pub fn diagnostics(&self) -> &'d Diagnostics {
         self.diagnostics
     }
 
-    /// What is read, with its article.
+    /// The name of the mapping in messages, with its article.
     #[must_use]
     pub fn what(&self) -> &'d str {
         self.what
     }
 
-    /// Reports every key that was not declared, with the nearest declared one that is still free.
+    /// Reports every undeclared key, with the most similar declared key that is unused.
     pub fn finish(self) {
-        let free = self.free();
-        for entry in self.rest() {
-            let nearest = self.read_as(entry).or_else(|| {
+        let unused = self.unused_keys();
+        for entry in self.undeclared_entries() {
+            let nearest = self.corrected_key(entry).or_else(|| {
                 if self.foreign(&entry.key).is_some() {
                     return None;
                 }
-                crate::diagnostic::nearest(&entry.key, free.iter().copied())
+                crate::diagnostic::nearest(&entry.key, unused.iter().copied())
             });
             let message = format!("unknown key `{}` in {}", shorten(&entry.key), self.what);
             let diagnostic = Diagnostic::error("unknown-key", message, entry.key_span)
@@ -249,24 +250,24 @@ impl<'n, 'd> MapReader<'n, 'd> {
         }
     }
 
-    /// Ends the reading of a mapping in which any other key is allowed too.
+    /// Ends the reading of a mapping that allows any other key.
     pub fn finish_open(self) {}
 
-    /// The declared keys that no entry has or is read as. Found once and not for every entry, of which there may be very
-    /// many.
-    fn free(&self) -> Vec<&'d str> {
+    /// The declared keys that no entry has or is read as. Callers compute this once and not for each entry, because a mapping may
+    /// have very many.
+    fn unused_keys(&self) -> Vec<&'d str> {
         self.known.iter().copied().filter(|known| !self.has(known)).collect()
     }
 
     fn entry(&self, key: &str) -> Option<&'n Entry> {
-        let mended = || self.mended.iter().find(|(name, _)| *name == key).map(|(_, entry)| *entry);
-        self.map.entry(key).or_else(mended)
+        let corrections = || self.corrections.iter().find(|(name, _)| *name == key).map(|(_, entry)| *entry);
+        self.map.entry(key).or_else(corrections)
     }
 }
 
-/// The value of a key, or an item of a list: perhaps missing, not yet of a type.
+/// The value of a key or a list item: possibly missing, and not yet of a type.
 ///
-/// Each typed getter gives nothing for a missing value, and reports one of a wrong type at its place.
+/// Each typed getter returns `None` for a missing value, and reports a value of a wrong type at its span.
 #[derive(Debug, Clone, Copy)]
 pub struct Field<'n, 'd> {
     node: Option<&'n Node>,
@@ -276,31 +277,31 @@ pub struct Field<'n, 'd> {
 }
 
 impl<'n, 'd> Field<'n, 'd> {
-    /// A value that came from elsewhere; `name` is what messages call it.
+    /// Creates a field for a node from elsewhere; `name` is its name in messages.
     #[must_use]
     pub fn new(node: &'n Node, name: &'d str, diagnostics: &'d Diagnostics) -> Self {
         Field { node: Some(node), name, is_item: false, diagnostics }
     }
 
-    /// The value as it is.
+    /// The untyped value.
     #[must_use]
     pub fn node(self) -> Option<&'n Node> {
         self.node
     }
 
-    /// Whether there is a value, even a null.
+    /// True if there is a value, even a null.
     #[must_use]
-    pub fn is_given(self) -> bool {
+    pub fn is_present(self) -> bool {
         self.node.is_some()
     }
 
-    /// Where the value stands.
+    /// The span of the value; `None` if it is missing.
     #[must_use]
     pub fn span(self) -> Option<Span> {
         self.node.map(|node| node.span)
     }
 
-    /// Reports a problem of the value at its place. Nothing happens when it is missing.
+    /// Reports a problem at the span of the value. Does nothing if the value is missing.
     pub fn error(self, code: &'static str, message: impl Into<String>) {
         if let Some(node) = self.node {
             self.diagnostics.push(Diagnostic::error(code, message, node.head()));
@@ -313,7 +314,7 @@ impl<'n, 'd> Field<'n, 'd> {
         self.text().map(|text| text.value.as_str())
     }
 
-    /// Text with its style and places.
+    /// Text with its style and positions.
     #[must_use]
     pub fn text(self) -> Option<&'n Text> {
         let node = self.node?;
@@ -321,17 +322,17 @@ impl<'n, 'd> Field<'n, 'd> {
             return Some(text);
         }
         let diagnostic = self.wrong_type(node, "text");
-        let written = self.diagnostics.source().slice(node.span);
-        let is_word = !written.is_empty() && !matches!(node.kind, Kind::List(_) | Kind::Map(_));
+        let source = self.diagnostics.source().slice(node.span);
+        let is_word = !source.is_empty() && !matches!(node.kind, Kind::List(_) | Kind::Map(_));
         self.diagnostics.push(if is_word {
-            diagnostic.help("quote it to make it text").replace(node.span, quoted(written))
+            diagnostic.help("quote it to make it text").replace(node.span, quote(source))
         } else {
             diagnostic
         });
         None
     }
 
-    /// Text that is not empty and not only white space.
+    /// Text that is not blank.
     #[must_use]
     pub fn name(self) -> Option<&'n str> {
         let text = self.string()?;
@@ -350,19 +351,21 @@ impl<'n, 'd> Field<'n, 'd> {
             return Some(value);
         }
         let diagnostic = self.wrong_type(node, "`true` or `false`");
-        let meant = match node.as_str().map(str::to_ascii_lowercase).as_deref() {
+        let suggestion = match node.as_str().map(str::to_ascii_lowercase).as_deref() {
             Some("yes" | "on" | "y" | "true") => Some("true"),
             Some("no" | "off" | "n" | "false") => Some("false"),
             _ => None,
         };
-        self.diagnostics.push(match meant {
-            Some(meant) => diagnostic.help(format!("write `{meant}`")).replace(node.span, meant),
+        self.diagnostics.push(match suggestion {
+            Some(suggestion) => {
+                diagnostic.help(format!("write `{suggestion}`")).replace(node.span, suggestion)
+            }
             None => diagnostic,
         });
         None
     }
 
-    /// A whole number within a range.
+    /// An integer within a range.
     #[must_use]
     pub fn integer(self, range: RangeInclusive<i64>) -> Option<i64> {
         let node = self.node?;
@@ -374,8 +377,8 @@ impl<'n, 'd> Field<'n, 'd> {
                     (i64::MIN, end) => format!("at most {end}"),
                     (start, end) => format!("from {start} to {end}"),
                 };
-                let written = self.diagnostics.source().slice(node.span);
-                let message = format!("{} must be {bounds}, found {}", self.subject(), shorten(written));
+                let source = self.diagnostics.source().slice(node.span);
+                let message = format!("{} must be {bounds}, found {}", self.subject(), shorten(source));
                 self.diagnostics.push(Diagnostic::error("out-of-range", message, node.span));
                 None
             }
@@ -400,30 +403,30 @@ impl<'n, 'd> Field<'n, 'd> {
             Kind::Integer(value) => Some(value as f64),
             Kind::Unsigned(value) => Some(value as f64),
             Kind::Float(value) => Some(value),
-            _ => self.refuse(node, "a number"),
+            _ => self.reject_type(node, "a number"),
         }
     }
 
     /// A duration: `10s`, `1h30m` (see [`units::parse_duration`]).
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
-        self.unit("a duration", "invalid-duration", units::parse_duration, units::meant_duration)
+        self.parse_unit("a duration", "invalid-duration", units::parse_duration, units::suggest_duration)
     }
 
     /// A size in bytes: `6MiB` (see [`units::parse_size`]).
     #[must_use]
     pub fn size(self) -> Option<u64> {
-        self.unit("a size", "invalid-size", units::parse_size, units::meant_size)
+        self.parse_unit("a size", "invalid-size", units::parse_size, units::suggest_size)
     }
 
-    /// One of some words. Another is reported, and read as the one that it was most likely meant as, so that what
-    /// follows from the word is checked in the same run.
+    /// One of `words`. Reports another word, and reads it as the most similar one, so that everything that depends on it is
+    /// checked in the same run.
     #[must_use]
     pub fn choice(self, words: &[&'d str]) -> Option<&'d str> {
         let node = self.node?;
-        // A bare `true` or `1` may be meant as a word too, but is then not one of these.
+        // A plain `true` or `1` resolves to another type, and none of the words is one.
         let Some(found) = node.as_str() else {
-            let diagnostic = self.wrong_type(node, &format!("one of {}", listed(words)));
+            let diagnostic = self.wrong_type(node, &format!("one of {}", join_names(words)));
             self.diagnostics.push(diagnostic.allowed(words.iter().copied()));
             return None;
         };
@@ -438,7 +441,7 @@ impl<'n, 'd> Field<'n, 'd> {
         crate::diagnostic::nearest(found, words.iter().copied())
     }
 
-    /// One of some words, as the value that it stands for.
+    /// One of several words, converted to its value.
     #[must_use]
     pub fn one_of<T: Copy>(self, choices: &[(&'d str, T)]) -> Option<T> {
         let words: Vec<&'d str> = choices.iter().map(|(word, _)| *word).collect();
@@ -450,33 +453,33 @@ impl<'n, 'd> Field<'n, 'd> {
     #[must_use]
     pub fn list(self) -> Option<&'n [Node]> {
         let node = self.node?;
-        node.as_list().or_else(|| self.refuse(node, "a list"))
+        node.as_list().or_else(|| self.reject_type(node, "a list"))
     }
 
-    /// The items of a list, each to be read further.
+    /// The items of a list, each as a field.
     #[must_use]
     pub fn items(self) -> Option<Vec<Field<'n, 'd>>> {
         let item = |node| Field { node: Some(node), is_item: true, ..self };
         self.list().map(|items| items.iter().map(item).collect())
     }
 
-    /// A list, or one value that stands for a list of one.
+    /// A list, or a single value as a list of one.
     #[must_use]
     pub fn one_or_more(self) -> Option<Vec<Field<'n, 'd>>> {
         if matches!(self.node?.kind, Kind::List(_)) { self.items() } else { Some(vec![self]) }
     }
 
-    /// A list of texts. Items that are none are reported and left out.
+    /// A list of texts. Reports and skips other items.
     #[must_use]
     pub fn strings(self) -> Option<Vec<&'n str>> {
         Some(self.items()?.into_iter().filter_map(Field::string).collect())
     }
 
-    /// A mapping with the author's own names as keys.
+    /// A mapping whose keys the author chooses.
     #[must_use]
     pub fn entries(self) -> Option<&'n Map> {
         let node = self.node?;
-        node.as_map().or_else(|| self.refuse(node, "a mapping"))
+        node.as_map().or_else(|| self.reject_type(node, "a mapping"))
     }
 
     /// A mapping with fixed keys; `what` names it with its article.
@@ -485,31 +488,31 @@ impl<'n, 'd> Field<'n, 'd> {
         MapReader::new(self.node?, what, self.diagnostics)
     }
 
-    fn unit<T>(
+    fn parse_unit<T>(
         self,
         what: &str,
         code: &'static str,
         parse: fn(&str) -> Result<T, units::Error>,
-        meant: fn(&str) -> Option<String>,
+        suggestion: fn(&str) -> Option<String>,
     ) -> Option<T> {
         let node = self.node?;
-        let written = match &node.kind {
+        let source = match &node.kind {
             Kind::String(text) => text.value.as_str(),
             Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => {
                 self.diagnostics.source().slice(node.span)
             }
-            _ => return self.refuse(node, what),
+            _ => return self.reject_type(node, what),
         };
-        if is_expression(written) {
-            return self.refuse(node, what);
+        if is_expression(source) {
+            return self.reject_type(node, what);
         }
-        match parse(written) {
+        match parse(source) {
             Ok(value) => Some(value),
             Err(error) => {
                 let message = format!("{} must be {what}", self.subject());
                 let diagnostic = Diagnostic::error(code, message, node.span).help(error.to_string());
-                self.diagnostics.push(match meant(written) {
-                    Some(meant) => diagnostic.replace(node.span, meant),
+                self.diagnostics.push(match suggestion(source) {
+                    Some(suggestion) => diagnostic.replace(node.span, suggestion),
                     None => diagnostic,
                 });
                 None
@@ -517,13 +520,13 @@ impl<'n, 'd> Field<'n, 'd> {
         }
     }
 
-    fn refuse<T>(self, node: &Node, expected: &str) -> Option<T> {
+    fn reject_type<T>(self, node: &Node, expected: &str) -> Option<T> {
         self.diagnostics.push(self.wrong_type(node, expected));
         None
     }
 
     fn wrong_type(self, node: &Node, expected: &str) -> Diagnostic {
-        let found = found(node, self.diagnostics);
+        let found = describe(node, self.diagnostics);
         let message = format!("expected {expected} for {}, found {found}", self.subject());
         Diagnostic::error("wrong-type", message, node.head())
     }
@@ -534,8 +537,8 @@ impl<'n, 'd> Field<'n, 'd> {
     }
 }
 
-/// What a value is, in words for a message.
-fn found(node: &Node, diagnostics: &Diagnostics) -> String {
+/// Describes a value for a message.
+fn describe(node: &Node, diagnostics: &Diagnostics) -> String {
     match &node.kind {
         Kind::String(text) if is_expression(&text.value) => "an expression".to_owned(),
         Kind::String(text) => format!("the text `{}`", shorten(&text.value)),
@@ -550,8 +553,8 @@ fn is_expression(text: &str) -> bool {
     text.contains("${{")
 }
 
-/// Names for a message: `a`, `b` or `c`.
-fn listed(names: &[&str]) -> String {
+/// Joins names for a message: `a`, `b` or `c`.
+fn join_names(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
