@@ -8,7 +8,6 @@ use jiff::SignedDuration;
 use model::execution::Origin;
 use model::payload::Payload;
 use model::value::{Map, Value};
-use store::Store as _;
 use tokio::sync::Notify;
 use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
@@ -150,7 +149,7 @@ impl<'a> Life<'a> {
         let services = Services::on(Foundation {
             loader: Loader::new(&settings.dir, program::BUILTIN.clone(), Vec::new()),
             settings,
-            store: Arc::new(world.memory.open_with(world.clone())),
+            store: world.memory.open_with(world.clone()),
             secret: Secret::new([7; 32]),
             isolation: Isolation::in_memory(&world.record),
             clock: Arc::new(clock.clone()),

@@ -15,7 +15,7 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::payload::HttpResponse;
 use model::trial::Case;
 use model::value::Map;
-use store::{ExecutionFilter, Page, SqliteStore, StateWrite};
+use store::{ExecutionFilter, Location, Page, StateWrite};
 
 use super::begin::{Begun, now};
 use super::desk::{Account, Desk};
@@ -133,7 +133,7 @@ impl<'a> Scene<'a> {
             .map_err(|error| Trouble::system("cannot make a folder for the test", &error))?;
         // The folder is deleted at the end, so nothing need survive a power cut.
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-        let store = SqliteStore::open(folder.path(), options)
+        let store = store::open(&Location::from(folder.path()), options)
             .map_err(|error| Trouble::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployed));
         let automation = &deployed.automation.id;

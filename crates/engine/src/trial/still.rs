@@ -14,9 +14,10 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::value::Files;
 use model::{AutomationId, DefinitionHash};
 use store::{
-    Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
-    Subscription, Wait, Watermark,
+    Accept, Accepted, Address, Append, Definition, DefinitionStore, Error, ExecutionFilter, ExecutionRow,
+    ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry, PollStanding, Prune, Resting, Room,
+    SecretStore, Sent, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, TriggerStore, Wait,
+    WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -61,12 +62,12 @@ impl Drop for Busy {
 }
 
 /// A store whose work is noticed.
-pub(super) struct Noticed<S> {
-    pub(super) store: S,
+pub(super) struct Noticed {
+    pub(super) store: Arc<dyn Store>,
     pub(super) still: Still,
 }
 
-impl<S: Store> Noticed<S> {
+impl Noticed {
     /// The result of a read or write, which goes on elsewhere until it is taken here.
     async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         let _busy = self.still.busy();
@@ -75,7 +76,7 @@ impl<S: Store> Noticed<S> {
 }
 
 #[async_trait]
-impl<S: Store> Store for Noticed<S> {
+impl DefinitionStore for Noticed {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
         self.of(self.store.put_definition(definition)).await
     }
@@ -83,7 +84,10 @@ impl<S: Store> Store for Noticed<S> {
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.of(self.store.definition(hash)).await
     }
+}
 
+#[async_trait]
+impl ExecutionStore for Noticed {
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
         self.of(self.store.accept(accept)).await
     }
@@ -115,7 +119,10 @@ impl<S: Store> Store for Noticed<S> {
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.of(self.store.unfinished_count()).await
     }
+}
 
+#[async_trait]
+impl WaitStore for Noticed {
     async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
         self.of(self.store.resting(after, limit)).await
     }
@@ -136,7 +143,10 @@ impl<S: Store> Store for Noticed<S> {
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
         self.of(self.store.waiting_for_child(child)).await
     }
+}
 
+#[async_trait]
+impl StateStore for Noticed {
     async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
         self.of(self.store.read_state(scope, key)).await
     }
@@ -152,19 +162,10 @@ impl<S: Store> Store for Noticed<S> {
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
         self.of(self.store.write_state(writes)).await
     }
+}
 
-    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune_state(before, limit)).await
-    }
-
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.of(self.store.put_secret(fresh)).await
-    }
-
-    fn files(&self) -> Arc<dyn Files> {
-        self.store.files()
-    }
-
+#[async_trait]
+impl TriggerStore for Noticed {
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
         self.of(self.store.addresses()).await
     }
@@ -201,14 +202,6 @@ impl<S: Store> Store for Noticed<S> {
         self.of(self.store.drop_subscription(id)).await
     }
 
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune(filter, limit)).await
-    }
-
-    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune_keys(before, limit)).await
-    }
-
     async fn sent(
         &self,
         automation: &AutomationId,
@@ -217,13 +210,42 @@ impl<S: Store> Store for Noticed<S> {
     ) -> Result<Option<Sent>, Error> {
         self.of(self.store.sent(automation, key, now)).await
     }
+}
+
+#[async_trait]
+impl SecretStore for Noticed {
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.of(self.store.put_secret(fresh)).await
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for Noticed {
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.of(self.store.prune(filter, limit)).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.of(self.store.prune_keys(before, limit)).await
+    }
 
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.of(self.store.prune_sendings(before, limit)).await
     }
 
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.of(self.store.prune_state(before, limit)).await
+    }
+
     async fn tidy(&self) -> Result<u64, Error> {
         self.of(self.store.tidy()).await
+    }
+}
+
+#[async_trait]
+impl Store for Noticed {
+    fn files(&self) -> Arc<dyn Files> {
+        self.store.files()
     }
 
     fn room(&self) -> Room {
