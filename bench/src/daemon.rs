@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
+use store::{ExecutionFilter, ExecutionRow, Location, Page, Store};
 
 use crate::Error;
 use crate::driver::{Connection, request};
@@ -23,7 +24,7 @@ pub(crate) struct Daemon {
     hooks: SocketAddr,
     admin: SocketAddr,
     data: PathBuf,
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     /// From starting the program to its first answer that it is ready.
     pub(crate) came_up_in: Duration,
 }
@@ -58,7 +59,7 @@ impl Daemon {
             tokio::task::yield_now().await;
         }
         let came_up_in = started.elapsed();
-        let store = SqliteStore::open_read_only(project.data())?;
+        let store = store::open_read_only(&Location::from(project.data()))?;
         Ok(Self { process, hooks, admin, data: project.data(), store, came_up_in })
     }
 

@@ -1,14 +1,15 @@
 //! Stores that have grown large: a long history, a long backlog.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, Value};
 use store::{
-    Accept, Already, Append, Definition, Durability, ExecutionFilter, NewExecution, Options, Page,
-    SqliteStore, Store,
+    Accept, Already, Append, Definition, Durability, ExecutionFilter, Location, NewExecution, Options, Page,
+    Store,
 };
 use tokio::net::TcpListener;
 
@@ -65,7 +66,7 @@ pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(),
     let name = format!("slowest page {what}: {asked} combinations of all filters, each asked once");
     let row = Row::new("history", name, milliseconds(most.0), Unit::Milliseconds);
     report.add(row.target(Some(Target::AtMost(HISTORY_MS))));
-    let bytes = SqliteStore::open_read_only(&data)?.info().await?.bytes;
+    let bytes = store::open_read_only(&Location::from(data.as_path()))?.info().await?.bytes;
     report.add(Row::new("history", format!("the store {what}"), mebibytes(bytes), Unit::Mebibytes));
     through_the_api(terms, &project, count, report).await
 }
@@ -106,7 +107,7 @@ async fn slowest_page(
     before: Option<ExecutionId>,
     turns: usize,
 ) -> Result<(Duration, usize), Error> {
-    let store = SqliteStore::open_read_only(data)?;
+    let store = store::open_read_only(&Location::from(data))?;
     let (mut slowest, mut found) = (Duration::ZERO, 0);
     for _ in 0..turns {
         let asked = Instant::now();
@@ -354,10 +355,10 @@ fn definition(name: &str, text: &str) -> Definition {
     Definition { hash, automation, path, text: text.to_owned() }
 }
 
-fn open(folder: &Path) -> Result<SqliteStore, Error> {
+fn open(folder: &Path) -> Result<Arc<dyn Store>, Error> {
     // What is measured is not the filling.
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
-    Ok(SqliteStore::open(folder, options)?)
+    Ok(store::open(&Location::from(folder), options)?)
 }
 
 fn executions(terms: Terms<'_>) -> u64 {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use engine::{Engine, Settings, Start, SystemClock};
 use model::execution::{Origin, Outcome};
 use model::{AutomationId, Map, Payload};
-use store::{SqliteStore, Store as _};
+use store::Location;
 
 use super::Terms;
 use crate::Error;
@@ -37,10 +37,10 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
     // Long chains of pure steps commit now and then; how long the disk takes to sync is no part of a step's cost.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-    let store = SqliteStore::open(project.data(), options)?;
+    let store = store::open(&Location::from(project.data()), options)?;
     let mut settings = Settings::new(project.path());
     (settings.watch, settings.background) = (false, false);
-    let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;
+    let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;
     for (id, name, _, most) in KINDS {
         let (long, short) = (id_of(&format!("{id}-long"))?, id_of(&format!("{id}-short"))?);
         let until = Instant::now() + terms.options.time;

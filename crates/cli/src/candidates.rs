@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use store::{ExecutionFilter, Page, Store as _};
+use store::{ExecutionFilter, Page};
 
 use crate::context::Context;
 use crate::settings::{Config, Given, Setting};

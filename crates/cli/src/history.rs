@@ -1,6 +1,6 @@
 //! The store of a project, opened to read beside a daemon, and executions as the API describes them.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use model::execution::{DelayReason, Origin, WaitReason};
 use model::{ActionError, DefinitionHash, ErrorKind, ExecutionId};
 use serde::Deserialize;
 use serde_json::Value;
-use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
+use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
 use crate::exit::Fault;
 use crate::output::plain;
@@ -127,13 +127,13 @@ pub(crate) fn describe(error: &ActionError) -> String {
 ///
 /// # Errors
 /// It is there and cannot be opened.
-pub(crate) fn open(config: &Config) -> anyhow::Result<Option<SqliteStore>> {
-    let path = config.store_path();
-    if !exists(path) {
+pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    let location = config.store_location();
+    if !location.exists() {
         return Ok(None);
     }
-    let store = SqliteStore::open_read_only(path)
-        .with_context(|| format!("cannot read the store `{}`", path.display()))?;
+    let store =
+        store::open_read_only(&location).with_context(|| format!("cannot read the store `{location}`"))?;
     Ok(Some(store))
 }
 
@@ -141,20 +141,16 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<SqliteStore>> {
 ///
 /// # Errors
 /// Nothing has, or it cannot be opened.
-pub(crate) fn require(config: &Config) -> anyhow::Result<SqliteStore> {
-    let none = || format!("nothing has run yet: there is no store in `{}`", config.store_path().display());
+pub(crate) fn require(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    let none = || format!("nothing has run yet: there is no store in `{}`", config.store_location());
     open(config)?.with_context(none)
-}
-
-fn exists(path: &Path) -> bool {
-    path.is_file() || path.join("cogwork.db").is_file()
 }
 
 /// The execution that `text` names: by its id, by a beginning that no other id has, or as `latest`.
 ///
 /// # Errors
 /// There is none, or there are several.
-pub(crate) async fn find(store: &SqliteStore, text: &str) -> anyhow::Result<ExecutionRow> {
+pub(crate) async fn find(store: &dyn Store, text: &str) -> anyhow::Result<ExecutionRow> {
     if text == LATEST {
         let page = Page { before: None, limit: 1 };
         let newest = store.executions(&ExecutionFilter::default(), page).await?;
@@ -195,7 +191,7 @@ fn ambiguous(text: &str, rows: &[ExecutionRow]) -> String {
 /// # Errors
 /// The store cannot be read.
 pub(crate) async fn definition(
-    store: &SqliteStore,
+    store: &dyn Store,
     hash: DefinitionHash,
 ) -> anyhow::Result<Option<Automation>> {
     Ok(store.definition(hash).await?.and_then(engine::read_definition))
@@ -209,6 +205,6 @@ pub(crate) async fn id(config: &Config, text: &str) -> anyhow::Result<ExecutionI
     // A whole id may be known to the daemon alone.
     match text.parse() {
         Ok(id) => Ok(id),
-        Err(_) => Ok(find(&require(config)?, text).await?.id),
+        Err(_) => Ok(find(&*require(config)?, text).await?.id),
     }
 }

@@ -1,7 +1,6 @@
 //! The secrets that this machine has, by name: for what is said of files that name others.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use engine::{Catalog, Vault};
 use model::diagnostic::Report;
@@ -44,6 +43,6 @@ impl<'c> Known<'c> {
 
 async fn kept(config: &Config) -> anyhow::Result<BTreeSet<String>> {
     let Some(store) = history::open(config)? else { return Ok(BTreeSet::new()) };
-    let vault = Vault::open(Arc::new(store), config.keys()).await?;
+    let vault = Vault::open(store, config.keys()).await?;
     Ok(vault.secrets().into_iter().map(|kept| kept.name).collect())
 }

@@ -7,6 +7,15 @@ use model::{DefinitionHash, ExecutionId};
 /// Why a store could not do what it was asked. Unless [`Error::outcome_unknown`] says otherwise, nothing changed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
+    /// The location names no kind of store that this release supports.
+    #[error(
+        "the store location `{location}` is not supported yet; give the path of a file or a folder, or \
+        `sqlite:PATH`"
+    )]
+    UnsupportedLocation {
+        /// The location; of a URL, only the scheme.
+        location: String,
+    },
     /// Another daemon has the store open.
     #[error("another daemon{} holds `{}`; stop it, or give this one a data directory of its own",
         .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), .path.display())]
@@ -16,17 +25,16 @@ pub enum Error {
         /// The process that holds it, where it could be read.
         pid: Option<u32>,
     },
-    /// The SQLite library is older than what the promises rest on.
-    #[error("SQLite {found} is too old to be trusted with a write-ahead log; build with {needed} or later")]
+    /// The database library is older than the durability guarantees need.
+    #[error("{library} is too old: it can damage its write-ahead log; build with {needed} or later")]
     TooOld {
-        /// The version that is linked.
-        found: String,
-        /// The oldest that will do.
+        /// The name and version of the linked library.
+        library: String,
+        /// The oldest sufficient version.
         needed: &'static str,
     },
     /// The file is on a file system whose locks and syncs cannot be relied on.
-    #[error("`{}` is on a {kind} file system, where locks and syncs cannot be relied on; move it to a local disk, \
-        or use PostgreSQL to share it", .path.display())]
+    #[error("`{}` is on a {kind} file system, where locks and syncs cannot be relied on; move it to a local disk", .path.display())]
     NetworkFileSystem {
         /// The directory.
         path: PathBuf,
@@ -116,7 +124,7 @@ pub enum Error {
     /// Another program held the file's write lock for too long.
     #[error("another program keeps the store's file locked; end it and try again")]
     Busy,
-    /// SQLite or PostgreSQL refused the write.
+    /// The database refused the write.
     #[error("cannot write to the store: {reason}")]
     Write {
         /// What it said.

@@ -1,11 +1,15 @@
-//! The only crate that knows SQL: one contract, [`Store`], and what keeps it.
+//! Durable storage. This is the only crate that knows SQL.
 //!
-//! [`SqliteStore`] keeps it in one file: all writes of the process go through one thread that commits whatever
-//! has queued up as one transaction with one sync, and wakes each caller when its own write is durable.
+//! [`Store`] joins a trait for each duty. [`open`] returns the store at a [`Location`]; the handle is `Arc<dyn Store>`
+//! everywhere. When its last clone is dropped, the queued writes are committed and the files are released;
+//! [`Store::close`] does the same without blocking a thread.
 
-mod contract;
 mod error;
+mod location;
+mod options;
 mod prefix;
+mod traits;
+mod types;
 
 mod sqlite;
 
@@ -14,13 +18,61 @@ pub mod conformance;
 #[cfg(feature = "memory")]
 pub mod memory;
 
-pub use contract::{
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use error::Error;
+pub use location::Location;
+#[cfg(feature = "memory")]
+pub use memory::Memory;
+pub use options::{Durability, Options};
+pub use prefix::executions_by_prefix;
+pub use traits::{
+    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
+    WaitStore,
+};
+pub use types::{
     Accept, Accepted, Address, Already, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
     NewExecution, Outcomes, Page, PollEntry, PollStanding, PollWrite, Prune, PruneRule, Resting, Room,
-    Sending, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
+    Sending, Sent, StateEntry, StateRow, StateWrite, Subscription, Wait, Watermark,
 };
-pub use error::Error;
-#[cfg(feature = "memory")]
-pub use memory::{Memory, MemoryStore};
-pub use prefix::executions_by_prefix;
-pub use sqlite::{Backup, Durability, Options, SqliteStore};
+
+/// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.
+/// Blocks for some milliseconds.
+///
+/// # Errors
+/// Another process has the store open, the file system is not reliable, the location holds something else, a later
+/// release wrote the store, or the system refuses.
+pub fn open(location: &Location, options: Options) -> Result<Arc<dyn Store>, Error> {
+    Ok(Arc::new(sqlite::SqliteStore::open(location.path(), options)?))
+}
+
+/// Opens the store at `location` only for reading; a daemon may have it open. Writes return [`Error::ReadOnly`].
+///
+/// # Errors
+/// There is no store, the file system is not reliable, or another release wrote its tables.
+pub fn open_read_only(location: &Location) -> Result<Arc<dyn Store>, Error> {
+    Ok(Arc::new(sqlite::SqliteStore::open_read_only(location.path())?))
+}
+
+/// Copies a snapshot of the store at `location` to the new folder `to`; a daemon may have the store open and go on
+/// writing. The copy is a store of its own. Blocks until the copy is on disk; after a crash there is no folder `to`.
+///
+/// # Errors
+/// There is no store, `to` exists, a blob is missing or damaged, or the system refuses.
+pub fn back_up(location: &Location, to: &Path) -> Result<Backup, Error> {
+    sqlite::back_up(location.path(), to)
+}
+
+/// The result of [`back_up`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// The folder of the copy, which is a store of its own.
+    pub path: PathBuf,
+    /// The number of executions in the copy.
+    pub executions: u64,
+    /// The number of large values in the copy, each in a file.
+    pub blobs: u64,
+    /// The size of the copy in bytes.
+    pub bytes: u64,
+}

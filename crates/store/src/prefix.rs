@@ -2,8 +2,9 @@
 
 use model::ExecutionId;
 
-use crate::contract::{ExecutionFilter, ExecutionRow, Page, Store};
 use crate::error::Error;
+use crate::traits::Store;
+use crate::types::{ExecutionFilter, ExecutionRow, Page};
 
 /// The executions whose ids begin with `prefix`, newest first, at most `limit`. None where it is no beginning of an id.
 ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store::conformance::{Place, RULES};
-use store::{Memory, Options, SqliteStore, Store};
+use store::{Location, Memory, Options, Store};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -15,7 +15,7 @@ struct Directory(TempDir);
 #[async_trait]
 impl Place for Directory {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(SqliteStore::open(self.0.path(), Options::default()).expect("it opens"))
+        store::open(&Location::from(self.0.path()), Options::default()).expect("it opens")
     }
 }
 
@@ -25,7 +25,7 @@ struct InMemory(Memory);
 #[async_trait]
 impl Place for InMemory {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(self.0.open())
+        self.0.open()
     }
 }
 

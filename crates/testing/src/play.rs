@@ -15,7 +15,7 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::payload::HttpResponse;
 use model::trial::Case;
 use model::value::Map;
-use store::{ExecutionFilter, Page, SqliteStore, StateWrite};
+use store::{ExecutionFilter, Location, Page, StateWrite};
 
 use crate::begin::{StartResult, now};
 use crate::desk::{CallLog, DoubleTable};
@@ -132,7 +132,7 @@ impl<'a> TestRun<'a> {
             .map_err(|error| TestError::system("cannot make a folder for the test", &error))?;
         // The folder is deleted at the end, so the data need not survive a power failure.
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-        let store = SqliteStore::open(folder.path(), options)
+        let store = store::open(&Location::from(folder.path()), options)
             .map_err(|error| TestError::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployed));
         let automation = &deployed.automation.id;

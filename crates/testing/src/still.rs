@@ -13,9 +13,10 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash};
 use store::{
-    Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
-    Subscription, Wait, Watermark,
+    Accept, Accepted, Address, Append, Definition, DefinitionStore, Error, ExecutionFilter, ExecutionRow,
+    ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry, PollStanding, Prune, Resting, Room,
+    SecretStore, Sent, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, TriggerStore, Wait,
+    WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -60,12 +61,12 @@ impl Drop for BusyGuard {
 }
 
 /// Store wrapper that marks its calls as in flight.
-pub(super) struct TrackedStore<S> {
-    pub(super) store: S,
+pub(super) struct TrackedStore {
+    pub(super) store: Arc<dyn Store>,
     pub(super) quiescence: Quiescence,
 }
 
-impl<S: Store> TrackedStore<S> {
+impl TrackedStore {
     /// Awaits a store call; it is in flight until its result arrives on this thread.
     async fn track<T>(&self, work: impl Future<Output = T>) -> T {
         let _busy = self.quiescence.busy();
@@ -74,7 +75,7 @@ impl<S: Store> TrackedStore<S> {
 }
 
 #[async_trait]
-impl<S: Store> Store for TrackedStore<S> {
+impl DefinitionStore for TrackedStore {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
         self.track(self.store.put_definition(definition)).await
     }
@@ -82,7 +83,10 @@ impl<S: Store> Store for TrackedStore<S> {
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.track(self.store.definition(hash)).await
     }
+}
 
+#[async_trait]
+impl ExecutionStore for TrackedStore {
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
         self.track(self.store.accept(accept)).await
     }
@@ -114,7 +118,10 @@ impl<S: Store> Store for TrackedStore<S> {
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.track(self.store.unfinished_count()).await
     }
+}
 
+#[async_trait]
+impl WaitStore for TrackedStore {
     async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
         self.track(self.store.resting(after, limit)).await
     }
@@ -135,7 +142,10 @@ impl<S: Store> Store for TrackedStore<S> {
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
         self.track(self.store.waiting_for_child(child)).await
     }
+}
 
+#[async_trait]
+impl StateStore for TrackedStore {
     async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
         self.track(self.store.read_state(scope, key)).await
     }
@@ -151,19 +161,10 @@ impl<S: Store> Store for TrackedStore<S> {
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
         self.track(self.store.write_state(writes)).await
     }
+}
 
-    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.track(self.store.prune_state(before, limit)).await
-    }
-
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.track(self.store.put_secret(fresh)).await
-    }
-
-    fn files(&self) -> Arc<dyn FileStorage> {
-        self.store.files()
-    }
-
+#[async_trait]
+impl TriggerStore for TrackedStore {
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
         self.track(self.store.addresses()).await
     }
@@ -200,14 +201,6 @@ impl<S: Store> Store for TrackedStore<S> {
         self.track(self.store.drop_subscription(id)).await
     }
 
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        self.track(self.store.prune(filter, limit)).await
-    }
-
-    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.track(self.store.prune_keys(before, limit)).await
-    }
-
     async fn sent(
         &self,
         automation: &AutomationId,
@@ -216,13 +209,42 @@ impl<S: Store> Store for TrackedStore<S> {
     ) -> Result<Option<Sent>, Error> {
         self.track(self.store.sent(automation, key, now)).await
     }
+}
+
+#[async_trait]
+impl SecretStore for TrackedStore {
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.track(self.store.put_secret(fresh)).await
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for TrackedStore {
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.track(self.store.prune(filter, limit)).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.track(self.store.prune_keys(before, limit)).await
+    }
 
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.track(self.store.prune_sendings(before, limit)).await
     }
 
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.track(self.store.prune_state(before, limit)).await
+    }
+
     async fn tidy(&self) -> Result<u64, Error> {
         self.track(self.store.tidy()).await
+    }
+}
+
+#[async_trait]
+impl Store for TrackedStore {
+    fn files(&self) -> Arc<dyn FileStorage> {
+        self.store.files()
     }
 
     fn room(&self) -> Room {

@@ -10,7 +10,7 @@ use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use server::{Server, ServerOptions};
-use store::SqliteStore;
+use store::Location;
 use tests::canary;
 use tests::project::{Project, repository};
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
@@ -74,9 +74,9 @@ impl House {
             watch: false,
             ..Settings::new(project.path())
         };
-        let store = SqliteStore::open(project.data_dir(), store::Options::default()).unwrap();
+        let store = store::open(&Location::from(project.data_dir()), store::Options::default()).unwrap();
         let clock = ManualClock::new("2026-01-15T09:00:00Z".parse().unwrap());
-        let engine = Engine::start(settings, Arc::new(store), Arc::new(clock.clone())).await.unwrap();
+        let engine = Engine::start(settings, store, Arc::new(clock.clone())).await.unwrap();
         let server = bound.serve(engine.clone()).unwrap();
         let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
         let id = AutomationId::parse(name).unwrap();

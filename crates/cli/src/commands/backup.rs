@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use store::SqliteStore;
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -41,9 +40,9 @@ impl Subcommand for Backup {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), Talk::Tool)?;
-        let from = config.store_path();
-        let made = SqliteStore::back_up(from, &self.to)
-            .with_context(|| format!("cannot back up the store `{}`", from.display()))?;
+        let from = config.store_location();
+        let made = store::back_up(&from, &self.to)
+            .with_context(|| format!("cannot back up the store `{}`", from))?;
         match self.json {
             true => output::json(&json!({
                 "path": made.path,

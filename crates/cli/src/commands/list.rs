@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::diagnostic::{Report, Severity};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, Page, SqliteStore, Store as _};
+use store::{ExecutionFilter, Page, Store};
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -104,12 +104,12 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
     let store = history::open(config)?;
     let mut listing = match daemon::get::<Listing>(config, "/api/v1/automations").await? {
         Some(listing) => Listing { daemon: true, ..listing },
-        None => files.listing(config, store.as_ref()).await?,
+        None => files.listing(config, store.as_deref()).await?,
     };
     files.explain(&mut listing);
     if let Some(store) = &store {
         for row in &mut listing.automations {
-            row.last_execution = last_execution(store, &row.id).await?;
+            row.last_execution = last_execution(&**store, &row.id).await?;
         }
     }
     match what.json {
@@ -119,7 +119,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn last_execution(store: &SqliteStore, id: &str) -> anyhow::Result<Option<serde_json::Value>> {
+async fn last_execution(store: &dyn Store, id: &str) -> anyhow::Result<Option<serde_json::Value>> {
     let filter = ExecutionFilter { automation: AutomationId::parse(id), ..ExecutionFilter::default() };
     let newest = store.executions(&filter, Page { before: None, limit: 1 }).await?;
     Ok(newest.into_iter().next().map(|row| server::describe_row(row, None)))
@@ -196,7 +196,7 @@ impl Files {
     }
 
     /// What would be in force if a daemon ran.
-    async fn listing(&self, config: &Config, store: Option<&SqliteStore>) -> anyhow::Result<Listing> {
+    async fn listing(&self, config: &Config, store: Option<&dyn Store>) -> anyhow::Result<Listing> {
         let Some(checked) = &self.checked else { return Ok(Listing::default()) };
         let (base, now) = (config.base(config.hooks), time::now());
         let addresses = match store {

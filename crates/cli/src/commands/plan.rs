@@ -10,7 +10,6 @@ use jiff::tz::TimeZone;
 use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::Store;
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -88,7 +87,7 @@ async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
 /// What a daemon that is started now would bring into force.
 async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
     let store = history::open(config)?;
-    let store = store.as_ref().map(|store| store as &dyn Store);
+    let store = store.as_deref();
     let forecast = engine::preview_project(&config.dir, store, time::now()).await?;
     let entries = forecast.reports.iter().flat_map(Report::entries);
     let diagnostics = entries.map(serde_json::to_value).collect::<Result<_, _>>()?;

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand as Choice};
 use engine::{KeySource, Vault};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{SqliteStore, Store as _};
+use store::Store;
 
 use super::Subcommand;
 use super::shown::Shown;
@@ -157,7 +157,7 @@ fn table(told: &Value) -> anyhow::Result<()> {
 async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
     let mut rows = Vec::new();
     if let Some(store) = history::open(config)? {
-        let vault = Vault::open(Arc::new(store), config.keys()).await?;
+        let vault = Vault::open(store, config.keys()).await?;
         for kept in vault.secrets() {
             let mut row = serde_json::to_value(&kept)?;
             row["source"] = "store".into();
@@ -235,16 +235,17 @@ fn rotated(told: &Value) {
 
 /// The store's secrets where no daemon has the store.
 struct Own {
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     vault: Vault,
 }
 
 impl Own {
     async fn open(config: &Config) -> anyhow::Result<Self> {
-        let store = SqliteStore::open(config.store_path(), config.store())
-            .with_context(|| format!("cannot open the store `{}`", config.store_path().display()))?;
+        let location = config.store_location();
+        let store = store::open(&location, config.store())
+            .with_context(|| format!("cannot open the store `{location}`"))?;
         let keys: KeySource = config.keys();
-        let vault = Vault::open(Arc::new(store.clone()), keys).await?;
+        let vault = Vault::open(store.clone(), keys).await?;
         Ok(Self { store, vault })
     }
 

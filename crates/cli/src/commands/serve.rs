@@ -9,7 +9,7 @@ use clap::Args;
 use engine::{Catalog, Engine, SystemClock};
 use model::diagnostic::Report;
 use server::{Addresses, Server};
-use store::{SqliteStore, Store as _};
+use store::Store;
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -68,17 +68,18 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     let addresses = bound.addresses();
     let mishaps = failpoint::mishaps();
     let options = store::Options { mishaps: mishaps.clone(), ..config.store() };
-    let store = SqliteStore::open(config.store_path(), options)
-        .with_context(|| format!("cannot open the store `{}`", config.store_path().display()))?;
+    let location = config.store_location();
+    let store =
+        store::open(&location, options).with_context(|| format!("cannot open the store `{location}`"))?;
     let mut settings = config.engine();
     settings.mishaps = mishaps;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
     settings.public_url = Some(config.base(addresses.hooks));
-    let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;
+    let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;
     let mut generations = engine.generations();
     let server = bound.serve(engine.clone())?;
     warn_of_secrets(config);
-    banner(config, addresses, &engine, &store, shows_addresses).await?;
+    banner(config, addresses, &engine, &*store, shows_addresses).await?;
     let mut reporter = Reporter::new(config.log_format);
     reporter.tell(&engine);
     let exit = loop {
@@ -121,7 +122,7 @@ async fn banner(
     config: &Config,
     addresses: Addresses,
     engine: &Engine,
-    store: &SqliteStore,
+    store: &dyn Store,
     shows_addresses: bool,
 ) -> anyhow::Result<()> {
     let catalog = engine.catalog();

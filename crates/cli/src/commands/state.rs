@@ -4,7 +4,7 @@ use clap::{Args, Subcommand as Choice};
 use engine::StateScope;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use store::{StateEntry, Store as _};
+use store::StateEntry;
 
 use super::Subcommand;
 use super::shown::Shown;

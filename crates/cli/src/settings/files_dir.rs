@@ -12,7 +12,11 @@ use super::Config;
 pub(super) fn check(config: &Config) -> Result<(), String> {
     let Some(files) = &config.files_dir else { return Ok(()) };
     let resolved = resolve(files);
-    let store = config.store.as_deref().map(|store| if store.is_dir() { store } else { parent(store) });
+    let store = config
+        .store
+        .as_ref()
+        .map(store::Location::path)
+        .map(|store| if store.is_dir() { store } else { parent(store) });
     let kept = [
         Some((config.data_dir.as_path(), "the data folder")),
         store.map(|store| (store, "the folder of the store")),
@@ -101,7 +105,7 @@ mod tests {
     fn a_folder_of_files_that_holds_a_store_elsewhere_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::new(&folder.path().join("project"));
-        config.store = Some(folder.path().join("store/own.db"));
+        config.store = Some(folder.path().join("store/own.db").into());
         config.files_dir = Some(folder.path().join("store"));
         assert!(check(&config).expect_err("refused").contains("is the folder of the store"));
     }

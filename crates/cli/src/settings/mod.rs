@@ -55,7 +55,7 @@ pub(crate) struct Config {
     pub(crate) admin: SocketAddr,
     pub(crate) admin_hosts: Vec<String>,
     pub(crate) public_url: Option<String>,
-    pub(crate) store: Option<PathBuf>,
+    pub(crate) store: Option<store::Location>,
     pub(crate) durability: store::Durability,
     pub(crate) files_dir: Option<PathBuf>,
     pub(crate) outbound_allow: Vec<String>,
@@ -131,8 +131,8 @@ impl Config {
     }
 
     /// Where the store is.
-    pub(crate) fn store_path(&self) -> &Path {
-        self.store.as_deref().unwrap_or(&self.data_dir)
+    pub(crate) fn store_location(&self) -> store::Location {
+        self.store.clone().unwrap_or_else(|| self.data_dir.as_path().into())
     }
 
     /// The base of the hook addresses that people are shown, where the hook listener is at `hooks`.

@@ -107,7 +107,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         list: false,
         about: "The SQLite file of the store, or the folder of its cogwork.db; default: the data folder",
         sample: Sample::Example("/var/lib/cogwork/cogwork.db"),
-        set: |config, values| values::store(values).map(|path| config.store = Some(path)),
+        set: |config, values| values::store(values).map(|location| config.store = Some(location)),
     },
     Setting {
         key: "secrets.dir",

@@ -68,16 +68,9 @@ pub(super) fn path(values: &Values<'_>) -> Result<PathBuf, String> {
     Ok(values.base.join(values.one()?))
 }
 
-/// A path of a SQLite file or of its folder, also written as `sqlite:PATH`.
-pub(super) fn store(values: &Values<'_>) -> Result<PathBuf, String> {
-    let text = values.one()?;
-    let path = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")).unwrap_or(text);
-    if path.is_empty() || path.contains("://") {
-        return Err(format!(
-            "`{text}` is no store that this release knows; give the path of a SQLite file or its folder"
-        ));
-    }
-    Ok(values.base.join(path))
+/// The location of a store: a path, or `sqlite:PATH`.
+pub(super) fn store(values: &Values<'_>) -> Result<store::Location, String> {
+    store::Location::parse(values.one()?, values.base).map_err(|error| error.to_string())
 }
 
 /// One of some words.

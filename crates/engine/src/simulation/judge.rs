@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use model::execution::{Event, Execution, ExecutionId, Origin, StepOutcome};
 use model::value::Value;
-use store::{ExecutionFilter, ExecutionRow, Page, Store as _};
+use store::{ExecutionFilter, ExecutionRow, Page};
 
 use super::program::Program;
 use super::world::{Effect, World};

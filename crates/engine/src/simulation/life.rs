@@ -8,7 +8,6 @@ use jiff::SignedDuration;
 use model::execution::Origin;
 use model::payload::Payload;
 use model::value::{Map, Value};
-use store::Store as _;
 use tokio::sync::Notify;
 use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
@@ -147,7 +146,7 @@ impl<'a> Life<'a> {
         let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
         let runtime = Runtime::from_parts(RuntimeParts {
             settings,
-            store: Arc::new(world.memory.open_with(world.clone())),
+            store: world.memory.open_with(world.clone()),
             secret: Secret::new([7; 32]),
             isolation: Isolation::in_memory(&world.record),
             clock: Arc::new(clock.clone()),

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, Outcome, StepOutcome};
 use model::payload::Payload;
 use model::value::Value;
+use store::Memory;
 use store::memory::{Asked, End, Fate, Faults};
-use store::{Memory, Store as _};
 use tokio::sync::Notify;
 
 use super::chance::Chance;

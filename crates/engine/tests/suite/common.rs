@@ -10,7 +10,7 @@ use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
 use model::value::{JsonLimits, Map, Value};
-use store::{SqliteStore, Store};
+use store::{Location, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -93,8 +93,7 @@ impl Drop for Project {
 }
 
 pub(crate) fn open_store(dir: &Path) -> Arc<dyn Store> {
-    let store = SqliteStore::open(dir, store::Options::default()).expect("the store opens");
-    Arc::new(store)
+    store::open(&Location::from(dir), store::Options::default()).expect("the store opens")
 }
 
 /// Stops an engine and lets go of its store, so that another can open it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use model::payload::HttpResponse;
-use store::{Durability, ExecutionFilter, Options, Page, Room, SqliteStore, Store};
+use store::{Durability, ExecutionFilter, Location, Options, Page, Room, Store};
 
 use crate::common::{Project, settled, soon, start_with, stop};
 use crate::hooks::{post, text, tokens};
@@ -52,8 +52,8 @@ async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
 
 async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
     let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
-    let store = SqliteStore::open(&project.settings.data_dir, options).expect("it opens");
-    let store: Arc<dyn Store> = Arc::new(store);
+    let location = Location::from(project.settings.data_dir.as_path());
+    let store = store::open(&location, options).expect("it opens");
     (project.start_on(store.clone()).await, store)
 }
 

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
-    Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
-    Subscription, Wait, Watermark,
+    Accept, Accepted, Address, Append, Definition, DefinitionStore, Error, ExecutionFilter, ExecutionRow,
+    ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry, PollStanding, Prune, Resting, Room,
+    SecretStore, Sent, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, TriggerStore, Wait,
+    WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -104,23 +105,30 @@ impl Watched {
 }
 
 #[async_trait]
-impl Store for Watched {
+impl DefinitionStore for Watched {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
         self.inner.put_definition(definition).await
     }
+
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.inner.definition(hash).await
     }
+}
+
+#[async_trait]
+impl ExecutionStore for Watched {
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
         self.accepts.fetch_add(1, Ordering::Relaxed);
         self.let_in().await?;
         self.inner.accept(accept).await
     }
+
     async fn append(&self, append: &Append) -> Result<(), Error> {
         self.appends.fetch_add(1, Ordering::Relaxed);
         self.let_in().await?;
         self.inner.append(append).await
     }
+
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.reading.acquire().await.expect("the gate stays").forget();
@@ -129,28 +137,39 @@ impl Store for Watched {
         }
         self.inner.events(id).await
     }
+
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.inner.execution(id).await
     }
+
     async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
         self.inner.executions(filter, page).await
     }
+
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         self.inner.logs(id, after, limit).await
     }
+
     async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
         self.inner.unfinished(after, limit).await
     }
+
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.inner.unfinished_count().await
     }
+}
+
+#[async_trait]
+impl WaitStore for Watched {
     async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
         self.inner.resting(after, limit).await
     }
+
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
         self.inner.waits(execution).await
     }
+
     async fn waiting_for_event(
         &self,
         name: &str,
@@ -159,36 +178,45 @@ impl Store for Watched {
     ) -> Result<Vec<(ExecutionId, String)>, Error> {
         self.inner.waiting_for_event(name, after, limit).await
     }
+
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
         self.inner.waiting_for_child(child).await
     }
+}
+
+#[async_trait]
+impl StateStore for Watched {
     async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
         self.inner.read_state(scope, key).await
     }
+
     async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
         self.inner.read_states(scope, keys).await
     }
+
     async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
         self.inner.list_state(scope, after, limit).await
     }
+
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
         self.inner.write_state(writes).await
     }
-    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.inner.prune_state(before, limit).await
-    }
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.inner.put_secret(fresh).await
-    }
+}
+
+#[async_trait]
+impl TriggerStore for Watched {
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
         self.inner.addresses().await
     }
+
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
         self.inner.put_addresses(addresses).await
     }
+
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.inner.watermarks().await
     }
+
     async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
         self.inner.polls().await
     }
@@ -213,21 +241,6 @@ impl Store for Watched {
         self.inner.drop_subscription(id).await
     }
 
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        self.inner.prune(filter, limit).await
-    }
-    async fn tidy(&self) -> Result<u64, Error> {
-        self.inner.tidy().await
-    }
-    fn room(&self) -> Room {
-        self.inner.room()
-    }
-    fn files(&self) -> Arc<dyn FileStorage> {
-        self.inner.files()
-    }
-    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.inner.prune_keys(before, limit).await
-    }
     async fn sent(
         &self,
         automation: &AutomationId,
@@ -236,15 +249,56 @@ impl Store for Watched {
     ) -> Result<Option<Sent>, Error> {
         self.inner.sent(automation, key, now).await
     }
+}
+
+#[async_trait]
+impl SecretStore for Watched {
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.inner.put_secret(fresh).await
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for Watched {
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.inner.prune(filter, limit).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_keys(before, limit).await
+    }
+
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.inner.prune_sendings(before, limit).await
     }
+
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_state(before, limit).await
+    }
+
+    async fn tidy(&self) -> Result<u64, Error> {
+        self.inner.tidy().await
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    fn files(&self) -> Arc<dyn FileStorage> {
+        self.inner.files()
+    }
+
+    fn room(&self) -> Room {
+        self.inner.room()
+    }
+
     async fn info(&self) -> Result<Info, Error> {
         self.inner.info().await
     }
+
     fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
+
     async fn failure(&self) -> Error {
         tokio::select! {
             error = self.inner.failure() => error,

@@ -13,7 +13,7 @@ use model::execution::{Event, Origin, Outcome};
 use model::payload::Payload;
 use model::value::{Map, Value};
 use store::memory::{End, Faults};
-use store::{ExecutionFilter, Memory, Page, Store as _};
+use store::{ExecutionFilter, Memory, Page};
 use tokio::sync::{Notify, watch};
 
 use super::*;
@@ -190,7 +190,7 @@ impl Stage {
         let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
         let runtime = Runtime::from_parts(RuntimeParts {
             settings,
-            store: Arc::new(self.memory.open_with(self.double.clone())),
+            store: self.memory.open_with(self.double.clone()),
             secret: Secret::new([7; 32]),
             clock: Arc::new(self.clock.clone()),
             http: Http::new(options).expect("HTTP is set up"),

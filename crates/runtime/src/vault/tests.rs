@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
-use store::SqliteStore;
+use store::Location;
 use tempfile::TempDir;
 
 use super::*;
@@ -9,7 +9,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn store(dir: &TempDir) -> Arc<dyn Store> {
-    Arc::new(SqliteStore::open(dir.path(), store::Options::default()).expect("the store opens"))
+    store::open(&Location::from(dir.path()), store::Options::default()).expect("the store opens")
 }
 
 async fn vault(store: &Arc<dyn Store>, dir: &Path) -> Vault {

@@ -8,7 +8,7 @@ use engine::{Engine, Settings, SystemClock};
 use model::ExecutionId;
 use serde_json::Value;
 use server::{Client, Server, ServerOptions};
-use store::{ExecutionFilter, Options, Page, SqliteStore};
+use store::{ExecutionFilter, Location, Options, Page};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -104,8 +104,9 @@ pub(crate) async fn daemon_with(
     change(&mut options);
     let bound = Server::bind(options).await.unwrap();
     settings.own_addresses = vec![bound.addresses().hooks, bound.addresses().admin];
-    let store = SqliteStore::open(&settings.data_dir, Options::default()).unwrap();
-    let engine = Engine::start(settings, Arc::new(store), Arc::new(SystemClock)).await.unwrap();
+    let location = Location::from(settings.data_dir.as_path());
+    let store = store::open(&location, Options::default()).unwrap();
+    let engine = Engine::start(settings, store, Arc::new(SystemClock)).await.unwrap();
     if let Some(broken) = engine.catalog().invalid_files().first() {
         panic!("{}", broken.report.render(false));
     }

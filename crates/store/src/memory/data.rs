@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, Status};
 
 use crate::Error;
-use crate::contract::{
+use crate::types::{
     Accept, Accepted, Address, Already, Append, Definition, ExecutionRow, NewExecution, Outcomes, PollEntry,
     PollStanding, PollWrite, Prune, PruneRule, Sending, Sent, StateEntry, Subscription, Wait, Watermark,
 };

@@ -1,7 +1,7 @@
 //! What a test lets happen to reads and writes.
 
 use crate::Error;
-use crate::contract::{Accept, Append, Room};
+use crate::types::{Accept, Append, Room};
 
 /// What writes are told after one whose commit is in doubt.
 pub(super) const REASON: &str = "a test lets it fail";

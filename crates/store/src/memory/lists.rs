@@ -6,7 +6,7 @@ use model::{ExecutionId, Status};
 
 use super::MAX_PAGE;
 use super::data::{Data, Kept};
-use crate::contract::{ExecutionFilter, ExecutionRow, Page, Resting, Wait};
+use crate::types::{ExecutionFilter, ExecutionRow, Page, Resting, Wait};
 
 impl Data {
     pub(super) fn list(&self, filter: &ExecutionFilter, page: Page) -> Vec<ExecutionRow> {

@@ -16,10 +16,14 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
-use crate::contract::{
+use crate::traits::{
+    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
+    WaitStore,
+};
+use crate::types::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
-    Subscription, Wait, Watermark,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Subscription,
+    Wait, Watermark,
 };
 
 /// The most rows of a page.
@@ -32,19 +36,19 @@ pub struct Memory(Arc<Mutex<Data>>);
 impl Memory {
     /// Opens a store over it.
     #[must_use]
-    pub fn open(&self) -> MemoryStore {
+    pub fn open(&self) -> Arc<dyn Store> {
         self.open_with(Arc::new(NoFaults))
     }
 
     /// Opens a store over it whose reads and writes fare as a test says.
     #[must_use]
-    pub fn open_with(&self, faults: Arc<dyn Faults>) -> MemoryStore {
-        MemoryStore {
+    pub fn open_with(&self, faults: Arc<dyn Faults>) -> Arc<dyn Store> {
+        Arc::new(MemoryStore {
             memory: self.clone(),
             faults,
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
-        }
+        })
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
@@ -53,7 +57,7 @@ impl Memory {
 }
 
 /// A store in memory.
-pub struct MemoryStore {
+struct MemoryStore {
     memory: Memory,
     faults: Arc<dyn Faults>,
     closed: AtomicBool,
@@ -115,7 +119,7 @@ fn read_back(events: &[Event]) -> Result<Vec<Event>, Error> {
 }
 
 #[async_trait]
-impl Store for MemoryStore {
+impl DefinitionStore for MemoryStore {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
         self.write(Asked::Write, |data| {
             data.put_definition(definition);
@@ -127,7 +131,10 @@ impl Store for MemoryStore {
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.read(|data| data.definition(hash)).await
     }
+}
 
+#[async_trait]
+impl ExecutionStore for MemoryStore {
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
         self.write(Asked::Accept(accept), |data| data.accept(accept)).await
     }
@@ -165,7 +172,10 @@ impl Store for MemoryStore {
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.read(|data| data.unfinished_count()).await
     }
+}
 
+#[async_trait]
+impl WaitStore for MemoryStore {
     async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
         self.read(|data| data.resting(after, limit)).await
     }
@@ -187,7 +197,10 @@ impl Store for MemoryStore {
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
         self.read(|data| data.waiting(|wait| wait.child == Some(child), None, 1).pop()).await
     }
+}
 
+#[async_trait]
+impl StateStore for MemoryStore {
     async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
         self.read(|data| data.state_entry(scope, key)).await
     }
@@ -208,15 +221,10 @@ impl Store for MemoryStore {
         })
         .await
     }
+}
 
-    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune_state(before, limit))).await
-    }
-
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.write(Asked::Write, |data| Ok(*data.secret.get_or_insert(fresh))).await
-    }
-
+#[async_trait]
+impl TriggerStore for MemoryStore {
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
         self.read(|data| data.addresses.values().cloned().collect()).await
     }
@@ -277,14 +285,6 @@ impl Store for MemoryStore {
         .await
     }
 
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune(&filter, limit))).await
-    }
-
-    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune_keys(before, limit))).await
-    }
-
     async fn sent(
         &self,
         automation: &AutomationId,
@@ -293,15 +293,40 @@ impl Store for MemoryStore {
     ) -> Result<Option<Sent>, Error> {
         self.read(|data| data.sent(automation, key, now)).await
     }
+}
+
+#[async_trait]
+impl SecretStore for MemoryStore {
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.write(Asked::Write, |data| Ok(*data.secret.get_or_insert(fresh))).await
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for MemoryStore {
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune(&filter, limit))).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune_keys(before, limit))).await
+    }
 
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.write(Asked::Write, |data| Ok(data.prune_sendings(before, limit))).await
     }
 
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune_state(before, limit))).await
+    }
+
     async fn tidy(&self) -> Result<u64, Error> {
         self.write(Asked::Write, |_| Ok(0)).await
     }
+}
 
+#[async_trait]
+impl Store for MemoryStore {
     fn room(&self) -> Room {
         self.faults.room()
     }

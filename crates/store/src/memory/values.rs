@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::MAX_PAGE;
 use super::data::{Data, invalid};
 use crate::Error;
-use crate::contract::{StateEntry, StateRow, StateWrite};
+use crate::types::{StateEntry, StateRow, StateWrite};
 
 /// About the most bytes of a page of values.
 const PAGE_BYTES: usize = 8 << 20;

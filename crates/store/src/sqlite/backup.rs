@@ -12,23 +12,10 @@ use super::gauge::Gauge;
 use super::place::{Place, sync_directory};
 use super::pool::read_error;
 use super::{schema, settings};
-use crate::Error;
-
-/// What was copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Backup {
-    /// The folder that it is in, which is a store of its own.
-    pub path: PathBuf,
-    /// How many executions it has.
-    pub executions: u64,
-    /// How many large values it has, each in a file.
-    pub blobs: u64,
-    /// How many bytes it takes.
-    pub bytes: u64,
-}
+use crate::{Backup, Error};
 
 /// Copies the store at `from` to the folder `to`, which it makes. It may be in use by a daemon, whose writes go on.
-pub(super) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
+pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     let place = Place::of(from);
     let source = settings::open_reader(&place.file)?;
     schema::check(&source, &place.file)?;

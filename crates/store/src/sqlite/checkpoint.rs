@@ -12,9 +12,9 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
 use super::poison::Poison;
-use super::settings::{self, Options};
+use super::settings;
 use super::trouble;
-use crate::Error;
+use crate::{Error, Options};
 
 /// The thread, and the way to wake it.
 #[derive(Debug)]

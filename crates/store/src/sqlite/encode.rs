@@ -11,7 +11,7 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, S
 use super::blobs::{Apart, Hash};
 use super::start::StartToStore;
 use super::stored::ToStore;
-use crate::contract::{
+use crate::types::{
     Accept, Address, Already, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait,
     Watermark,
 };

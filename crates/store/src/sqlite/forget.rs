@@ -15,7 +15,7 @@ use super::pool::{Pool, read_error};
 use super::queue::Queue;
 use super::write::{Fault, Uses};
 use crate::Error;
-use crate::contract::{Outcomes, Prune, PruneRule};
+use crate::types::{Outcomes, Prune, PruneRule};
 
 /// How many executions one step deletes.
 const FORGET_EXECUTIONS: usize = 128;

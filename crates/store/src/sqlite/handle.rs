@@ -11,7 +11,6 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::Connection;
 use tokio::sync::Mutex;
 
-use super::backup::{self, Backup};
 use super::blobs::{Contents, Cutter, Folder};
 use super::checkpoint::Checkpointer;
 use super::counters::Counters;
@@ -22,20 +21,24 @@ use super::poison::Poison;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::readahead::Readahead;
-use super::settings::{self, Durability, Options};
+use super::settings;
 use super::writer::Writer;
 use super::{check, forget, polls, pool, read, schema, sendings, state, waits};
-use crate::Error;
-use crate::contract::{
+use crate::traits::{
+    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
+    WaitStore,
+};
+use crate::types::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, PollWrite, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
+    PollEntry, PollStanding, PollWrite, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite,
     Subscription, Wait, Watermark,
 };
+use crate::{Durability, Error, Options};
 
 /// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written
 /// and the file is let go; [`Store::close`] does the same without blocking a thread.
 #[derive(Clone, Debug)]
-pub struct SqliteStore(Arc<Inner>);
+pub(crate) struct SqliteStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -53,16 +56,10 @@ struct Inner {
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, which is a file if it is one or ends in `.db`, `.sqlite` or `.sqlite3`, else a
-    /// directory that holds a `cogwork.db`; makes it if it is missing, and brings its tables up to date. Blocks
-    /// for some milliseconds.
-    ///
-    /// # Errors
-    /// Another daemon has it open, it is on a network file system, it is not a store, a later release wrote it,
-    /// or the system refuses.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+    /// Opens the store at `path` for reading and writing, as [`crate::open`] documents.
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, Error> {
         settings::check_version(rusqlite::version_number(), rusqlite::version())?;
-        let place = Place::of(path.as_ref());
+        let place = Place::of(path);
         place.make_directory()?;
         let mut weakened: Vec<String> = place.judge_file_system()?.into_iter().collect();
         if options.durability == Durability::Relaxed {
@@ -111,14 +108,10 @@ impl SqliteStore {
         })))
     }
 
-    /// Opens the store at `path` only to read it, beside a daemon that may have it open. Writes give
-    /// [`Error::ReadOnly`].
-    ///
-    /// # Errors
-    /// There is none, it is on a network file system, or its tables are not of this release.
-    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
+    /// Opens the store at `path` only for reading, as [`crate::open_read_only`] documents.
+    pub(crate) fn open_read_only(path: &Path) -> Result<Self, Error> {
         settings::check_version(rusqlite::version_number(), rusqlite::version())?;
-        let place = Place::of(path.as_ref());
+        let place = Place::of(path);
         let weakened = place.judge_file_system()?.into_iter().collect();
         let connection = settings::open_reader(&place.file)?;
         schema::check(&connection, &place.file).map_err(|error| place.judge(error))?;
@@ -135,16 +128,6 @@ impl SqliteStore {
             counters: Counters::default(),
             poison,
         })))
-    }
-
-    /// Copies the store at `from` to the folder `to`, as it is at one moment, beside a daemon that may have it open and
-    /// go on writing. The copy can be opened in the place of the store. Blocks until all of it is on disk; a crash
-    /// before leaves no folder of that name.
-    ///
-    /// # Errors
-    /// There is no store, there is something at `to`, a blob is missing or damaged, or the system refuses.
-    pub fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
-        backup::back_up(from.as_ref(), to.as_ref())
     }
 
     fn queue(&self) -> Result<&Queue, Error> {
@@ -167,7 +150,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl DefinitionStore for SqliteStore {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
         self.write(Work::PutDefinition(definition)).await.map(drop)
     }
@@ -175,7 +158,10 @@ impl Store for SqliteStore {
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.0.pool.read(move |connection| read::definition(connection, hash)).await
     }
+}
 
+#[async_trait]
+impl ExecutionStore for SqliteStore {
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
         // A watermark alone takes no room.
         if !accept.executions.is_empty() && self.0.gauge.room() == Room::None {
@@ -216,7 +202,10 @@ impl Store for SqliteStore {
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.0.pool.read(|connection| read::unfinished_count(connection)).await
     }
+}
 
+#[async_trait]
+impl WaitStore for SqliteStore {
     async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
         self.0.pool.read(move |connection| waits::resting(connection, after, limit)).await
     }
@@ -238,7 +227,10 @@ impl Store for SqliteStore {
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
         self.0.pool.read(move |connection| waits::for_child(connection, child)).await
     }
+}
 
+#[async_trait]
+impl StateStore for SqliteStore {
     async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
         Ok(self.read_states(scope, &[key.to_owned()]).await?.pop().flatten())
     }
@@ -256,18 +248,10 @@ impl Store for SqliteStore {
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
         self.write(Work::write_state(writes)?).await.map(drop)
     }
+}
 
-    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        state::prune(self.queue()?, before, limit).await
-    }
-
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        match self.write(Work::PutSecret(Key(fresh))).await? {
-            Done::Secret(Key(kept)) => Ok(kept),
-            _ => Ok(fresh),
-        }
-    }
-
+#[async_trait]
+impl TriggerStore for SqliteStore {
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
         self.0.pool.read(|connection| read::addresses(connection)).await
     }
@@ -306,29 +290,6 @@ impl Store for SqliteStore {
         self.write(Work::PutSubscription { id: id.to_owned(), kept: None }).await.map(drop)
     }
 
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        forget::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
-    }
-
-    async fn tidy(&self) -> Result<u64, Error> {
-        forget::tidy(self.queue()?, &self.0.pool, &self.0.folder).await
-    }
-
-    fn files(&self) -> Arc<dyn FileStorage> {
-        match self.0.queue {
-            Some(_) => Arc::new(Contents(self.0.folder.clone())),
-            None => Arc::new(MemoryFiles),
-        }
-    }
-
-    fn room(&self) -> Room {
-        self.0.gauge.room()
-    }
-
-    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        forget::prune_keys(self.queue()?, before, limit).await
-    }
-
     async fn sent(
         &self,
         automation: &AutomationId,
@@ -338,9 +299,52 @@ impl Store for SqliteStore {
         let automation = automation.clone();
         self.0.pool.read(move |connection| sendings::find(connection, &automation, &key, now)).await
     }
+}
+
+#[async_trait]
+impl SecretStore for SqliteStore {
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        match self.write(Work::PutSecret(Key(fresh))).await? {
+            Done::Secret(Key(kept)) => Ok(kept),
+            _ => Ok(fresh),
+        }
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for SqliteStore {
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        forget::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        forget::prune_keys(self.queue()?, before, limit).await
+    }
 
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         sendings::prune(self.queue()?, before, limit).await
+    }
+
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        state::prune(self.queue()?, before, limit).await
+    }
+
+    async fn tidy(&self) -> Result<u64, Error> {
+        forget::tidy(self.queue()?, &self.0.pool, &self.0.folder).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn files(&self) -> Arc<dyn FileStorage> {
+        match self.0.queue {
+            Some(_) => Arc::new(Contents(self.0.folder.clone())),
+            None => Arc::new(MemoryFiles),
+        }
+    }
+
+    fn room(&self) -> Room {
+        self.0.gauge.room()
     }
 
     async fn info(&self) -> Result<Info, Error> {

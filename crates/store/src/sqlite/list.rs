@@ -5,7 +5,7 @@ use model::Status;
 use rusqlite::ToSql;
 
 use super::encode::{OPEN_SHELVES, id_prefix, shelf, to_ns};
-use crate::contract::{ExecutionFilter, Page};
+use crate::types::{ExecutionFilter, Page};
 
 /// The most executions of a page.
 pub(super) const MAX_PAGE: u32 = 1000;

@@ -39,6 +39,6 @@ mod forget;
 
 mod handle;
 
-pub use backup::Backup;
-pub use handle::SqliteStore;
-pub use settings::{Durability, Options};
+pub(crate) use backup::back_up;
+pub(crate) use handle::SqliteStore;
+pub(crate) use place::exists;

@@ -185,6 +185,11 @@ impl Place {
     }
 }
 
+/// Returns true if `path` names a store: its file exists.
+pub(crate) fn exists(path: &Path) -> bool {
+    path.is_file() || path.join(FILE_NAME).is_file()
+}
+
 /// Whether a folder of blobs has any; what is half written there does not count.
 fn holds_blobs(folder: &Path) -> bool {
     let parts = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -8,7 +8,7 @@ use super::pool::read_error;
 use super::read::corrupt;
 use super::write::Fault;
 use crate::Error;
-use crate::contract::{PollEntry, PollStanding, PollWrite, Subscription};
+use crate::types::{PollEntry, PollStanding, PollWrite, Subscription};
 
 /// Writes what came of a poll.
 pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<()> {

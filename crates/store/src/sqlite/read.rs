@@ -15,7 +15,7 @@ use super::pool::read_error;
 use super::start::{self, Known};
 use super::stored::Stored;
 use crate::Error;
-use crate::contract::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
+use crate::types::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
 
 /// The most log lines that are read at once.
 const MAX_LINES: u32 = 10_000;

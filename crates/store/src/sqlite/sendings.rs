@@ -8,7 +8,7 @@ use super::encode::{Done, NewRow, Work, to_ns};
 use super::pool::read_error;
 use super::queue::Queue;
 use super::write::Fault;
-use crate::contract::Sent;
+use crate::types::Sent;
 use crate::{Accepted, Error};
 
 /// How many are forgotten in one transaction, and by one call.

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use model::failpoint::Mishaps;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::Error;
+use crate::{Durability, Error, Options};
 
 /// The oldest SQLite to be trusted: earlier ones could damage a file when a checkpoint met a restart of the
 /// write-ahead log (the WAL-reset bug, <https://sqlite.org/wal.html>).
@@ -25,52 +24,10 @@ const READER_CACHE_KIB: i64 = 1024;
 /// The size to which the write-ahead log shrinks after it grew beyond.
 const WAL_SIZE_LIMIT: i64 = 32 << 20;
 
-/// When a write counts as durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// When it is synced to disk: it survives the loss of power.
-    #[default]
-    Full,
-    /// When the system has it: it survives a crash of the daemon, but the last moments before a loss of power may
-    /// be lost. [`crate::Info::weakened`] says so.
-    Relaxed,
-}
-
-/// What can be chosen when a store is opened.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// When a write counts as durable.
-    pub durability: Durability,
-    /// The most bytes that the file and its blobs may take together; more is [`Error::Full`], for new executions when a
-    /// twentieth of it is left. The log beside the file, up to 32 MiB, is not counted. No limit but the disk where none
-    /// is given.
-    pub max_bytes: Option<u64>,
-    /// Values of an event that take so many bytes or more as JSON go into blobs.
-    pub blob_bytes: usize,
-    /// What goes wrong around commits, in a test.
-    pub mishaps: Mishaps,
-}
-
-impl Options {
-    /// What goes into a blob where nothing else is said. Below it, a row is cheaper than a file with its two syncs.
-    pub const BLOB_BYTES: usize = 64 << 10;
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            durability: Durability::default(),
-            max_bytes: None,
-            blob_bytes: Self::BLOB_BYTES,
-            mishaps: Mishaps::default(),
-        }
-    }
-}
-
 /// Refuses a SQLite that is too old.
 pub(super) fn check_version(number: i32, text: &str) -> Result<(), Error> {
     if number < OLDEST_SQLITE.0 {
-        return Err(Error::TooOld { found: text.to_owned(), needed: OLDEST_SQLITE.1 });
+        return Err(Error::TooOld { library: format!("SQLite {text}"), needed: OLDEST_SQLITE.1 });
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::read::{corrupt, timestamp};
 use super::write::Fault;
 use crate::Error;
-use crate::contract::{StateEntry, StateRow};
+use crate::types::{StateEntry, StateRow};
 
 /// About the most bytes of a page of values.
 const PAGE_BYTES: usize = 8 << 20;

@@ -10,7 +10,7 @@ use super::list::{self, MAX_PAGE};
 use super::pool::read_error;
 use super::read::timestamp;
 use crate::Error;
-use crate::contract::{Resting, Wait};
+use crate::types::{Resting, Wait};
 
 /// Puts these in place of all waits of an execution that there is.
 pub(super) fn replace(

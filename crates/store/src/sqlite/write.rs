@@ -10,7 +10,7 @@ use super::blobs::{self, Folder};
 use super::encode::{AppendRow, Done, Key, NewRow, StateChange, Work, status_code, to_ns};
 use super::statements::Statements;
 use super::{forget, polls, sendings, state, waits};
-use crate::contract::{Address, Definition, Watermark};
+use crate::types::{Address, Definition, Watermark};
 use crate::{Accepted, Error};
 
 /// Why a write could not be made.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use store::{Durability, Error, Options, Prune, PruneRule, SqliteStore, Store};
+use store::{Durability, Error, Options, Prune, PruneRule};
 
-use crate::common::{accept, at, blob_files, end, id, new, pause, prepare, text, whole};
+use crate::common::{self, accept, at, blob_files, end, id, new, pause, prepare, text, whole};
 
 fn options() -> Options {
     Options { durability: Durability::Relaxed, ..Options::default() }
@@ -17,8 +17,8 @@ async fn a_backup_under_load_is_a_clean_prefix() {
     const WRITERS: u32 = 4;
     let directory = tempfile::tempdir().expect("a directory");
     let from = directory.path().join("data");
-    let store = SqliteStore::open(&from, options()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(&from, options()).expect("it opens");
+    prepare(&*store).await;
     // How many executions each writer was told are stored; they go on until the copy is there.
     let told: Arc<[AtomicU32; WRITERS as usize]> = Arc::default();
     let done = Arc::new(AtomicU32::new(0));
@@ -46,7 +46,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
     }
     let before: Vec<u32> = told.iter().map(|count| count.load(Ordering::SeqCst)).collect();
     let (source, target) = (from.clone(), to.clone());
-    let copying = tokio::task::spawn_blocking(move || SqliteStore::back_up(source, target));
+    let copying = tokio::task::spawn_blocking(move || common::back_up(source, target));
     let backup = copying.await.expect("it ends").expect("it is copied");
     done.store(1, Ordering::SeqCst);
     for writer in writing.await.expect("they end") {
@@ -54,7 +54,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
     }
     assert!(backup.blobs > 0 && backup.executions >= u64::from(before.iter().sum::<u32>()), "{backup:?}");
 
-    let copy = SqliteStore::open(&to, options()).expect("the copy is a store");
+    let copy = common::open(&to, options()).expect("the copy is a store");
     let mut found = 0;
     for writer in 0..WRITERS {
         for turn in 0.. {
@@ -63,7 +63,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
                 assert!(turn >= before[writer as usize], "{turn} of {writer} was stored before");
                 break;
             }
-            let events = whole(&copy, number).await;
+            let events = whole(&*copy, number).await;
             assert!(events == 3 || turn >= before[writer as usize], "{number} has {events} events");
             found += 1;
         }
@@ -77,11 +77,11 @@ async fn a_backup_under_load_is_a_clean_prefix() {
 async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_anything() {
     let directory = tempfile::tempdir().expect("a directory");
     let (from, to) = (directory.path().join("data"), directory.path().join("copy"));
-    let store = SqliteStore::open(&from, options()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(&from, options()).expect("it opens");
+    prepare(&*store).await;
     store.accept(&accept(1, 80_000)).await.expect("it is accepted");
-    SqliteStore::back_up(&from, &to).expect("it is copied");
-    let refused = SqliteStore::back_up(&from, &to).expect_err("there is one");
+    common::back_up(&from, &to).expect("it is copied");
+    let refused = common::back_up(&from, &to).expect_err("there is one");
     assert!(matches!(refused, Error::Backup { .. }), "{refused}");
     store.append(&end(1, 1)).await.expect("it ends");
     store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await.expect("it prunes");
@@ -89,12 +89,12 @@ async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_an
     assert_eq!(blob_files(&from).len(), 0, "pruning goes on when the copy is made");
 
     let again = directory.path().join("again");
-    let backup = SqliteStore::back_up(&to, &again).expect("a copy of the copy, with nobody at it");
+    let backup = common::back_up(&to, &again).expect("a copy of the copy, with nobody at it");
     assert_eq!((backup.executions, backup.blobs), (1, 1));
-    let copy = SqliteStore::open(&again, options()).expect("it opens");
+    let copy = common::open(&again, options()).expect("it opens");
     let events = copy.events(id(1)).await.expect("it is read").expect("it is there");
     assert_eq!(events, [new(1, 80_000).started]);
-    let none = SqliteStore::back_up(directory.path().join("none"), directory.path().join("copy 2"));
+    let none = common::back_up(directory.path().join("none"), directory.path().join("copy 2"));
     assert!(none.is_err(), "there is nothing to copy");
     assert!(!directory.path().join("copy 2").exists());
 }
@@ -103,12 +103,12 @@ async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_an
 async fn a_backup_of_what_is_damaged_is_refused_and_leaves_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let (from, to) = (directory.path().join("data"), directory.path().join("copy"));
-    let store = SqliteStore::open(&from, options()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(&from, options()).expect("it opens");
+    prepare(&*store).await;
     store.accept(&accept(1, 80_000)).await.expect("it is accepted");
     let file = blob_files(&from).remove(0);
     std::fs::write(&file, text(1, 80_000)).expect("it is written");
-    let refused = SqliteStore::back_up(&from, &to).expect_err("it is damaged");
+    let refused = common::back_up(&from, &to).expect_err("it is damaged");
     assert!(matches!(&refused, Error::Corrupt { what } if what.contains("blob")), "{refused}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).expect("it is read").collect();
     assert_eq!(left.len(), 1, "{left:?}");

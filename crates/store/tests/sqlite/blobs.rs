@@ -2,11 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use model::{Event, Payload};
-use store::{Append, Durability, Error, Options, Prune, PruneRule, SqliteStore, Store};
+use store::{Append, Durability, Error, Options, Prune, PruneRule, Store};
 
-use crate::common::{accept, at, blob_files, end, id, new, prepare, step, text};
+use crate::common::{self, accept, at, blob_files, end, id, new, prepare, step, text};
 
 pub(crate) const LARGE: usize = 100_000;
 
@@ -14,14 +15,14 @@ pub(crate) fn options() -> Options {
     Options { durability: Durability::Relaxed, ..Options::default() }
 }
 
-pub(crate) async fn open(directory: &Path, options: Options) -> SqliteStore {
-    let store = SqliteStore::open(directory, options).expect("it opens");
-    prepare(&store).await;
+pub(crate) async fn open(directory: &Path, options: Options) -> Arc<dyn Store> {
+    let store = common::open(directory, options).expect("it opens");
+    prepare(&*store).await;
     store
 }
 
 /// The text that the numbered execution started with, read back.
-pub(crate) async fn input(store: &SqliteStore, number: u32) -> Result<String, Error> {
+pub(crate) async fn input(store: &dyn Store, number: u32) -> Result<String, Error> {
     let events = store.events(id(number)).await?.expect("it is there");
     let Some(Event::Started { payload, .. }) = events.first() else { panic!("it has started") };
     let Payload::Manual { inputs } = &**payload else { panic!("it was started by hand") };
@@ -39,10 +40,10 @@ async fn a_large_value_is_a_file_for_its_owner_alone_and_comes_back() {
     assert_eq!(files.len(), 2, "one a large value, none for small ones");
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!((mode(&files[0]), mode(&directory.path().join("blobs"))), (0o600, 0o700));
-    assert_eq!(input(&store, 1).await.expect("it is read"), text(1, LARGE));
-    assert_eq!(input(&store, 2).await.expect("it is read"), text(2, 1000));
-    let reader = SqliteStore::open_read_only(directory.path()).expect("it opens");
-    assert_eq!(input(&reader, 1).await.expect("it is read"), text(1, LARGE));
+    assert_eq!(input(&*store, 1).await.expect("it is read"), text(1, LARGE));
+    assert_eq!(input(&*store, 2).await.expect("it is read"), text(2, 1000));
+    let reader = common::open_read_only(directory.path()).expect("it opens");
+    assert_eq!(input(&*reader, 1).await.expect("it is read"), text(1, LARGE));
     let info = store.info().await.expect("it is told");
     assert!(info.blob_bytes > 100_000 && info.blob_bytes < 200_000, "{info:?}");
 }
@@ -60,7 +61,7 @@ async fn the_same_value_is_one_file_until_nothing_has_it() {
     assert_eq!(blob_files(directory.path()).len(), 1);
     let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
     for (number, left) in [(1, 1), (2, 1), (3, 0)] {
-        assert_eq!(input(&store, number).await.expect("it is read"), text(9, LARGE));
+        assert_eq!(input(&*store, number).await.expect("it is read"), text(9, LARGE));
         store.append(&end(number, 1)).await.expect("it ends");
         assert_eq!(store.prune(all(), 10).await.expect("it prunes"), 1);
         assert_eq!(blob_files(directory.path()).len(), left);
@@ -97,14 +98,14 @@ async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
             bytes[500] ^= 1;
             std::fs::write(&file, bytes).expect("it is written");
         }
-        let error = input(&store, 1).await.expect_err("it cannot be read").to_string();
+        let error = input(&*store, 1).await.expect_err("it cannot be read").to_string();
         let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
         assert!(error.contains(name) && error.contains("blob"), "{error}");
         assert!(store.execution(id(1)).await.expect("it is read").is_some(), "lists do not need it");
         // The same value, come anew, makes it whole.
         let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
         store.accept(&store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
-        assert_eq!(input(&store, 1).await.expect("it is read"), text(1, LARGE));
+        assert_eq!(input(&*store, 1).await.expect("it is read"), text(1, LARGE));
     }
 }
 
@@ -123,7 +124,7 @@ async fn values_that_come_and_go_at_once_are_never_lost() {
                     .accept(&store::Accept { executions, ..Default::default() })
                     .await
                     .expect("it is accepted");
-                assert_eq!(input(&store, number).await.expect("it is whole"), text(number % 3, 2000));
+                assert_eq!(input(&*store, number).await.expect("it is whole"), text(number % 3, 2000));
                 store.append(&end(number, 1)).await.expect("it ends");
             }
         })

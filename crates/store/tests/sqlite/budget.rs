@@ -1,22 +1,23 @@
 //! The size that a store may have.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use store::{Durability, Error, Options, Prune, PruneRule, Room, SqliteStore, Store};
+use store::{Durability, Error, Options, Prune, PruneRule, Room, Store};
 
-use crate::common::{accept, end, id, prepare, step};
+use crate::common::{self, accept, end, id, prepare, step};
 
 const MOST: u64 = 4 << 20;
 
-async fn open(directory: &Path) -> SqliteStore {
+async fn open(directory: &Path) -> Arc<dyn Store> {
     let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
-    let store = SqliteStore::open(directory, options).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory, options).expect("it opens");
+    prepare(&*store).await;
     store
 }
 
 /// Bytes of the file and all blobs.
-async fn taken(store: &SqliteStore, directory: &Path) -> u64 {
+async fn taken(store: &dyn Store, directory: &Path) -> u64 {
     let file = std::fs::metadata(directory.join("cogwork.db")).expect("it is there").len();
     file + store.info().await.expect("it is told").blob_bytes
 }
@@ -36,7 +37,7 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
         };
         assert!(matches!(refused, Error::Full), "{refused}");
         assert_eq!((store.room(), store.info().await.expect("it is told").room), (Room::None, Room::None));
-        assert!(taken(&store, directory.path()).await <= MOST);
+        assert!(taken(&*store, directory.path()).await <= MOST);
         // A step more, and its end, for each that was accepted.
         for number in 1..=stored {
             store.append(&step(number, 1, 200)).await.expect("there is room for what was accepted");
@@ -58,7 +59,7 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
         assert!(store.execution(id(1)).await.expect("it is read").is_none(), "the oldest went");
         assert!(store.execution(id(stored)).await.expect("it is read").is_some());
         store.accept(&accept(more, bytes)).await.expect("there is room again");
-        assert!(taken(&store, directory.path()).await <= MOST);
+        assert!(taken(&*store, directory.path()).await <= MOST);
     }
 }
 
@@ -78,6 +79,6 @@ async fn many_large_values_at_once_stay_within_the_size_together() {
     for writer in futures_util::future::join_all(writing).await {
         writer.expect("it writes");
     }
-    let taken = taken(&store, directory.path()).await;
+    let taken = taken(&*store, directory.path()).await;
     assert!((MOST / 2..=MOST).contains(&taken), "{taken}");
 }

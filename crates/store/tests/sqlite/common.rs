@@ -1,13 +1,29 @@
 //! Executions to test with.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{
     AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
     Value,
 };
-use store::{Accept, Already, Append, Definition, NewExecution, StateWrite, Store, Wait};
+use store::{
+    Accept, Already, Append, Backup, Definition, Error, Location, NewExecution, Options, StateWrite, Store,
+    Wait,
+};
+
+pub(crate) fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Store>, Error> {
+    store::open(&Location::from(path.as_ref()), options)
+}
+
+pub(crate) fn open_read_only(path: impl AsRef<Path>) -> Result<Arc<dyn Store>, Error> {
+    store::open_read_only(&Location::from(path.as_ref()))
+}
+
+pub(crate) fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
+    store::back_up(&Location::from(from.as_ref()), to.as_ref())
+}
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).expect("a time")

@@ -2,10 +2,9 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use crate::common::{accept, blob_files, pause, prepare, whole};
-use store::{Options, SqliteStore, Store};
+use crate::common::{self, accept, blob_files, pause, prepare, whole};
+use store::Options;
 
 /// In this variable the process that is to be killed finds where to write.
 const PLACE: &str = "STORE_CRASH_TEST_DIRECTORY";
@@ -17,7 +16,7 @@ const ANSWERS: usize = 600;
 fn write_until_killed(directory: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(SqliteStore::open(directory, Options::default()).expect("it opens"));
+        let store = common::open(directory, Options::default()).expect("it opens");
         prepare(&*store).await;
         let writers: Vec<_> = (0..8_u32)
             .map(|writer| {
@@ -82,10 +81,10 @@ fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
 
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
-        let store = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
+        let store = common::open(directory.path(), Options::default()).expect("it opens");
         assert!(answers.len() >= ANSWERS);
         for (number, answered) in answers {
-            let found = whole(&store, number).await;
+            let found = whole(&*store, number).await;
             assert!((answered..=3).contains(&found), "{number} has {found} events, not {answered}");
         }
         store.tidy().await.expect("it is tidied");

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rusqlite::Connection;
-use store::{Error, Options, SqliteStore, Store};
+use store::{Error, Options};
 
 use crate::blobs::{LARGE, input, open, options};
-use crate::common::{accept, blob_files, end, id, prepare, step, text};
+use crate::common::{self, accept, blob_files, end, id, prepare, step, text};
 
 const PAGE: usize = 4096;
 
@@ -66,7 +66,7 @@ async fn a_missing_or_empty_file_beside_what_belongs_to_a_store_is_never_taken_f
             fs::write(database(place), "").expect("it is written");
         }
         for _ in 0..2 {
-            let refused = SqliteStore::open(place, Options::default()).expect_err("it is refused");
+            let refused = common::open(place, Options::default()).expect_err("it is refused");
             assert!(matches!(refused, Error::Emptied { .. }) && refused.is_untrusted(), "{refused}");
             let words = refused.to_string();
             let state = if is_missing { "is missing" } else { "is empty" };
@@ -77,7 +77,7 @@ async fn a_missing_or_empty_file_beside_what_belongs_to_a_store_is_never_taken_f
         assert_eq!(blob_files(place).len(), usize::from(trace == "blobs"), "nothing is deleted");
         // The way out.
         fs::rename(place.join(trace), whole.path().join("moved")).expect("it is moved");
-        SqliteStore::open(place, Options::default()).expect("it is a new store");
+        common::open(place, Options::default()).expect("it is a new store");
         fs::remove_dir_all(whole.path().join("moved"))
             .or_else(|_| fs::remove_file(whole.path().join("moved")))
             .expect("it goes");
@@ -94,7 +94,7 @@ async fn a_file_that_lost_its_tables_with_its_log_is_not_taken_for_a_new_store()
     copy(&directory.path().join("blobs"), &other.path().join("blobs"));
     fs::copy(database(directory.path()), database(other.path())).expect("it is copied");
     assert!(database(other.path()).metadata().expect("it is there").len() > 0);
-    let refused = SqliteStore::open(other.path(), Options::default()).expect_err("it is refused");
+    let refused = common::open(other.path(), Options::default()).expect_err("it is refused");
     assert!(matches!(refused, Error::Emptied { .. }), "{refused}");
     assert_eq!(blob_files(other.path()).len(), 1);
 }
@@ -105,7 +105,7 @@ fn a_start_that_was_cut_off_before_there_was_anything_is_begun_anew() {
     fs::write(database(directory.path()), "").expect("it is written");
     fs::write(directory.path().join("cogwork.db-wal"), "").expect("it is written");
     fs::create_dir_all(directory.path().join("blobs/unnamed")).expect("it is made");
-    SqliteStore::open(directory.path(), Options::default()).expect("it is a new store");
+    common::open(directory.path(), Options::default()).expect("it is a new store");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn damage_to_any_page_of_a_small_store_is_seen_when_it_is_opened() {
         let directory = tempfile::tempdir().expect("a directory");
         copy(whole.path(), directory.path());
         flip(&database(directory.path()), page * PAGE, 12);
-        let refused = SqliteStore::open(directory.path(), Options::default());
+        let refused = common::open(directory.path(), Options::default());
         let refused = refused.err().unwrap_or_else(|| panic!("page {page} is damaged, and nobody sees it"));
         assert!(refused.is_untrusted(), "page {page}: {refused:?}");
         assert_eq!(blob_files(directory.path()).len(), 1);
@@ -127,7 +127,7 @@ async fn damage_to_any_page_of_a_small_store_is_seen_when_it_is_opened() {
     copy(whole.path(), directory.path());
     let file = File::options().write(true).open(database(directory.path())).expect("it opens");
     file.set_len((pages / 2 * PAGE) as u64).expect("it is cut off");
-    let refused = SqliteStore::open(directory.path(), Options::default()).expect_err("it is cut off");
+    let refused = common::open(directory.path(), Options::default()).expect_err("it is cut off");
     assert!(refused.is_untrusted(), "{refused:?}");
 }
 
@@ -150,8 +150,8 @@ async fn damaged_within(directory: &Path) {
 async fn a_read_that_finds_the_file_damaged_stops_all_writing_and_says_so() {
     let directory = tempfile::tempdir().expect("a directory");
     damaged_within(directory.path()).await;
-    let store = SqliteStore::open(directory.path(), options()).expect("a large file is not read as a whole");
-    prepare(&store).await;
+    let store = common::open(directory.path(), options()).expect("a large file is not read as a whole");
+    prepare(&*store).await;
     store.accept(&accept(100, 10)).await.expect("nobody knows yet");
     assert!(store.failure().now_or_never().is_none());
     let found = store.events(id(30)).await;
@@ -203,9 +203,9 @@ async fn no_blob_is_deleted_as_nobodys_where_the_rows_that_named_blobs_are_gone(
     };
     assert_eq!(blobs.len(), 1);
     drop(connection);
-    let store = SqliteStore::open(directory.path(), options()).expect("it opens");
+    let store = common::open(directory.path(), options()).expect("it opens");
     let refused = store.tidy().await.expect_err("something is missing");
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
     assert_eq!(blob_files(directory.path()).len(), 1);
-    assert!(input(&store, 2).await.is_ok(), "the others are there");
+    assert!(input(&*store, 2).await.is_ok(), "the others are there");
 }

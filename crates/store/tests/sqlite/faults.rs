@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use futures_util::future::join_all;
 use futures_util::poll;
 use model::failpoint::{Boundary, Mishap, Mishaps};
-use store::{Durability, Error, Options, Prune, PruneRule, SqliteStore, StateWrite, Store};
+use store::{Durability, Error, Options, Prune, PruneRule, StateWrite, Store};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
 use crate::blobs::{LARGE, input, open, options};
-use crate::common::{accept, at, blob_files, end, id, new, pause, prepare, step, text, whole};
+use crate::common::{self, accept, at, blob_files, end, id, new, pause, prepare, step, text, whole};
 
 /// What becomes of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,16 +81,16 @@ impl Drop for Held {
     }
 }
 
-async fn store(faults: &Faults) -> (TempDir, SqliteStore) {
+async fn store(faults: &Faults) -> (TempDir, Arc<dyn Store>) {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { mishaps: faults.mishaps(), ..Options::default() };
-    let store = SqliteStore::open(directory.path(), options).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), options).expect("it opens");
+    prepare(&*store).await;
     (directory, store)
 }
 
-fn reopen(directory: &TempDir) -> SqliteStore {
-    SqliteStore::open(directory.path(), Options::default()).expect("it opens")
+fn reopen(directory: &TempDir) -> Arc<dyn Store> {
+    common::open(directory.path(), Options::default()).expect("it opens")
 }
 
 #[tokio::test]
@@ -165,8 +165,8 @@ async fn a_commit_that_finds_no_space_is_refused_and_the_next_is_not() {
 async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { max_bytes: Some(2 << 20), durability: Durability::Relaxed, ..Options::default() };
-    let store = SqliteStore::open(directory.path(), options).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), options).expect("it opens");
+    prepare(&*store).await;
     // One that has ended, for pruning to make room.
     store.accept(&accept(1, 50_000)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
@@ -203,7 +203,7 @@ async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
         let failed = store.append(&pause(1, 2, 10)).await.expect_err("the commit fails");
         assert_eq!(failed.outcome_unknown(), fault != CommitFault::Full, "{failed}");
         drop(store);
-        assert_eq!(whole(&reopen(&directory), 1).await, if kept { 3 } else { 2 });
+        assert_eq!(whole(&*reopen(&directory), 1).await, if kept { 3 } else { 2 });
     }
 }
 
@@ -211,8 +211,8 @@ async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
 async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { max_bytes: Some(1 << 20), durability: Durability::Relaxed, ..Options::default() };
-    let store = SqliteStore::open(directory.path(), options).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), options).expect("it opens");
+    prepare(&*store).await;
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     let mut events = 1;
     let refused = loop {
@@ -224,7 +224,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
         assert!(events < 100, "the limit holds");
     };
     assert!(matches!(refused, Error::Full), "{refused}");
-    assert_eq!(whole(&store, 1).await, usize::try_from(events).expect("it fits"));
+    assert_eq!(whole(&*store, 1).await, usize::try_from(events).expect("it fits"));
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
             if number > 1 {
                 assert!(matches!(result, Err(Error::StateChanged { .. })), "{result:?}");
             }
-            assert_eq!(whole(&store, number).await, if number == 1 { 3 } else { 2 });
+            assert_eq!(whole(&*store, number).await, if number == 1 { 3 } else { 2 });
         }
     }
 }
@@ -276,7 +276,7 @@ async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
     assert!(store.events(id(1)).await.expect("it is read").is_none());
     store.accept(&accept(2, LARGE)).await.expect("it is accepted");
     assert_eq!(store.tidy().await.expect("it is tidied"), 1);
-    assert_eq!(input(&store, 2).await.expect("it is read"), text(2, LARGE));
+    assert_eq!(input(&*store, 2).await.expect("it is read"), text(2, LARGE));
     assert_eq!(store.tidy().await.expect("it is tidied"), 0);
 }
 
@@ -306,5 +306,5 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
         accepted.expect("it is accepted");
         assert_eq!(strays, 0);
     }
-    assert_eq!(input(&store, 2).await.expect("it is read"), text(1, LARGE));
+    assert_eq!(input(&*store, 2).await.expect("it is read"), text(1, LARGE));
 }

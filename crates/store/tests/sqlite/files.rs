@@ -1,8 +1,8 @@
 //! The file: who may open it, what is refused, and how its space is given back.
 
-use crate::common::{accept, at, end, id, prepare, step};
+use crate::common::{self, accept, at, end, id, prepare, step};
 use rusqlite::Connection;
-use store::{Durability, Error, ExecutionFilter, Options, Page, Prune, PruneRule, SqliteStore, Store};
+use store::{Durability, Error, ExecutionFilter, Options, Page, Prune, PruneRule};
 
 fn relaxed() -> Options {
     Options { durability: Durability::Relaxed, ..Options::default() }
@@ -11,35 +11,34 @@ fn relaxed() -> Options {
 #[tokio::test]
 async fn a_second_daemon_is_refused_by_name_until_the_first_is_gone() {
     let directory = tempfile::tempdir().expect("a directory");
-    let first = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
-    prepare(&first).await;
-    let refused = SqliteStore::open(directory.path(), Options::default()).expect_err("it is taken");
+    let first = common::open(directory.path(), Options::default()).expect("it opens");
+    prepare(&*first).await;
+    let refused = common::open(directory.path(), Options::default()).expect_err("it is taken");
     let Error::Locked { path, pid } = refused else { panic!("{refused}") };
     assert_eq!(path, directory.path().join("cogwork.db.lock"));
     assert_eq!(pid, Some(std::process::id()));
     first.accept(&accept(1, 10)).await.expect("the first is not disturbed");
     first.close().await.expect("it closes");
-    let second =
-        SqliteStore::open(directory.path(), Options::default()).expect("closing lets go of the lock");
+    let second = common::open(directory.path(), Options::default()).expect("closing lets go of the lock");
     drop(second);
-    let third = SqliteStore::open(directory.path(), Options::default()).expect("dropping lets go of it too");
+    let third = common::open(directory.path(), Options::default()).expect("dropping lets go of it too");
     assert!(third.execution(id(1)).await.expect("it is read").is_some());
 }
 
 #[tokio::test]
 async fn a_reader_beside_the_daemon_sees_what_is_committed_and_writes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let missing = SqliteStore::open_read_only(directory.path());
+    let missing = common::open_read_only(directory.path());
     assert!(matches!(missing, Err(Error::Open { .. })), "a reader makes no store");
-    let daemon = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
-    prepare(&daemon).await;
-    let reader = SqliteStore::open_read_only(directory.path()).expect("it opens beside");
+    let daemon = common::open(directory.path(), Options::default()).expect("it opens");
+    prepare(&*daemon).await;
+    let reader = common::open_read_only(directory.path()).expect("it opens beside");
     daemon.accept(&accept(1, 10)).await.expect("it is accepted");
     assert!(reader.execution(id(1)).await.expect("it is read").is_some());
     assert!(matches!(reader.accept(&accept(2, 10)).await, Err(Error::ReadOnly)));
     daemon.close().await.expect("a reader does not keep it from closing");
     assert!(reader.execution(id(1)).await.expect("it is still read").is_some());
-    let alone = SqliteStore::open_read_only(directory.path().join("cogwork.db")).expect("it opens alone");
+    let alone = common::open_read_only(directory.path().join("cogwork.db")).expect("it opens alone");
     let page = Page { before: None, limit: 10 };
     assert_eq!(alone.executions(&ExecutionFilter::default(), page).await.expect("it is listed").len(), 1);
     alone.close().await.expect("it closes");
@@ -49,8 +48,8 @@ async fn a_reader_beside_the_daemon_sees_what_is_committed_and_writes_nothing() 
 #[tokio::test]
 async fn dropping_the_last_handle_writes_what_is_queued_and_empties_the_log() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), Options::default()).expect("it opens");
+    prepare(&*store).await;
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     drop(store);
     assert!(!directory.path().join("cogwork.db-wal").exists());
@@ -63,7 +62,7 @@ async fn dropping_the_last_handle_writes_what_is_queued_and_empties_the_log() {
 #[tokio::test]
 async fn a_weakened_promise_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
     let info = store.info().await.expect("it is read");
     assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
     assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
@@ -76,15 +75,15 @@ fn a_file_that_is_something_else_is_left_alone() {
     let text = directory.path().join("text.db");
     std::fs::write(&text, "not a database at all, but long enough to look at ".repeat(100))
         .expect("it is written");
-    let refused = SqliteStore::open(&text, Options::default());
+    let refused = common::open(&text, Options::default());
     assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
     let foreign = directory.path().join("foreign.db");
     let connection = Connection::open(&foreign).expect("it opens");
     connection.execute_batch("CREATE TABLE notes (text TEXT)").expect("it is made");
     drop(connection);
-    let refused = SqliteStore::open(&foreign, Options::default());
+    let refused = common::open(&foreign, Options::default());
     assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
-    let refused = SqliteStore::open_read_only(&foreign);
+    let refused = common::open_read_only(&foreign);
     assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
 }
 
@@ -92,13 +91,13 @@ fn a_file_that_is_something_else_is_left_alone() {
 fn tables_of_a_later_release_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cogwork.db");
-    drop(SqliteStore::open(&file, Options::default()).expect("it opens"));
+    drop(common::open(&file, Options::default()).expect("it opens"));
     let connection = Connection::open(&file).expect("it opens");
     connection
         .execute_batch("UPDATE refinery_schema_history SET version = 99 WHERE version = 2")
         .expect("it is changed");
     drop(connection);
-    for refused in [SqliteStore::open(&file, Options::default()), SqliteStore::open_read_only(&file)] {
+    for refused in [common::open(&file, Options::default()), common::open_read_only(&file)] {
         let error = refused.expect_err("it is refused");
         assert!(matches!(error, Error::NewerSchema { found: 99, known: 9, .. }), "{error}");
     }
@@ -108,8 +107,8 @@ fn tables_of_a_later_release_are_refused() {
 async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     let directory = tempfile::tempdir().expect("a directory");
     let inline = Options { blob_bytes: usize::MAX, ..relaxed() };
-    let store = SqliteStore::open(directory.path(), inline).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), inline).expect("it opens");
+    prepare(&*store).await;
     // One with more events than a step deletes, some with large payloads.
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     for first in 1..=2500 {
@@ -127,7 +126,7 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     let before = size();
     assert!(before > 29 * 200_000, "{before}");
 
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
     let all = Prune::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all, 1000).await.expect("it prunes"), 30);
     drop(store);
@@ -147,8 +146,8 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
 #[tokio::test]
 async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
+    prepare(&*store).await;
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     drop(store);
     // Its number is given anew once the row that had it is gone.
@@ -156,7 +155,7 @@ async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another()
     let remains = "INSERT INTO remains (execution, start) SELECT ?1, start FROM executions";
     assert_eq!(connection.execute(remains, [id(2).as_bytes()]), Ok(1));
     drop(connection);
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
     store.tidy().await.expect("it is tidied");
     let events = store.events(id(1)).await.expect("they are read").expect("it is there");
     assert_eq!(events.len(), 1);
@@ -165,8 +164,8 @@ async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another()
 #[tokio::test]
 async fn the_log_stays_bounded_under_a_load_without_a_pause() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
+    prepare(&*store).await;
     let log = || std::fs::metadata(directory.path().join("cogwork.db-wal")).expect("it is there").len();
     let mut longest = 0;
     for number in 1..=4000 {
@@ -180,8 +179,8 @@ async fn the_log_stays_bounded_under_a_load_without_a_pause() {
 #[tokio::test]
 async fn a_damaged_history_is_told_and_not_read_around() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
-    prepare(&store).await;
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
+    prepare(&*store).await;
     for number in 1..=5 {
         store.accept(&accept(number, 10)).await.expect("it is accepted");
         store.append(&step(number, 1, 10)).await.expect("it is appended");
@@ -203,7 +202,7 @@ async fn a_damaged_history_is_told_and_not_read_around() {
         .execute("UPDATE events SET body = '[{' WHERE execution = ?1 AND first = 2", [id(2).as_bytes()])
         .expect("it is changed");
     drop(connection);
-    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
     for number in 1..=5 {
         let found = store.events(id(number)).await;
         assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use model::value::{CHUNK_SIZE, Data};
 use model::{Event, File, Status, StepOutcome, Value};
-use store::{Append, Durability, Error, Options, Prune, PruneRule, SqliteStore, Store};
+use store::{Append, Durability, Error, Options, Prune, PruneRule, Store};
 
-use crate::common::{accept, at, blob_files, end, id, prepare};
+use crate::common::{self, accept, at, blob_files, end, id, prepare};
 
-fn open(directory: &Path) -> SqliteStore {
-    SqliteStore::open(directory, Options { durability: Durability::Relaxed, ..Options::default() })
+fn open(directory: &Path) -> Arc<dyn Store> {
+    common::open(directory, Options { durability: Durability::Relaxed, ..Options::default() })
         .expect("it opens")
 }
 
-async fn with(directory: &Path, executions: std::ops::RangeInclusive<u32>) -> SqliteStore {
+async fn with(directory: &Path, executions: std::ops::RangeInclusive<u32>) -> Arc<dyn Store> {
     let store = open(directory);
-    prepare(&store).await;
+    prepare(&*store).await;
     for number in executions {
         store.accept(&accept(number, 10)).await.expect("it is accepted");
     }
@@ -34,7 +34,7 @@ fn noise(seed: u64) -> Vec<u8> {
     [0x28, 0xb5, 0x2f, 0xfd].into_iter().chain(noise).collect()
 }
 
-fn put(store: &SqliteStore, bytes: &[u8]) -> Data {
+fn put(store: &dyn Store, bytes: &[u8]) -> Data {
     let mut file = store.files().create().expect("it begins");
     file.write(bytes).expect("it is written");
     file.finish().expect("it is there")
@@ -48,7 +48,7 @@ fn step(number: u32, data: Data) -> Append {
     Append { events: vec![event], ..Append::new(id(number), 1, Status::Running) }
 }
 
-async fn read(store: &SqliteStore, number: u32) -> Result<Vec<u8>, std::io::Error> {
+async fn read(store: &dyn Store, number: u32) -> Result<Vec<u8>, std::io::Error> {
     let events = store.events(id(number)).await.expect("they are read").expect("it is there");
     let Some(Event::StepFinished { outcome: StepOutcome::Succeeded { result }, .. }) = events.get(1) else {
         panic!("a step succeeded")
@@ -69,7 +69,7 @@ async fn a_file_is_on_disk_once_as_it_came_and_not_in_the_log() {
     let store = with(directory.path(), 1..=2).await;
     let bytes = noise(3);
     for number in 1..=2 {
-        store.append(&step(number, put(&store, &bytes))).await.expect("it is appended");
+        store.append(&step(number, put(&*store, &bytes))).await.expect("it is appended");
     }
     let files = blob_files(directory.path());
     assert_eq!((files.len(), arriving(directory.path())), (1, 0));
@@ -79,17 +79,17 @@ async fn a_file_is_on_disk_once_as_it_came_and_not_in_the_log() {
     assert_eq!(info.blob_bytes, bytes.len() as u64);
     drop(store);
     let store = open(directory.path());
-    assert_eq!(read(&store, 2).await.expect("it is read"), bytes);
-    let reader = SqliteStore::open_read_only(directory.path()).expect("it opens");
-    assert_eq!(read(&reader, 1).await.expect("it is read"), bytes);
+    assert_eq!(read(&*store, 2).await.expect("it is read"), bytes);
+    let reader = common::open_read_only(directory.path()).expect("it opens");
+    assert_eq!(read(&*reader, 1).await.expect("it is read"), bytes);
 }
 
 #[tokio::test]
 async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
-    let held = put(&store, &noise(5));
-    let again = put(&store, &noise(5));
+    let held = put(&*store, &noise(5));
+    let again = put(&*store, &noise(5));
     assert_eq!(arriving(directory.path()), 1, "the same bytes are one file");
     let mut broken_off = store.files().create().expect("it begins");
     broken_off.write(b"half").expect("it is written");
@@ -110,7 +110,7 @@ async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
 async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=2).await;
-    let held = put(&store, &noise(9));
+    let held = put(&*store, &noise(9));
     for number in 1..=2 {
         store.append(&step(number, held.clone())).await.expect("it is appended");
         store.append(&end(number, 2)).await.expect("it ends");
@@ -130,13 +130,13 @@ async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it(
 async fn a_stray_file_of_a_crash_between_the_file_and_its_event_is_tidied() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
-    store.append(&step(1, put(&store, &noise(13)))).await.expect("it is appended");
+    store.append(&step(1, put(&*store, &noise(13)))).await.expect("it is appended");
     // As if the process had died before the commit: the file is in its place, and no row names it.
     let stray = directory.path().join("blobs/ab");
     std::fs::create_dir_all(&stray).expect("it is made");
     std::fs::write(stray.join("cd".repeat(31)), "stray").expect("it is written");
     assert_eq!(store.tidy().await.expect("it tidies"), 1);
-    assert_eq!(read(&store, 1).await.expect("it is read"), noise(13));
+    assert_eq!(read(&*store, 1).await.expect("it is read"), noise(13));
 }
 
 #[tokio::test]
@@ -144,27 +144,27 @@ async fn a_backup_has_the_files_and_is_refused_a_damaged_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let place = directory.path().join("store");
     let store = with(&place, 1..=1).await;
-    store.append(&step(1, put(&store, &noise(17)))).await.expect("it is appended");
+    store.append(&step(1, put(&*store, &noise(17)))).await.expect("it is appended");
     let copy = directory.path().join("copy");
-    let backup = SqliteStore::back_up(&place, &copy).expect("it is copied");
+    let backup = common::back_up(&place, &copy).expect("it is copied");
     assert_eq!(backup.blobs, 1);
-    assert_eq!(read(&open(&copy), 1).await.expect("it is read"), noise(17));
+    assert_eq!(read(&*open(&copy), 1).await.expect("it is read"), noise(17));
     let file = blob_files(&place).remove(0);
     let mut damaged = noise(17);
     damaged[100] ^= 1;
     std::fs::write(&file, damaged).expect("it is written");
-    SqliteStore::back_up(&place, directory.path().join("other")).expect_err("it is damaged");
+    common::back_up(&place, directory.path().join("other")).expect_err("it is damaged");
     std::fs::write(&file, "short").expect("it is written");
-    assert!(read(&store, 1).await.is_err(), "what is not there is not given");
+    assert!(read(&*store, 1).await.is_err(), "what is not there is not given");
 }
 
 #[tokio::test]
 async fn a_file_of_another_store_is_copied() {
     let (one, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let (from, to) = (with(one.path(), 1..=1).await, with(other.path(), 1..=1).await);
-    to.append(&step(1, put(&from, &noise(19)))).await.expect("it is appended");
+    to.append(&step(1, put(&*from, &noise(19)))).await.expect("it is appended");
     drop(from);
-    assert_eq!(read(&to, 1).await.expect("it is read"), noise(19));
+    assert_eq!(read(&*to, 1).await.expect("it is read"), noise(19));
 }
 
 #[tokio::test]
@@ -172,7 +172,8 @@ async fn a_value_of_the_state_has_its_bytes_in_it_or_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
     let write = |bytes: usize| {
-        let file = File { content_type: "a/b".into(), filename: None, data: put(&store, &vec![b'x'; bytes]) };
+        let file =
+            File { content_type: "a/b".into(), filename: None, data: put(&*store, &vec![b'x'; bytes]) };
         let (scope, key) = ("orders".to_owned(), "last".to_owned());
         vec![store::StateWrite {
             scope,
@@ -192,8 +193,8 @@ async fn a_value_of_the_state_has_its_bytes_in_it_or_is_refused() {
 #[tokio::test]
 async fn many_may_name_the_same_new_file_at_one_time() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Arc::new(with(directory.path(), 1..=16).await);
-    let held = put(&store, &noise(23));
+    let store = with(directory.path(), 1..=16).await;
+    let held = put(&*store, &noise(23));
     let appends = (1..=16).map(|number| {
         let (store, append) = (store.clone(), step(number, held.clone()));
         tokio::spawn(async move { store.append(&append).await })
@@ -202,5 +203,5 @@ async fn many_may_name_the_same_new_file_at_one_time() {
         append.await.expect("no panic").expect("it is appended");
     }
     assert_eq!(blob_files(directory.path()).len(), 1);
-    assert_eq!(read(&store, 16).await.expect("it is read"), noise(23));
+    assert_eq!(read(&*store, 16).await.expect("it is read"), noise(23));
 }

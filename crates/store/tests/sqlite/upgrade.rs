@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::common::at;
+use crate::common::{self, at};
 use jiff::Timestamp;
 use model::{Event, ExecutionId, Status, StepOutcome, Value};
 use rusqlite::Connection;
-use store::{Append, Error, ExecutionFilter, Options, Page, Resting, SqliteStore, StateWrite, Store, Wait};
+use store::{Append, Error, ExecutionFilter, Options, Page, Resting, StateWrite, Wait};
 
 /// The numbered execution of [`version_1`].
 fn id(number: u8) -> ExecutionId {
@@ -92,7 +92,7 @@ async fn a_file_of_version_2_remembers_from_now_on_what_is_sent() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cogwork.db");
     version_2(&file);
-    let store = SqliteStore::open(&file, Options::default()).expect("it opens");
+    let store = common::open(&file, Options::default()).expect("it opens");
     let row = store.execution(id(2)).await.expect("it is read").expect("it is there");
     let Event::Started { at: _, automation, definition, origin, payload } =
         store.events(id(2)).await.expect("they are read").expect("they are there").remove(0)
@@ -125,7 +125,7 @@ async fn a_file_of_version_1_is_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cogwork.db");
     version_1(&file);
-    let store = SqliteStore::open(&file, Options::default()).expect("it opens");
+    let store = common::open(&file, Options::default()).expect("it opens");
     let filter = ExecutionFilter { status: vec![Status::Failed], ..ExecutionFilter::default() };
     let rows = store.executions(&filter, Page { before: None, limit: 10 }).await.expect("it is listed");
     let [row] = rows.as_slice() else { panic!("one execution, not {rows:?}") };
@@ -154,9 +154,9 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cogwork.db");
     version_1(&file);
-    let refused = SqliteStore::open_read_only(&file).expect_err("a reader may not change the tables");
+    let refused = common::open_read_only(&file).expect_err("a reader may not change the tables");
     assert!(matches!(refused, Error::OlderSchema { found: 1, known: 9, .. }), "{refused}");
-    let store = SqliteStore::open(&file, Options::default()).expect("it opens");
+    let store = common::open(&file, Options::default()).expect("it opens");
     let rows = store.unfinished(None, 10).await.expect("they are read");
     let found: Vec<_> = rows.iter().map(|row| (row.id, row.status)).collect();
     assert_eq!(found, [(id(2), Status::Running), (id(3), Status::Queued), (id(4), Status::Running)]);
@@ -190,7 +190,7 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
         .await
         .expect("it ends");
     drop(store);
-    let store = SqliteStore::open(&file, Options::default()).expect("it opens again");
+    let store = common::open(&file, Options::default()).expect("it opens again");
     let resting = Resting { execution: id(2), wake_at: Some(at(9)), holds: false };
     assert_eq!(store.resting(None, 10).await.expect("they are read"), [resting]);
     assert_eq!(store.waits(id(2)).await.expect("they are read"), [wait]);

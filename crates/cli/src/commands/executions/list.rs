@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCandidates;
 use engine::Pauses;
 use model::{AutomationId, Status};
 use serde_json::json;
-use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
+use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, cut};
@@ -54,7 +54,7 @@ impl List {
         let rows = match history::open(config)? {
             Some(store) => {
                 let rows = store.executions(&filter, Page { before: None, limit: self.limit }).await?;
-                waiting(&store, rows).await?
+                waiting(&*store, rows).await?
             }
             None => Vec::new(),
         };
@@ -91,7 +91,7 @@ impl List {
 
 /// The rows with what each waits for.
 async fn waiting(
-    store: &SqliteStore,
+    store: &dyn Store,
     rows: Vec<ExecutionRow>,
 ) -> anyhow::Result<Vec<(ExecutionRow, Option<Pauses>)>> {
     let mut definitions = HashMap::new();

@@ -9,7 +9,6 @@ use clap::{Args, Subcommand as Choice};
 use clap_complete::engine::ArgValueCandidates;
 use model::LogLevel;
 use serde_json::json;
-use store::Store as _;
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -127,7 +126,7 @@ impl Subcommand for Executions {
 
 async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> {
     let store = history::require(config)?;
-    let id = history::find(&store, id).await?.id;
+    let id = history::find(&*store, id).await?.id;
     let mut after = 0;
     let mut all = Vec::new();
     loop {

@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use model::ActionError;
 use model::execution::Origin;
 use serde_json::Value;
-use store::Store as _;
 
 use super::tree;
 use crate::exit::Exit;
@@ -22,13 +21,13 @@ const PAUSES: usize = 10;
 /// Shows one execution.
 pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result<Exit> {
     let store = history::require(config)?;
-    let row = history::find(&store, id).await?;
+    let row = history::find(&*store, id).await?;
     let (id, origin, definition) = (row.id, row.origin.word(), row.definition);
     let has_ended = row.status.is_terminal();
     let events =
         store.events(id).await?.with_context(|| format!("execution `{id}` was cleared away just now"))?;
     // It gives the steps their order.
-    let automation = history::definition(&store, definition).await?;
+    let automation = history::definition(&*store, definition).await?;
     let waits = store.waits(id).await?;
     let mut value =
         server::describe(row, events, &waits, automation.as_ref()).context("the store is damaged")?;

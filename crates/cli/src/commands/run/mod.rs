@@ -16,7 +16,6 @@ use model::automation::{Trigger, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
 use model::value::{JsonLimits, MAX_LOADED_BYTES, Value};
-use store::Store as _;
 
 use self::asking::{Asking, Given};
 use self::place::Place;
@@ -112,7 +111,7 @@ async fn execute(
     settings.dir.clone_from(&place.dir);
     (settings.watch, settings.background) = (false, false);
     let vault = Arc::new(place.vault(config).await?);
-    let store = Arc::new(place.store.clone());
+    let store = place.store.clone();
     let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;
     let asking = Asking::new(&engine, config, answers);
     let result = start_and_wait(&engine, &place, given, run, asking, &mut signals).await;

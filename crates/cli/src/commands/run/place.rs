@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use engine::Vault;
-use store::SqliteStore;
+use store::{Location, Store};
 use tempfile::TempDir;
 
 use crate::history;
@@ -21,7 +21,7 @@ const MOST_BYTES: u64 = 512 << 10;
 /// The folder and the store to run in.
 pub(super) struct Place {
     pub(super) dir: PathBuf,
-    pub(super) store: SqliteStore,
+    pub(super) store: Arc<dyn Store>,
     /// The automation's id, or its file relative to `dir`.
     pub(super) wanted: String,
     pub(super) is_file: bool,
@@ -45,7 +45,7 @@ impl Place {
     fn in_project(config: &Config, wanted: String, is_file: bool) -> anyhow::Result<Self> {
         project::require(&config.dir)?;
         let dir = config.dir.clone();
-        match SqliteStore::open(config.store_path(), config.store()) {
+        match store::open(&config.store_location(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
                 output::say(beside(config, (!is_file).then_some(wanted.as_str())));
@@ -63,8 +63,8 @@ impl Place {
     pub(super) async fn vault(&self, config: &Config) -> anyhow::Result<Vault> {
         let elsewhere = if self.temporary.is_empty() { None } else { history::open(config)? };
         match elsewhere {
-            Some(store) => Ok(Vault::open(Arc::new(store), config.keys()).await?.for_reading()),
-            None => Ok(Vault::open(Arc::new(self.store.clone()), config.keys()).await?),
+            Some(store) => Ok(Vault::open(store, config.keys()).await?.for_reading()),
+            None => Ok(Vault::open(self.store.clone(), config.keys()).await?),
         }
     }
 
@@ -115,11 +115,11 @@ fn beside(config: &Config, id: Option<&str>) -> String {
     }
 }
 
-fn temporary_store() -> anyhow::Result<(SqliteStore, TempDir)> {
+fn temporary_store() -> anyhow::Result<(Arc<dyn Store>, TempDir)> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     // It is deleted at the end, so nothing need survive a power cut.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-    Ok((SqliteStore::open(folder.path(), options)?, folder))
+    Ok((store::open(&Location::from(folder.path()), options)?, folder))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -122,7 +122,7 @@ fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
     let store = if records { history::open(config)? } else { None };
     let vault = match store {
         Some(store) => {
-            let vault = daemon::runtime()?.block_on(Vault::open(Arc::new(store), config.keys()))?;
+            let vault = daemon::runtime()?.block_on(Vault::open(store, config.keys()))?;
             Some(Arc::new(vault.for_reading()))
         }
         None => None,

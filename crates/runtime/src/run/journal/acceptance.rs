@@ -57,7 +57,7 @@ mod tests {
         let source = Source::new("automations/x.yaml", "trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
         let automation = model::load::automation(Arc::new(source), "x").value.expect("it loads");
         let automation = Arc::new(automation);
-        let store: Arc<dyn Store> = Arc::new(Memory::default().open());
+        let store: Arc<dyn Store> = Memory::default().open();
         let clock = ManualClock::new("2026-03-02T08:00:00Z".parse().expect("an instant"));
         let (id, at) = (ExecutionId::new(clock.now(), [7; 10]), clock.now());
         let started = Event::Started {

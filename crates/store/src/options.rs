@@ -1,0 +1,46 @@
+//! The options with which a store is opened.
+
+use model::failpoint::Mishaps;
+
+/// The point at which a write counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// After it is synced to disk: it survives a power failure.
+    #[default]
+    Full,
+    /// After it is handed to the operating system: it survives a crash of the daemon, but a power failure can lose the
+    /// last writes. [`crate::Info::weakened`] reports this.
+    Relaxed,
+}
+
+/// The options with which a store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The point at which a write counts as durable.
+    pub durability: Durability,
+    /// The size limit of the database and its blobs together, in bytes; `None`: only the disk limits it.
+    ///
+    /// A write beyond it returns [`crate::Error::Full`]; accepting an execution does so when less than a twentieth is
+    /// left. The write-ahead log, up to 32 MiB, is not counted.
+    pub max_bytes: Option<u64>,
+    /// Values of an event that take this many bytes or more as JSON are stored as blobs.
+    pub blob_bytes: usize,
+    /// Faults that a test injects around commits.
+    pub mishaps: Mishaps,
+}
+
+impl Options {
+    /// The default of [`Options::blob_bytes`]. A smaller value is cheaper in its row than in a file with two syncs.
+    pub const BLOB_BYTES: usize = 64 << 10;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            max_bytes: None,
+            blob_bytes: Self::BLOB_BYTES,
+            mishaps: Mishaps::default(),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The store's traits, one for each duty, and [`Store`], which joins them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::value::{FileStorage, MemoryFiles};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+
+use crate::Error;
+use crate::types::{
+    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Subscription,
+    Wait, Watermark,
+};
+
+/// Durable storage of executions, their definitions, the state of triggers, and shared values.
+///
+/// # Durability
+/// Every write returns only after its transaction is committed and synced. Each write is one transaction unless its
+/// documentation says otherwise: a crash before the return leaves all of it or nothing, a crash after the return
+/// leaves all of it. A write whose future is dropped may still happen. Reads change nothing, so a crash during a read
+/// has no effect; a read sees every write that returned before it began.
+///
+/// # Errors
+/// Every method can fail with the errors of the storage itself ([`Error::Read`], [`Error::Write`], [`Error::Closed`],
+/// [`Error::Damaged`], …); the methods document only further errors. If [`Error::outcome_unknown`] is true for the
+/// error of a write, the write may or may not have happened: the caller must stop accepting executions. All other
+/// errors mean that nothing changed.
+#[async_trait]
+pub trait Store:
+    DefinitionStore
+    + ExecutionStore
+    + WaitStore
+    + StateStore
+    + TriggerStore
+    + SecretStore
+    + MaintenanceStore
+    + Send
+    + Sync
+    + 'static
+{
+    /// Returns the storage for large values while they arrive.
+    ///
+    /// The bytes of a file are synced before the event that names it is committed, and they stay for as long as the
+    /// event does. A file that no event names is deleted with the last value that refers to it; after a crash
+    /// [`MaintenanceStore::tidy`] deletes it. A store without files keeps the bytes in memory.
+    fn files(&self) -> Arc<dyn FileStorage> {
+        Arc::new(MemoryFiles)
+    }
+
+    /// Returns how much of the size limit is left. Cheap: reads a counter.
+    fn room(&self) -> Room;
+
+    /// Returns the location, version and size of the store.
+    async fn info(&self) -> Result<Info, Error>;
+
+    /// Returns the counters of the writer since the store was opened.
+    fn metrics(&self) -> Metrics;
+
+    /// Waits until the store fails for good: a commit with an unknown outcome, or damage found by a read.
+    /// Every write fails afterwards. Pending for ever if that does not happen.
+    async fn failure(&self) -> Error {
+        std::future::pending().await
+    }
+
+    /// Commits the queued writes, then releases the files. Later calls return [`Error::Closed`].
+    ///
+    /// A crash during the call has the effect of a crash during the queued writes: each is stored or is not.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if an earlier commit failed.
+    async fn close(&self) -> Result<(), Error>;
+}
+
+impl fmt::Debug for dyn Store {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Store")
+    }
+}
+
+/// Texts of definitions, found by their hash.
+#[async_trait]
+pub trait DefinitionStore: Send + Sync {
+    /// Stores a definition and makes it the latest of its Automation.
+    ///
+    /// A definition stays while an execution refers to it or it is the latest of its Automation. Storing a known one
+    /// again only makes it the latest. A crash before the return can leave a definition that nothing uses.
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error>;
+
+    /// Returns the definition with this hash; `None` if there is none.
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error>;
+}
+
+/// Executions: their acceptance, their event logs, and lists of them.
+#[async_trait]
+pub trait ExecutionStore: Send + Sync {
+    /// Accepts executions, and updates the watermark or the poll they belong to, in one transaction.
+    ///
+    /// An execution is not created if its key, or one of its deduplication records, is taken in its Automation; the
+    /// result then names the execution that took it, and none of the other records is written. The results are in
+    /// the order of the executions.
+    ///
+    /// A crash before the return means that no caller got a result, and all or nothing is stored. A crash after the
+    /// return leaves all of it. The argument is borrowed so that the caller can try again after
+    /// [`Error::NoSuchDefinition`].
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDefinition`] if a definition was not stored before, and [`Error::Full`] if the remaining space
+    /// is reserved for accepted executions ([`Room::None`]). Nothing changed in either case.
+    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error>;
+
+    /// Appends events and log lines to an execution, with its waits and its state writes, in one transaction.
+    ///
+    /// A crash before the return leaves all of it or nothing; a crash after, all of it. The argument is borrowed so
+    /// that the caller can try again after [`Error::Full`].
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if the index of the first event is not the number of stored events: another writer
+    /// appended. [`Error::StateChanged`] if a value of the state does not have its expected version. Nothing changed
+    /// in either case.
+    async fn append(&self, append: &Append) -> Result<(), Error>;
+
+    /// Returns all events of an execution in order; `None` if there is no such execution.
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error>;
+
+    /// Returns the list row of one execution; `None` if there is no such execution.
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error>;
+
+    /// Returns a page of executions, newest first.
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error>;
+
+    /// Returns log lines of an execution in order, beginning with index `after`.
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error>;
+
+    /// Returns executions that have not ended, oldest first, after `after`; at most 1,000.
+    ///
+    /// Waiting executions are left out, unless they keep their concurrency permit.
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error>;
+
+    /// Returns the number of executions that have not ended, including waiting ones.
+    async fn unfinished_count(&self) -> Result<u64, Error>;
+}
+
+/// Open waits of suspended executions. [`ExecutionStore::append`] writes them.
+#[async_trait]
+pub trait WaitStore: Send + Sync {
+    /// Returns waiting executions, oldest first, after `after`; at most 1,000.
+    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error>;
+
+    /// Returns the open waits of an execution, ordered by step. Empty once the execution has ended.
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error>;
+
+    /// Returns the executions and steps that wait for the event with this name, oldest execution first, after
+    /// `after`; at most 1,000. Other steps of such an execution may be running.
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error>;
+
+    /// Returns the execution and step that wait for the end of `child`; the oldest if there are several.
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error>;
+}
+
+/// Values that outlive executions, found by scope and key, with optimistic locking.
+#[async_trait]
+pub trait StateStore: Send + Sync {
+    /// Returns the value with this key.
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error>;
+
+    /// Returns the values with these keys, in the order of the keys, from one snapshot.
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error>;
+
+    /// Returns the values of a scope ordered by key, with keys after `after`.
+    ///
+    /// A page has at most 1,000 values or about 8 MiB, so it can be shorter than `limit`. The list ends with the
+    /// first empty page.
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error>;
+
+    /// Stores or deletes values in one transaction.
+    ///
+    /// A crash before the return leaves all of it or nothing; a crash after, all of it.
+    ///
+    /// # Errors
+    /// [`Error::StateChanged`] if a value does not have its expected version. Nothing changed.
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error>;
+}
+
+/// Addresses and progress of triggers: watermarks, polls, subscriptions and deduplication.
+#[async_trait]
+pub trait TriggerStore: Send + Sync {
+    /// Returns the addresses of all Automations that ever had some.
+    async fn addresses(&self) -> Result<Vec<Address>, Error>;
+
+    /// Stores addresses, each replacing the ones of its Automation. A crash before the return leaves all or none.
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error>;
+
+    /// Returns the watermark of every schedule. [`ExecutionStore::accept`] writes them.
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
+
+    /// Returns the state of the poll of every Automation that ever polled. [`ExecutionStore::accept`] writes them.
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error>;
+
+    /// Returns for each key whether the polls of the Automation have stored it, in the order of the keys.
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error>;
+
+    /// Returns the log of the latest polls of an Automation, newest first; at most
+    /// [`PollWrite::MAX_ENTRIES`](crate::PollWrite::MAX_ENTRIES).
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error>;
+
+    /// Returns every subscription: active, to be created, or to be removed.
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error>;
+
+    /// Stores a subscription, replacing the one with its id. A crash before the return leaves the old or the new one.
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error>;
+
+    /// Deletes a subscription; does nothing if there is none. A crash before the return leaves it or not.
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error>;
+
+    /// Returns the unexpired deduplication record with this key; `None` if there is none at `now`.
+    /// [`ExecutionStore::accept`] writes these records.
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error>;
+}
+
+/// The store's own secret.
+#[async_trait]
+pub trait SecretStore: Send + Sync {
+    /// Stores `fresh` as the signing key of the store unless there is one, and returns the stored key.
+    ///
+    /// The first key stays for the life of the store. A crash before the return can leave `fresh` stored, though no
+    /// caller has used it.
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error>;
+}
+
+/// Deletion of old records and of unreferenced data.
+///
+/// Every method deletes in batches: a crash in the middle leaves the rest for the next call, and never a record that
+/// is deleted in part.
+#[async_trait]
+pub trait MaintenanceStore: Send + Sync {
+    /// Deletes at most `limit` ended executions with their events and logs, and definitions without references.
+    ///
+    /// Keys and watermarks stay. Returns the number of deleted executions: call again if it is `limit`. A crash in
+    /// the middle leaves each execution whole or deleted.
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error>;
+
+    /// Deletes at most `limit` keys of deleted executions that were taken before `before`, and returns their number.
+    ///
+    /// An execution with such a key would be accepted again. A crash in the middle leaves some of the keys.
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+
+    /// Deletes at most `limit` deduplication records that expired before `before`, and returns their number.
+    ///
+    /// A crash in the middle leaves some of the records.
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+
+    /// Deletes at most `limit` values of the state that expired before `before`, and returns their number.
+    ///
+    /// A crash in the middle leaves some of the values.
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+
+    /// Deletes files that nothing refers to, such as those of a crash, and returns their number.
+    ///
+    /// Scans all files and all references, so run it at quiet times. A crash in the middle leaves some of the files.
+    async fn tidy(&self) -> Result<u64, Error>;
+}
