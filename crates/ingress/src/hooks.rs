@@ -83,6 +83,10 @@ impl Ingress {
         })
     }
 
+    /// Answers a request on a route that exists.
+    ///
+    /// # Errors
+    /// Returns the rejection of a request that starts nothing.
     pub async fn receive_at(
         self: &Arc<Self>,
         catalog: &Catalog,
@@ -421,7 +425,9 @@ fn condition_failed() -> Rejection {
 /// Result of evaluating a trigger's condition.
 #[derive(Debug)]
 pub enum Condition {
+    /// The execution starts.
     Holds,
+    /// Nothing starts.
     DoesNotHold,
     /// The condition cannot be evaluated: the execution starts and fails with this error.
     Fails(ActionError),

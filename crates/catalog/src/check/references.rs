@@ -57,7 +57,7 @@ pub(crate) fn check(
 }
 
 /// Checks the expressions of a connection, in which only `env` and `secrets` exist.
-pub fn connection(connection: &Connection) -> Vec<Diagnostic> {
+pub(super) fn connection(connection: &Connection) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (_, template) in &connection.with {
         template.expressions(&mut |expression| {

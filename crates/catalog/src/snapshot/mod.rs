@@ -32,7 +32,8 @@ pub use awaited::AwaitedEvents;
 pub(crate) use diff::count_by_definition;
 pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
 pub use file::{File, FileKind, stem};
-pub use folder::{Folder, MAX_FILES, ScanScope};
+pub(crate) use folder::MAX_FILES;
+pub use folder::{Folder, ScanScope};
 pub use hooked::trigger_hook;
 use relations::Relations;
 
@@ -63,6 +64,7 @@ pub struct Catalog {
 /// Target of a webhook token.
 #[derive(Clone)]
 pub struct Route {
+    /// The automation.
     pub deployed: Arc<Deployment>,
     /// True for the token of the test URL.
     pub is_test: bool,
@@ -266,6 +268,8 @@ impl Catalog {
         &self.folder
     }
 
+    /// The target of a webhook token.
+    #[must_use]
     pub fn route(&self, token: &str) -> Option<&Route> {
         self.tokens.get(token)
     }

@@ -4,14 +4,12 @@
 //! orders it. A step that starts to wait reads the events since its execution was accepted.
 
 use jiff::{SignedDuration, Timestamp};
-use model::automation::{Automation, Verb, WaitOn};
 use model::execution::{ExecutionId, Signal};
 use model::value::Value;
 use store::StateWrite;
 
 use crate::Error;
 use crate::context::Runtime;
-use catalog::Catalog;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);

@@ -20,7 +20,8 @@ use model::execution::{Event, ExecutionId};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
-pub use accept::{AcceptOptions, Acceptance, Slot};
+pub(crate) use accept::Slot;
+pub use accept::{AcceptOptions, Acceptance};
 pub(crate) use definition::StoredDefinitions;
 pub use definition::read_definition;
 pub(crate) use kept::first_event_key;

@@ -130,6 +130,8 @@ impl Run {
     }
 }
 
+/// The log level of a line of code.
+#[must_use]
 pub fn level(level: Level) -> LogLevel {
     match level {
         Level::Debug => LogLevel::Debug,

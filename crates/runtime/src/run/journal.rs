@@ -24,10 +24,10 @@ use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
 use tokio_util::sync::CancellationToken;
 
-pub use acceptance::PendingAcceptance;
+pub(crate) use acceptance::PendingAcceptance;
 use pauses::Pauses;
-pub use pauses::{Due, Suspension, Taken, Times, Wake};
-pub use restore::ReplaySource;
+pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
+pub(crate) use restore::ReplaySource;
 use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
 use transit::CommitState;
@@ -39,7 +39,7 @@ use crate::clock::{Clock, MonotonicTime};
 const HEAVY: usize = 256;
 
 /// The journal of one execution in memory.
-pub struct Journal {
+pub(crate) struct Journal {
     id: ExecutionId,
     automation: model::AutomationId,
     store: Arc<dyn Store>,
@@ -131,7 +131,7 @@ struct Line {
 }
 
 /// The services that a journal needs.
-pub struct JournalContext {
+pub(crate) struct JournalContext {
     pub(crate) store: Arc<dyn Store>,
     /// Cancelled when the engine stops.
     pub(crate) closing: CancellationToken,

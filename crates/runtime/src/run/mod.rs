@@ -36,8 +36,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
-pub use evaluate::{address, expression_error};
-pub use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
+pub(crate) use evaluate::address;
+pub use evaluate::expression_error;
+pub(crate) use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
 pub use moment::Secret;
 use scope::Scope;
 use step::Context;

@@ -21,6 +21,8 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
+    /// A secret with this key.
+    #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         Self(key)
     }

@@ -9,7 +9,7 @@ use crate::intake::StoredDefinitions;
 
 /// The start of an execution that is not in the store yet. The journal writes it with its first commit, together with the
 /// events of the first steps if these changed nothing outside.
-pub struct PendingAcceptance {
+pub(crate) struct PendingAcceptance {
     accept: Accept,
     automation: Arc<Automation>,
     definitions: Arc<StoredDefinitions>,

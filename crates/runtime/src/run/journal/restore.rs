@@ -18,7 +18,7 @@ const MIN_CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// State of an execution before it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplaySource {
+pub(crate) enum ReplaySource {
     /// In memory of a process that has ended, so a step may have been interrupted.
     AnotherProcess,
     /// In the backlog of this process.
