@@ -5,7 +5,7 @@ mod answer;
 mod challenge;
 mod code;
 mod credentials;
-mod desk;
+mod limits;
 mod route;
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 
 pub(crate) use credentials::remove_credentials;
-pub(crate) use desk::Desk;
+pub(crate) use limits::Desk;
 pub use route::RouteMatch;
 pub(crate) use runtime::check_chain_depth;
 

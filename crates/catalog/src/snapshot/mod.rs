@@ -3,15 +3,15 @@
 //! A reload scans the project folder, loads and checks changed files, computes the differences and swaps the
 //! snapshot.
 
-mod around;
 mod assemble;
 mod awaited;
+mod check_context;
 mod diff;
 mod file;
 mod folder;
-mod hooked;
+mod normalized;
 mod relations;
-mod written;
+mod trigger_hook;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -34,8 +34,8 @@ pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecuti
 pub use file::{File, FileKind, stem};
 pub(crate) use folder::MAX_FILES;
 pub use folder::{Folder, ScanScope};
-pub use hooked::trigger_hook;
 use relations::Relations;
+pub use trigger_hook::trigger_hook;
 
 /// Immutable snapshot of everything in force. A reload replaces it with a new one that shares all unchanged parts, so
 /// a clone is cheap.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use model::Status;
 
 use super::chance::Chance;
-use super::life::{ExternalEvent, LifeEnd, SimulationState, live};
+use super::process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use super::world::World;
 use super::{judge, program};
 use runtime::ManualClock;

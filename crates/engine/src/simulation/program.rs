@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::Address;
 
 use super::chance::Chance;
-use super::writing;
+use super::generator;
 use catalog::{Assembled, Loader};
 use catalog::{Catalog, Folder, ReloadSummary, ScanScope};
 

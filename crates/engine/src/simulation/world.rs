@@ -13,7 +13,7 @@ use store::memory::{Asked, End, Fate, Faults};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
-use super::judge::IdempotencyKeys;
+use super::oracle::IdempotencyKeys;
 use super::program::Limit;
 use runtime::RecordMemory;
 

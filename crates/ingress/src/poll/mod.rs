@@ -2,9 +2,9 @@
 //! poll runs in its own task with a deadline. The cursor, the seen keys and the started executions commit together, so
 //! an interrupted poll leaves no trace and is repeated.
 
-mod ask;
-mod sift;
-mod turn;
+mod cycle;
+mod dedup;
+mod request;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
@@ -218,7 +218,7 @@ impl Polls {
                 .unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.monotonic_now()));
             // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
             // one.
-            next = next.min(clock.monotonic_now().after(every.max(turn::MAX_BACKOFF)));
+            next = next.min(clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF)));
             if standing.failures == 0
                 && let Some(last_success) = last_success
             {

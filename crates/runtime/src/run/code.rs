@@ -10,7 +10,7 @@ use model::redact::{Limit, Redactor};
 use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
 
-use super::ahead::CodeResult;
+use super::code_pipeline::CodeResult;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;

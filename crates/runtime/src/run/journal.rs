@@ -2,11 +2,11 @@
 
 mod acceptance;
 mod background;
-mod hiding;
+mod commit;
 mod pauses;
-mod restore;
+mod redaction;
+mod replay;
 mod retries;
-mod transit;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -25,12 +25,12 @@ use tokio::sync::{OwnedMutexGuard, broadcast};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use acceptance::PendingAcceptance;
+use commit::CommitState;
 use pauses::Pauses;
 pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
-pub(crate) use restore::ReplaySource;
+pub(crate) use replay::ReplaySource;
 use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
-use transit::CommitState;
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};

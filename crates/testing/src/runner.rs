@@ -17,10 +17,10 @@ use model::trial::Case;
 use model::value::Map;
 use store::{ExecutionFilter, Location, Page, StateWrite};
 
-use crate::begin::{StartResult, now};
-use crate::desk::{CallLog, DoubleTable};
-use crate::direct::DriveResult;
-use crate::still::{Quiescence, TrackedStore};
+use crate::driver::DriveResult;
+use crate::quiescence::{Quiescence, TrackedStore};
+use crate::start::{StartResult, now};
+use crate::stubs::{CallLog, DoubleTable};
 use crate::{RealSecrets, TestError};
 use catalog::{Catalog, Deployment};
 use ingress::Ingress;

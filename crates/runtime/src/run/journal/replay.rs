@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use model::automation::{Automation, Verb, WaitStep};
 use model::execution::{Event, ExecutionId, WaitReason, Waiting};
 
+use super::commit::CommitState;
 use super::pauses::{Due, Replayed, Times};
 use super::retries::{Inside, Tries};
-use super::transit::CommitState;
 use super::{Journal, JournalContext, State, StepStart};
 use crate::clock::MonotonicTime;
 

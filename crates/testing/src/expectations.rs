@@ -13,9 +13,9 @@ use model::units::format_duration;
 use model::value::{JsonLimits, Map, Value};
 use model::{ActionError, Span};
 
-use crate::desk::{Call, Unanswered};
-use crate::play::TestTrace;
-use crate::seen::{self, ObservedStep, ObservedSteps, split};
+use crate::observed::{self, ObservedStep, ObservedSteps, split};
+use crate::runner::TestTrace;
+use crate::stubs::{Call, Unanswered};
 
 /// Maximum number of diagnostics per test.
 const MOST: usize = 20;
@@ -124,7 +124,7 @@ impl ExpectationCheck<'_> {
         let expect = self.expect;
         let usual = if expect.error.is_some() { Ending::Failed } else { Ending::Succeeded };
         let (expected, span) = expect.outcome.unwrap_or((usual, self.case.name.span));
-        let Some(outcome) = seen::outcome(events) else {
+        let Some(outcome) = observed::outcome(events) else {
             let waits = self.trace.stuck.as_deref().unwrap_or("it was stopped");
             self.report_unmet("the execution does not finish", self.case.name.span, waits);
             return;
@@ -159,7 +159,7 @@ impl ExpectationCheck<'_> {
 
     fn step(&mut self, name: &Named, expect: &StepExpect, observed: &ObservedSteps<'_>) {
         let (id, turns) = split(&name.name);
-        let Some(step) = seen::find_step(self.automation, id) else { return };
+        let Some(step) = observed::find_step(self.automation, id) else { return };
         let mut key = name.name.as_str();
         let keys = observed.keys_of(id);
         if turns.is_empty() && observed.step(key).is_none() {
@@ -371,7 +371,7 @@ impl ExpectationCheck<'_> {
     /// Builds the variables that conditions read.
     fn scope(&self, observed: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) -> Value {
         let (mut result, mut error) = (Value::Null, Value::Null);
-        match seen::outcome(events) {
+        match observed::outcome(events) {
             Some(Outcome::Succeeded { result: found }) => result = found.clone(),
             Some(Outcome::Failed { error: found } | Outcome::Stuck { error: found }) => {
                 error = found.to_value()

@@ -14,12 +14,12 @@ use store::{Accept, Accepted, Already, NewExecution, PollWrite, Room, Sending, W
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
-use super::gate::RunGuard;
+use super::concurrency::RunGuard;
 use super::table::Queued;
 use crate::Error;
 use crate::api::Start;
 use crate::context::Runtime;
-use crate::lasting::spawn_on_drop;
+use crate::detached::spawn_on_drop;
 use crate::memory::Share;
 use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use catalog::Deployment;

@@ -13,8 +13,8 @@ use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 
 use super::chance::Chance;
-use super::desk::SimulatedActions;
 use super::program::{self, Program};
+use super::stubs::SimulatedActions;
 use super::world::World;
 use crate::engine::Engine;
 use runtime::Isolation;
@@ -219,7 +219,7 @@ impl<'a> Life<'a> {
             intake.queued(),
             self.callers.load(Ordering::Relaxed)
         );
-        for row in super::judge::rows(&self.story.world) {
+        for row in super::oracle::rows(&self.story.world) {
             if !row.status.is_terminal() {
                 let number = self.story.world.state().number(row.id);
                 let standing = intake.queue_status(row.id).unwrap_or_default();

@@ -5,7 +5,7 @@ use model::execution::WaitReason;
 use model::trial::{Happening, What};
 
 use crate::TestError;
-use crate::play::TestRun;
+use crate::runner::TestRun;
 use runtime::Answer;
 use runtime::Clock as _;
 use runtime::Pending;

@@ -11,7 +11,7 @@ use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::TestError;
-use crate::play::TestRun;
+use crate::runner::TestRun;
 use catalog::read_project_file;
 use catalog::{Deployment, Route};
 use runtime::AcceptOptions;

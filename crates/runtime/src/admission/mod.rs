@@ -1,12 +1,12 @@
 //! From an accepted start to a running execution: durable first, then a slot, in order, within limits.
 
 mod accept;
+mod concurrency;
 mod definition;
-mod gate;
-mod kept;
-mod rest;
-mod resume;
+mod recent_events;
+mod recovery;
 mod signal;
+mod suspend;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -24,13 +24,13 @@ pub(crate) use accept::Slot;
 pub use accept::{AcceptOptions, Acceptance};
 pub(crate) use definition::StoredDefinitions;
 pub use definition::read_definition;
-pub(crate) use kept::first_event_key;
+pub(crate) use recent_events::first_event_key;
 pub use signal::{Answer, SignalError};
 use table::{Cancel, ExecutionTable};
 
 use crate::api::QueueStatus;
-use crate::chance::RandomPool;
 use crate::context::Runtime;
+use crate::random::RandomPool;
 use crate::run::Progress;
 use catalog::Deployment;
 

@@ -12,7 +12,7 @@ use model::value::{Map, Value};
 use store::{PollStanding, PollWrite};
 
 use super::PollRequest;
-use super::sift::{Item, PollResult, digest};
+use super::dedup::{Item, PollResult, digest};
 use crate::ingress::Ingress;
 use catalog::Catalog;
 use runtime::is_address;

@@ -11,7 +11,7 @@ use model::automation::{Automation, Verb, WaitOn};
 use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{JsonLimits, Map, Value};
 
-use super::rest::PATIENCE;
+use super::suspend::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
 use crate::api::Pending;

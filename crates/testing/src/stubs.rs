@@ -14,8 +14,8 @@ use model::redact::Redactor;
 use model::trial::{Answer, Case, Double, Failure, Reply, Start, Target};
 use model::value::{Map, Value};
 
-use crate::play::TestSetup;
-use crate::still::Quiescence;
+use crate::quiescence::Quiescence;
+use crate::runner::TestSetup;
 use runtime::Secrets;
 use runtime::{CallTarget, Doubles, StubRequest};
 use runtime::{Clock as _, ManualClock};

@@ -13,8 +13,8 @@ use model::value::Value;
 use store::{PollEntry, PollStanding, PollWrite};
 
 use super::PollRequest;
-use super::ask::request_items;
-use super::sift::{NewItems, dedup_items};
+use super::dedup::{NewItems, dedup_items};
+use super::request::request_items;
 use crate::ingress::Ingress;
 use catalog::{Catalog, Deployment};
 use runtime::Start;
