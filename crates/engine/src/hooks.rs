@@ -22,7 +22,7 @@ use model::expression::EvaluationError;
 use model::failpoint::Boundary;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Files, Map, Value};
-use store::Accepted;
+use store::AcceptOutcome;
 use trigger::Rejection;
 use trigger::response;
 use trigger::sending::{Sending, names};
@@ -244,7 +244,7 @@ impl Engine {
         }
         let decided = received.payload.decided.as_deref();
         let answer = decided.and_then(|decided| code::answer_of_code(webhook, decided, &id));
-        let sendings = names.iter().map(|name| store::Sending {
+        let sendings = names.iter().map(|name| store::DedupRecord {
             key: name.key,
             content: name.content,
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
@@ -258,7 +258,7 @@ impl Engine {
         let accepted = services.accept(&mounted.deployed, start, terms).await;
         drop(turn);
         match accepted.map_err(|error| refused(&error, at_once))? {
-            Admission { id, accepted: Accepted::New, progress } => match answer {
+            Admission { id, accepted: AcceptOutcome::New, progress } => match answer {
                 Some(answer) => Ok(answer),
                 None => Ok(self.answer_of(webhook, id, progress).await),
             },
@@ -267,13 +267,21 @@ impl Engine {
     }
 
     /// What was sent before under one of these names.
-    async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    async fn sent_before(
+        &self,
+        mounted: &Mounted,
+        names: &[Sending],
+    ) -> Result<Option<AcceptOutcome>, Error> {
         let services = self.services();
         let automation = &mounted.deployed.automation.id;
         for name in names {
-            let sent = services.store.sent(automation, name.key, services.clock.now()).await?;
+            let sent = services.store.find_dedup(automation, name.key, services.clock.now()).await?;
             if let Some(sent) = sent {
-                let taken = if sent.differs(name.content) { Accepted::Mismatch } else { Accepted::Duplicate };
+                let taken = if sent.conflicts_with(name.content) {
+                    AcceptOutcome::Mismatch
+                } else {
+                    AcceptOutcome::Duplicate
+                };
                 return Ok(Some(taken(sent.execution)));
             }
         }
@@ -284,10 +292,10 @@ impl Engine {
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
-        sent: Accepted,
+        sent: AcceptOutcome,
     ) -> Result<HttpResponse, Rejection> {
         match sent {
-            Accepted::Duplicate(first) => {
+            AcceptOutcome::Duplicate(first) => {
                 self.count_refused(Some(mounted), "duplicate");
                 tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
                 let answer = match self.decided_answer(webhook, first).await.ok().flatten() {
@@ -296,7 +304,7 @@ impl Engine {
                 };
                 Ok(response::duplicate(answer))
             }
-            Accepted::Mismatch(_) | Accepted::New => Err(Rejection::idempotency_mismatch()),
+            AcceptOutcome::Mismatch(_) | AcceptOutcome::New => Err(Rejection::idempotency_mismatch()),
         }
     }
 

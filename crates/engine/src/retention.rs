@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::automation::Retention;
-use store::{Outcomes, Prune, PruneRule, Room, Store};
+use store::{Capacity, OutcomeFilter, PruneFilter, PruneRule, Store};
 
 use crate::services::Services;
 
@@ -45,7 +45,7 @@ pub(crate) async fn run(services: Arc<Services>) {
 /// Something that is cleared away in batches.
 #[derive(Clone, Debug)]
 enum Old {
-    Executions(Prune),
+    Executions(PruneFilter),
     /// What went before this time.
     Keys(Timestamp),
     State(Timestamp),
@@ -59,7 +59,7 @@ impl Old {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
             Self::Keys(before) => store.prune_keys(*before, PRUNE_BATCH).await,
             Self::State(before) => store.prune_state(*before, PRUNE_BATCH).await,
-            Self::Sendings(before) => store.prune_sendings(*before, PRUNE_BATCH).await,
+            Self::Sendings(before) => store.prune_dedup(*before, PRUNE_BATCH).await,
         }
     }
 
@@ -95,7 +95,7 @@ async fn clear(services: &Services) {
             return services.lost(&error);
         }
     }
-    match services.store.tidy().await {
+    match services.store.collect_garbage().await {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed files that a crash had left beside the store"),
         Err(error) => services.lost(&error),
@@ -103,7 +103,7 @@ async fn clear(services: &Services) {
 }
 
 /// What to delete now, by the rules of the Automations in force and those of the daemon for all the others.
-fn rules(services: &Services) -> Vec<Prune> {
+fn rules(services: &Services) -> Vec<PruneFilter> {
     let (catalog, now) = (services.catalog.load_full(), services.clock.now());
     let daemon = services.settings.retention;
     let own: Vec<(AutomationId, Retention)> = catalog
@@ -115,31 +115,35 @@ fn rules(services: &Services) -> Vec<Prune> {
     for (id, rule) in own {
         let rule = rule.over(daemon.unwrap_or_default());
         prunes.extend(
-            prunes_of(rule, now).into_iter().map(|prune| Prune { automation: Some(id.clone()), ..prune }),
+            prunes_of(rule, now)
+                .into_iter()
+                .map(|prune| PruneFilter { automation: Some(id.clone()), ..prune }),
         );
     }
     if let Some(rule) = daemon {
-        prunes
-            .extend(prunes_of(rule, now).into_iter().map(|prune| Prune { except: except.clone(), ..prune }));
+        prunes.extend(
+            prunes_of(rule, now).into_iter().map(|prune| PruneFilter { except: except.clone(), ..prune }),
+        );
     }
     prunes
 }
 
 /// What a rule deletes at this time.
-fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
+fn prunes_of(rule: Retention, now: Timestamp) -> Vec<PruneFilter> {
     let ended_before = |days: Option<u32>| {
         let age = Duration::from_secs(u64::from(days?) * 86_400);
         Some(PruneRule::EndedBefore(now.checked_sub(age).ok()?))
     };
     let count = rule.count.map(PruneRule::AllButNewest);
-    let of = |outcome, rule: Option<PruneRule>| rule.map(|rule| Prune { outcome, ..Prune::new(rule) });
+    let of =
+        |outcome, rule: Option<PruneRule>| rule.map(|rule| PruneFilter { outcome, ..PruneFilter::new(rule) });
     let keep_failed = rule.keep_failed == Some(true);
     let failed = ended_before(rule.failed_days.or(rule.days)).filter(|_| !keep_failed);
     let prunes = [
-        of(Outcomes::Succeeded, ended_before(rule.days)),
-        of(Outcomes::Other, failed),
-        of(Outcomes::Succeeded, count),
-        of(Outcomes::Other, count.filter(|_| !keep_failed)),
+        of(OutcomeFilter::Succeeded, ended_before(rule.days)),
+        of(OutcomeFilter::Unsuccessful, failed),
+        of(OutcomeFilter::Succeeded, count),
+        of(OutcomeFilter::Unsuccessful, count.filter(|_| !keep_failed)),
     ];
     prunes.into_iter().flatten().collect()
 }
@@ -148,10 +152,10 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
 /// whether there is some; that there is none is told once, unless it was so before.
 async fn make_room(services: &Services, before: bool) -> bool {
     let mut gone = 0;
-    while services.store.room() != Room::Enough && !services.closing.is_cancelled() {
-        match services.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
+    while services.store.capacity() != Capacity::Ample && !services.closing.is_cancelled() {
+        match services.store.prune(PruneFilter::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if services.store.room() == Room::None && !before {
+                if services.store.capacity() == Capacity::Exhausted && !before {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -170,7 +174,7 @@ async fn make_room(services: &Services, before: bool) -> bool {
         services.forget_stored_definitions();
         tracing::warn!(executions = gone, "deleted the oldest executions, since the store's size runs out");
     }
-    services.store.room() != Room::None
+    services.store.capacity() != Capacity::Exhausted
 }
 
 #[cfg(test)]

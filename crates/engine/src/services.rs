@@ -118,7 +118,7 @@ impl Services {
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
-        let secret = Secret::new(store.put_secret(random()).await?);
+        let secret = Secret::new(store.get_or_init_secret(random()).await?);
         let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
         let catalog = Arc::new(Catalog::empty(builtin));
         // A command that runs one execution and ends takes up none of another process.

@@ -11,7 +11,9 @@ use model::automation::Automation;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, Already, NewExecution, PollWrite, Room, Sending, Watermark};
+use store::{
+    Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, PollWrite, Watermark,
+};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -39,7 +41,7 @@ pub(crate) struct Terms {
     /// A key that makes it unique for its Automation.
     pub(crate) key: Option<String>,
     /// The names of what was sent.
-    pub(crate) sendings: Vec<Sending>,
+    pub(crate) sendings: Vec<DedupRecord>,
     /// The instant up to which its schedule is dealt with, with it.
     pub(crate) watermark: Option<Watermark>,
     /// Whether it must begin at once or not at all.
@@ -53,9 +55,9 @@ pub(crate) struct Terms {
 }
 
 /// The events that an execution begins with behind its start.
-fn first_events(at: Timestamp, fails: Option<ActionError>) -> Already {
+fn first_events(at: Timestamp, fails: Option<ActionError>) -> InitialEvents {
     let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
-    Already { events, ..Already::default() }
+    InitialEvents { events, ..InitialEvents::default() }
 }
 
 /// What became of a start.
@@ -63,7 +65,7 @@ pub(crate) struct Admission {
     /// The execution: this one, or the one that was started by the same before.
     pub(crate) id: ExecutionId,
     /// Which of them it is.
-    pub(crate) accepted: Accepted,
+    pub(crate) accepted: AcceptOutcome,
     /// How far it has come, where it has begun and somebody waits for its end.
     pub(crate) progress: Option<watch::Receiver<Progress>>,
 }
@@ -147,14 +149,15 @@ impl Services {
         };
         let Terms { key, sendings, watermark, at_once, results, fails, .. } = terms;
         let already = first_events(now, fails);
-        let new = NewExecution { id, started, key, sendings, begins, already };
+        let new =
+            NewExecution { id, started, key, dedup: sendings, starts_running: begins, initial: already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let admitted = Admitted { id, accepted_at: (now, ahead), origin, payload, results };
         if begins && begins_unaccepted(&deployed.automation, &admitted.origin) {
             return self.accept_begun(permit, deployed, accept, admitted, at_once).await;
         }
         let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
-        if let Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) = accepted {
+        if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Admission { id: first, accepted: taken, progress: None });
         }
         self.intake.count_scheduled(&deployed.automation.id, &admitted.origin);
@@ -165,7 +168,7 @@ impl Services {
         } else {
             self.intake.enqueue(Queued::new(id, ahead));
         }
-        Ok(Admission { id, accepted: Accepted::New, progress: None })
+        Ok(Admission { id, accepted: AcceptOutcome::New, progress: None })
     }
 
     /// Begins an execution before it is accepted. What it does at first changes nothing outside, and one commit is
@@ -209,8 +212,8 @@ impl Services {
             None => run.journal.verdict().await,
         };
         match verdict.map_err(Arc::unwrap_or_clone)? {
-            Accepted::New => Ok(Admission { id, accepted: Accepted::New, progress }),
-            taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first)) => {
+            AcceptOutcome::New => Ok(Admission { id, accepted: AcceptOutcome::New, progress }),
+            taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Admission { id: first, accepted: taken, progress: None })
             }
         }
@@ -220,13 +223,13 @@ impl Services {
         &self,
         deployed: &Deployed,
         mut accept: Accept,
-        already: Already,
-    ) -> Result<Accepted, store::Error> {
+        already: InitialEvents,
+    ) -> Result<AcceptOutcome, store::Error> {
         if let [new] = accept.executions.as_mut_slice() {
-            new.already = already;
+            new.initial = already;
         }
         let accepted = self.accept_durably(deployed, accept).await?;
-        Ok(accepted.into_iter().next().unwrap_or(Accepted::New))
+        Ok(accepted.into_iter().next().unwrap_or(AcceptOutcome::New))
     }
 
     /// Commits what is accepted. The definition goes first, unless it is known to be there already.
@@ -234,7 +237,7 @@ impl Services {
         &self,
         deployed: &Deployed,
         accept: Accept,
-    ) -> Result<Vec<Accepted>, store::Error> {
+    ) -> Result<Vec<AcceptOutcome>, store::Error> {
         self.store_definition(deployed).await?;
         let mut accepted = self.store.accept(&accept).await;
         if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
@@ -243,7 +246,7 @@ impl Services {
             self.store_definition(deployed).await?;
             accepted = self.store.accept(&accept).await;
         }
-        if self.store.room() != Room::Enough {
+        if self.store.capacity() != Capacity::Ample {
             self.room_wanted.notify_one();
         }
         accepted.inspect_err(|error| self.lost(error))
@@ -287,9 +290,9 @@ impl Services {
                 id: self.intake.next_id(now),
                 started,
                 key: None,
-                sendings: Vec::new(),
-                begins: false,
-                already: first_events(now, fails),
+                dedup: Vec::new(),
+                starts_running: false,
+                initial: first_events(now, fails),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();

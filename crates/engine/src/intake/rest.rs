@@ -121,12 +121,12 @@ impl Services {
         let mut after = None;
         let mut count = 0;
         loop {
-            let page = self.store.resting(after, PAGE).await?;
+            let page = self.store.list_suspended(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.execution);
             let mut state = self.intake.state();
             // Those that hold a place among others have been put into the backlog.
-            for resting in page.iter().filter(|resting| !resting.holds) {
+            for resting in page.iter().filter(|resting| !resting.keeps_permit) {
                 let (id, ahead) = (resting.execution, self.intake.first_ahead);
                 if set_back {
                     state.backlog.push_back(Queued::from_rest(id, ahead));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use connector::{EventSource, EventSpec, Registry};
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrigger, Trigger};
-use store::PollStanding;
+use store::PollState;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed};
@@ -45,12 +45,12 @@ struct State {
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(Steady, AutomationId)>,
     /// What the store knows of polls that are not in force.
-    stored: HashMap<AutomationId, PollStanding>,
+    stored: HashMap<AutomationId, PollState>,
 }
 
 struct Entry {
     every: Duration,
-    standing: PollStanding,
+    standing: PollState,
     /// When it was last polled without an error, and when it is next: what the standing says of both is what the wall clock showed.
     asked: Option<Steady>,
     next: Steady,
@@ -133,7 +133,7 @@ impl<'a> Question<'a> {
 
 /// Polls until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    match services.store.polls().await {
+    match services.store.poll_states().await {
         Ok(stored) => services.polls.state().stored = stored.into_iter().collect(),
         Err(error) => {
             tracing::error!(%error, "nothing is polled: where the polls stand cannot be read");
@@ -256,13 +256,13 @@ impl Polls {
     }
 
     /// Where the poll of an Automation stands, if it is in force.
-    fn standing(&self, id: &AutomationId) -> Option<PollStanding> {
+    fn standing(&self, id: &AutomationId) -> Option<PollState> {
         self.state().entries.get(id).map(|entry| entry.standing.clone())
     }
 
     /// Says where a poll stands now, while the wall clock is so far ahead, unless another question has taken its place
     /// meanwhile.
-    fn put(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
+    fn put(&self, id: &AutomationId, standing: PollState, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
         else {
@@ -283,13 +283,13 @@ impl Polls {
 }
 
 /// Where a poll stands, with its next instant as the wall clock will show it.
-fn shown(standing: PollStanding, next: Steady, ahead: SignedDuration) -> PollStanding {
-    PollStanding { next_at: next.shown(ahead), ..standing }
+fn shown(standing: PollState, next: Steady, ahead: SignedDuration) -> PollState {
+    PollState { next_at: next.shown(ahead), ..standing }
 }
 
 /// Where a poll stands that was never made.
-fn afresh(source: String, now: Timestamp) -> PollStanding {
-    PollStanding {
+fn afresh(source: String, now: Timestamp) -> PollState {
+    PollState {
         source,
         cursor: model::Value::Null,
         polled_at: None,

@@ -9,7 +9,7 @@ use model::automation::{AutomationId, Deliver, PollStart, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
 use model::value::Value;
-use store::{PollEntry, PollStanding, PollWrite};
+use store::{PollEntry, PollState, PollWrite};
 
 use super::Question;
 use super::ask::ask;
@@ -51,7 +51,7 @@ impl Services {
     async fn poll_failed(
         &self,
         deployed: &Deployed,
-        mut standing: PollStanding,
+        mut standing: PollState,
         error: String,
     ) -> Option<PollEntry> {
         let error = self.settings.redactor.message(&error).into_owned();
@@ -65,8 +65,8 @@ impl Services {
         let entry = PollEntry { at: now, items: 0, found: 0, error: Some(error) };
         let write = PollWrite {
             automation: automation.clone(),
-            standing: standing.clone(),
-            forget: false,
+            state: standing.clone(),
+            forgets_keys: false,
             keys: Vec::new(),
             entry: Some(entry.clone()),
         };
@@ -84,7 +84,7 @@ struct Turn {
     services: Arc<Services>,
     catalog: Arc<Catalog>,
     deployed: Arc<Deployed>,
-    standing: PollStanding,
+    standing: PollState,
 }
 
 impl Turn {
@@ -106,7 +106,8 @@ impl Turn {
         };
         let answer = answer.hidden(&services.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
-        let seen = services.store.seen(&automation.id, &keys).await.map_err(|error| error.to_string())?;
+        let seen =
+            services.store.known_poll_keys(&automation.id, &keys).await.map_err(|error| error.to_string())?;
         let silent = standing.polled_at.is_none() && question.start() == PollStart::New;
         let sifted = sift(answer, &seen, silent, &standing.cursor);
         let now = services.clock.now();
@@ -117,7 +118,7 @@ impl Turn {
             error: None,
         };
         let next = after(now, if sifted.more { AT_ONCE } else { question.every() });
-        let standing = PollStanding {
+        let standing = PollState {
             cursor: sifted.cursor.clone(),
             polled_at: Some(now),
             found_at: if entry.found > 0 { Some(now) } else { standing.found_at },
@@ -131,8 +132,8 @@ impl Turn {
         let starts = services.starts(&deployed, &question, &sifted, now).await;
         let write = PollWrite {
             automation: automation.id.clone(),
-            standing: standing.clone(),
-            forget: false,
+            state: standing.clone(),
+            forgets_keys: false,
             keys: sifted.keys,
             entry: Some(entry.clone()),
         };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::value::Value;
 use serde::Serialize;
-use store::{Accept, PollEntry, PollStanding, PollWrite};
+use store::{Accept, PollEntry, PollState, PollWrite};
 
 use super::{afresh, shown};
 use crate::engine::Engine;
@@ -21,7 +21,7 @@ pub struct PollView {
     pub busy: bool,
     /// Where it stands.
     #[serde(flatten)]
-    pub standing: PollStanding,
+    pub standing: PollState,
 }
 
 /// Why nothing can be asked of a poll.
@@ -86,7 +86,7 @@ impl Engine {
     /// # Errors
     /// The Automation polls for nothing, or the store failed.
     pub async fn rewind_poll(&self, automation: &AutomationId, cursor: Value) -> Result<(), PollError> {
-        let rewound = |before: &PollStanding, now| PollStanding {
+        let rewound = |before: &PollState, now| PollState {
             cursor,
             polled_at: before.polled_at.or(Some(now)),
             ..afresh(before.source.clone(), now)
@@ -97,7 +97,7 @@ impl Engine {
     async fn set_poll(
         &self,
         automation: &AutomationId,
-        change: impl FnOnce(&PollStanding, Timestamp) -> PollStanding,
+        change: impl FnOnce(&PollState, Timestamp) -> PollState,
     ) -> Result<(), PollError> {
         let services = self.services();
         // A poll that is under way comes to its end first, and does not write over this.
@@ -107,8 +107,8 @@ impl Engine {
         let standing = change(&before, services.clock.now());
         let write = PollWrite {
             automation: automation.clone(),
-            standing: standing.clone(),
-            forget: true,
+            state: standing.clone(),
+            forgets_keys: true,
             keys: Vec::new(),
             entry: None,
         };

@@ -51,7 +51,7 @@ impl Services {
             url: self.event_url(deployed, wanted.test),
             ..wanted.clone()
         };
-        if wanted.asked {
+        if wanted.requested {
             // It was asked before, and what came of that is not known: it may have it.
             if let Some(remote) = self.take_over(&catalog, &hook, &asking).await? {
                 return Ok((inputs, remote));
@@ -74,7 +74,7 @@ impl Services {
     }
 
     async fn ask_to_stop(&self, subscription: &Subscription) -> Result<(), String> {
-        if subscription.remote.is_null() && !subscription.asked {
+        if subscription.remote.is_null() && !subscription.requested {
             return Ok(());
         }
         let catalog = self.catalog.load_full();

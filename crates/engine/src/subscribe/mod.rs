@@ -122,7 +122,7 @@ impl Services {
         let of_it = |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
         for subscription in self.subscriptions.all().into_iter().filter(of_it) {
-            if subscription.leaving {
+            if subscription.removing {
                 continue;
             }
             if wanted.as_ref().is_some_and(|wanted| wanted.source == subscription.source) && !there {
@@ -154,9 +154,9 @@ impl Services {
             connection,
             inputs: Map::new(),
             url,
-            asked: false,
+            requested: false,
             remote: Value::Null,
-            leaving: false,
+            removing: false,
             test,
             failures: 0,
             error: None,
@@ -167,7 +167,8 @@ impl Services {
 
     /// Subscribes for the test address of an Automation, where somebody listens from now on.
     pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployed) {
-        let of_it = |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
+        let of_it =
+            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.removing;
         if self.subscriptions.all().iter().any(of_it) {
             return;
         }
@@ -182,7 +183,7 @@ impl Services {
     /// Takes the subscription for the test address of an Automation back.
     pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
         for one in self.subscriptions.all() {
-            if one.automation == *id && one.test && !one.leaving {
+            if one.automation == *id && one.test && !one.removing {
                 self.leave(&one.id).await;
             }
         }
@@ -201,7 +202,7 @@ impl Services {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut subscription) = self.subscriptions.get(id) else { return };
         let now = self.clock.now();
-        (subscription.leaving, subscription.failures, subscription.error) = (true, 0, None);
+        (subscription.removing, subscription.failures, subscription.error) = (true, 0, None);
         (subscription.next_at, subscription.since) = (Some(now), now);
         self.keep_subscription(subscription).await;
     }
@@ -223,7 +224,7 @@ impl Services {
         let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
         let event = subscription.event.clone();
         let alone = self.subscriptions.locks.lock(automation.as_str()).await;
-        let result = if subscription.leaving {
+        let result = if subscription.removing {
             self.unsubscribe(&subscription).await.map(|()| None)
         } else {
             self.subscribe(&subscription).await.map(Some)
@@ -236,7 +237,7 @@ impl Services {
             Ok(Some((inputs, remote))) => {
                 tracing::info!(%automation, event, "subscribed");
                 (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
-                now.next_at = now.leaving.then(|| self.clock.now());
+                now.next_at = now.removing.then(|| self.clock.now());
                 now.since = self.clock.now();
             }
             Ok(None) => {
@@ -246,11 +247,11 @@ impl Services {
             Err(_) if self.closing.is_cancelled() => return,
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
-                if now.leaving && now.failures >= MOST_FAILURES {
+                if now.removing && now.failures >= MOST_FAILURES {
                     tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
                     return self.forget_subscription(&id).await;
                 }
-                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.leaving, "a subscription could not be set right");
+                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
                 now.error = Some(error);
                 now.next_at = Some(pause(self.clock.now(), now.failures));
             }
@@ -263,7 +264,7 @@ impl Services {
     }
 
     async fn forget_subscription(&self, id: &str) {
-        if let Err(error) = self.store.drop_subscription(id).await {
+        if let Err(error) = self.store.delete_subscription(id).await {
             return self.lost(&error);
         }
         self.subscriptions.state().remove(id);
@@ -294,8 +295,8 @@ impl Subscriptions {
             if state.contains_key(&subscription.id) {
                 continue;
             }
-            if subscription.test && !subscription.leaving {
-                (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
+            if subscription.test && !subscription.removing {
+                (subscription.removing, subscription.next_at) = (true, Some(subscription.since));
             }
             let next = subscription.next_at.map(|at| Steady::of(at, ahead).min(furthest));
             state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });

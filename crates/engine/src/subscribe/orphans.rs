@@ -18,7 +18,7 @@ impl Services {
     pub(super) async fn note_asked(&self, asking: &Subscription) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut now) = self.subscriptions.get(&asking.id) else { return };
-        (now.asked, now.inputs, now.url) = (true, asking.inputs.clone(), asking.url.clone());
+        (now.requested, now.inputs, now.url) = (true, asking.inputs.clone(), asking.url.clone());
         self.keep_subscription(now).await;
     }
 

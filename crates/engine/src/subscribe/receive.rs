@@ -4,7 +4,7 @@ use model::automation::WebhookTrigger;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
-use store::Accepted;
+use store::AcceptOutcome;
 use trigger::verify::{Key, Proof};
 use trigger::webhook::{Received, Request};
 use trigger::{Rejection, response};
@@ -76,7 +76,7 @@ impl Engine {
         let Admission { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::refused(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
-        if accepted == Accepted::New {
+        if accepted == AcceptOutcome::New {
             return Ok(answer);
         }
         self.count_refused(Some(mounted), "duplicate");

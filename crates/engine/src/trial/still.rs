@@ -14,10 +14,10 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::value::Files;
 use model::{AutomationId, DefinitionHash};
 use store::{
-    Accept, Accepted, Address, Append, Definition, DefinitionStore, Error, ExecutionFilter, ExecutionRow,
-    ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry, PollStanding, Prune, Resting, Room,
-    SecretStore, Sent, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, TriggerStore, Wait,
-    WaitStore, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
+    ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry,
+    PollState, PruneFilter, SecretStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -88,7 +88,7 @@ impl DefinitionStore for Noticed {
 
 #[async_trait]
 impl ExecutionStore for Noticed {
-    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
         self.of(self.store.accept(accept)).await
     }
 
@@ -123,8 +123,12 @@ impl ExecutionStore for Noticed {
 
 #[async_trait]
 impl WaitStore for Noticed {
-    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
-        self.of(self.store.resting(after, limit)).await
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        self.of(self.store.list_suspended(after, limit)).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
@@ -178,12 +182,12 @@ impl TriggerStore for Noticed {
         self.of(self.store.watermarks()).await
     }
 
-    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
-        self.of(self.store.polls()).await
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+        self.of(self.store.poll_states()).await
     }
 
-    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
-        self.of(self.store.seen(automation, keys)).await
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.of(self.store.known_poll_keys(automation, keys)).await
     }
 
     async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
@@ -198,30 +202,30 @@ impl TriggerStore for Noticed {
         self.of(self.store.put_subscription(subscription)).await
     }
 
-    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
-        self.of(self.store.drop_subscription(id)).await
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        self.of(self.store.delete_subscription(id)).await
     }
 
-    async fn sent(
+    async fn find_dedup(
         &self,
         automation: &AutomationId,
         key: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Sent>, Error> {
-        self.of(self.store.sent(automation, key, now)).await
+    ) -> Result<Option<DedupHit>, Error> {
+        self.of(self.store.find_dedup(automation, key, now)).await
     }
 }
 
 #[async_trait]
 impl SecretStore for Noticed {
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.of(self.store.put_secret(fresh)).await
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.of(self.store.get_or_init_secret(fresh)).await
     }
 }
 
 #[async_trait]
 impl MaintenanceStore for Noticed {
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
         self.of(self.store.prune(filter, limit)).await
     }
 
@@ -229,16 +233,16 @@ impl MaintenanceStore for Noticed {
         self.of(self.store.prune_keys(before, limit)).await
     }
 
-    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune_sendings(before, limit)).await
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.of(self.store.prune_dedup(before, limit)).await
     }
 
     async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.of(self.store.prune_state(before, limit)).await
     }
 
-    async fn tidy(&self) -> Result<u64, Error> {
-        self.of(self.store.tidy()).await
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        self.of(self.store.collect_garbage()).await
     }
 }
 
@@ -248,8 +252,8 @@ impl Store for Noticed {
         self.store.files()
     }
 
-    fn room(&self) -> Room {
-        self.store.room()
+    fn capacity(&self) -> Capacity {
+        self.store.capacity()
     }
 
     async fn info(&self) -> Result<Info, Error> {

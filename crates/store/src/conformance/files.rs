@@ -3,9 +3,9 @@
 use model::value::{Data, PIECE};
 use model::{File, Map, Status, Value};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{accept, append, at, finished, new, one, step, success};
-use crate::{Prune, PruneRule, Store};
+use crate::{PruneFilter, PruneRule, Store};
 
 /// Bytes that repeat in no way a reader could mistake for others.
 fn bytes(seed: u32) -> Vec<u8> {
@@ -32,8 +32,8 @@ fn read(value: &Value) -> Vec<u8> {
     read
 }
 
-pub(super) async fn kept(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn kept(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let bytes = bytes(7);
     let whole = put(&*store, &bytes);
@@ -43,7 +43,7 @@ pub(super) async fn kept(place: &dyn Place) {
     let events = vec![step("upload", Value::from(result))];
     store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop((store, whole));
-    let store = place.open().await;
+    let store = fixture.open().await;
     let found = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events, "what was named is named");
     let model::Event::StepFinished { outcome, .. } = &found[1] else { panic!("a step finished") };
@@ -52,8 +52,8 @@ pub(super) async fn kept(place: &dyn Place) {
     assert_eq!(read(&result.get("part").expect("it is there")), bytes[100..300]);
 }
 
-pub(super) async fn until_nothing_names_them(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn until_nothing_names_them(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, first) = one(&*store).await;
     let other = new(&definition, 1, 1);
     accept(&*store, vec![other.clone()]).await;
@@ -64,9 +64,9 @@ pub(super) async fn until_nothing_names_them(place: &dyn Place) {
     }
     let ending = vec![finished(2, success())];
     store.append(&append(first, 2, ending, Status::Succeeded)).await.expect("it ends");
-    let all = || Prune::new(PruneRule::EndedBefore(at(100)));
+    let all = || PruneFilter::new(PruneRule::EndedBefore(at(100)));
     assert_eq!(store.prune(all(), 10).await.expect("it prunes"), 1);
-    store.tidy().await.expect("it tidies");
+    store.collect_garbage().await.expect("it tidies");
     let found = store.events(other.id).await.expect("it is read").expect("it is there");
     let model::Event::StepFinished { outcome, .. } = &found[1] else { panic!("a step finished") };
     let model::StepOutcome::Succeeded { result } = outcome else { panic!("it succeeded") };

@@ -1,25 +1,25 @@
 //! What a test lets happen to reads and writes.
 
 use crate::Error;
-use crate::types::{Accept, Append, Room};
+use crate::types::{Accept, Append, Capacity};
 
 /// What writes are told after one whose commit is in doubt.
 pub(super) const REASON: &str = "a test lets it fail";
 
-/// Says how reads and writes fare.
+/// Says how reads and writes apply.
 pub trait Faults: Send + Sync + 'static {
-    /// How this one fares. It is asked when it is made.
-    fn fate(&self, asked: Asked<'_>) -> Fate;
+    /// How this one fares. It is operation when it is made.
+    fn plan(&self, operation: Operation<'_>) -> FaultPlan;
 
     /// How much room there is.
-    fn room(&self) -> Room {
-        Room::Enough
+    fn capacity(&self) -> Capacity {
+        Capacity::Ample
     }
 }
 
-/// What is asked of the store.
+/// What is operation of the store.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
+pub enum Operation<'a> {
     /// To read something.
     Read,
     /// To accept executions.
@@ -32,57 +32,57 @@ pub enum Asked<'a> {
 
 /// How a read or a write fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct FaultPlan {
     /// How often others have their turn before it happens, and once more before it comes back.
-    pub turns: u32,
+    pub yields: u32,
     /// What becomes of it. A read goes well, or never comes back.
-    pub end: End,
+    pub outcome: FaultOutcome,
 }
 
 /// What becomes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum FaultOutcome {
     /// It does what it should.
-    Goes,
+    Succeeds,
     /// It is refused since the store is full: nothing was written.
     Full,
     /// Its commit fails: it was written all the same, or it was not.
-    InDoubt {
+    CommitFails {
         /// Whether it was.
-        written: bool,
+        is_written: bool,
     },
     /// It never comes back, as in a process that ends meanwhile.
-    Never {
+    NeverReturns {
         /// Whether it was written.
-        written: bool,
+        is_written: bool,
     },
 }
 
-impl Fate {
+impl FaultPlan {
     /// It does what it should, at once.
-    pub const GOES: Self = Self { turns: 0, end: End::Goes };
+    pub const NONE: Self = Self { yields: 0, outcome: FaultOutcome::Succeeds };
 }
 
-/// Lets a write fare so.
-pub(super) async fn fare<T>(fate: Fate, write: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    for _ in 0..fate.turns {
+/// Lets a write apply so.
+pub(super) async fn apply<T>(plan: FaultPlan, write: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..plan.yields {
         tokio::task::yield_now().await;
     }
-    let in_doubt = || Error::Commit { reason: REASON.to_owned() };
-    let done = match fate.end {
-        End::Goes => write(),
-        End::Full => Err(Error::Full),
-        End::InDoubt { written: false } => Err(in_doubt()),
-        End::InDoubt { written: true } => write().and_then(|_| Err(in_doubt())),
-        End::Never { written } => {
-            if written {
+    let commit_error = || Error::Commit { reason: REASON.to_owned() };
+    let done = match plan.outcome {
+        FaultOutcome::Succeeds => write(),
+        FaultOutcome::Full => Err(Error::Full),
+        FaultOutcome::CommitFails { is_written: false } => Err(commit_error()),
+        FaultOutcome::CommitFails { is_written: true } => write().and_then(|_| Err(commit_error())),
+        FaultOutcome::NeverReturns { is_written } => {
+            if is_written {
                 // Nobody hears of it.
                 let _ = write();
             }
             std::future::pending().await
         }
     };
-    if fate.turns > 0 {
+    if plan.yields > 0 {
         tokio::task::yield_now().await;
     }
     done

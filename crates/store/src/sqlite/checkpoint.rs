@@ -11,9 +11,9 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
+use super::error_map;
 use super::poison::Poison;
 use super::settings;
-use super::trouble;
 use crate::{Error, Options};
 
 /// The thread, and the way to wake it.
@@ -22,7 +22,7 @@ pub(super) struct Checkpointer {
     wake: SyncSender<()>,
     thread: JoinHandle<()>,
     /// Held during a checkpoint: SQLite refuses a second one beside it.
-    turn: Arc<Mutex<Said>>,
+    turn: Arc<Mutex<CheckpointLog>>,
 }
 
 impl Checkpointer {
@@ -30,7 +30,7 @@ impl Checkpointer {
     pub(super) fn start(file: &Path, options: &Options, poison: Poison) -> Result<Self, Error> {
         let connection = settings::open_checkpointer(file, options)?;
         let (wake, woken) = sync_channel(1);
-        let turn = Arc::new(Mutex::new(Said::default()));
+        let turn = Arc::new(Mutex::new(CheckpointLog::default()));
         let shared = turn.clone();
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".to_owned())
@@ -60,35 +60,40 @@ impl Checkpointer {
     }
 }
 
-fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<Said>, poison: &Poison) {
+fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<CheckpointLog>, poison: &Poison) {
     while woken.recv().is_ok() && poison.reason().is_none() {
         let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         checkpoint(connection, CheckpointMode::PASSIVE, poison, &mut turn);
     }
 }
 
-/// What was said of checkpoints that came to nothing: while a disk is full each commit tries one.
+/// What was log of checkpoints that came to nothing: while a disk is full each commit tries one.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct CheckpointLog {
     is_full: bool,
 }
 
 /// Copies the log into the file. A failed sync of the file poisons the store: what the log would be reset over may
 /// not be on disk.
-pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison, said: &mut Said) {
+pub(super) fn checkpoint(
+    connection: &Connection,
+    mode: CheckpointMode,
+    poison: &Poison,
+    log: &mut CheckpointLog,
+) {
     let Err(error) = connection.wal_checkpoint_v2(None::<&str>, mode) else {
-        said.is_full = false;
+        log.is_full = false;
         return;
     };
     match error.sqlite_error_code() {
         // Another program does it, or reads: the log keeps everything until next time.
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
         Some(ErrorCode::DiskFull) => {
-            if !std::mem::replace(&mut said.is_full, true) {
+            if !std::mem::replace(&mut log.is_full, true) {
                 tracing::warn!("no space to copy the store's log into its file");
             }
         }
-        _ => poison.set(&format!("checkpoint: {}", trouble::told(&error))),
+        _ => poison.set(&format!("checkpoint: {}", error_map::describe(&error))),
     }
 }
 

@@ -60,13 +60,13 @@ pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
     Query { sql, values }
 }
 
-/// Executions that have not come to an end, oldest first; of those that wait only those that hold a place.
+/// Executions that have not come to an end, oldest first; of those that wait only those that hold a paths.
 pub(super) fn unfinished() -> String {
     oldest(COLUMNS, &[(Status::Queued, false), (Status::Running, false), (Status::Waiting, true)])
 }
 
-/// Executions that wait, oldest first: the id, whether it holds a place, when its first wait is over.
-pub(super) fn resting() -> String {
+/// Executions that wait, oldest first: the id, whether it holds a paths, when its first wait is over.
+pub(super) fn list_suspended() -> String {
     let shelves = [false, true].map(|test| shelf(Status::Waiting, true, test).to_string()).join(", ");
     let columns = format!(
         "id, shelf IN ({shelves}), (SELECT min(until_ns) FROM waits WHERE execution = executions.id)"
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_unfinished_are_found_without_looking_at_the_others() {
         let connection = schema::in_memory();
-        for sql in [unfinished(), resting()] {
+        for sql in [unfinished(), list_suspended()] {
             let plan = plan(&connection, &sql, (1, 2));
             assert_ranges(&plan, "(shelf=? AND id>?)", &sql);
         }

@@ -3,12 +3,12 @@
 use model::AutomationId;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::encode::{Done, PollRow, to_ns};
+use super::encode::{PollRow, WriteResult, to_ns};
 use super::pool::read_error;
 use super::read::corrupt;
-use super::write::Fault;
+use super::write::WriteError;
 use crate::Error;
-use crate::types::{PollEntry, PollStanding, PollWrite, Subscription};
+use crate::types::{PollEntry, PollState, PollWrite, Subscription};
 
 /// Writes what came of a poll.
 pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<()> {
@@ -48,7 +48,7 @@ pub(super) fn put_subscription(
     connection: &Connection,
     id: &str,
     kept: Option<&(AutomationId, String)>,
-) -> Result<Done, Fault> {
+) -> Result<WriteResult, WriteError> {
     match kept {
         Some((automation, body)) => {
             let sql = "INSERT INTO subscriptions (id, automation, body) VALUES (?1, ?2, ?3) \
@@ -57,11 +57,11 @@ pub(super) fn put_subscription(
         }
         None => connection.prepare_cached("DELETE FROM subscriptions WHERE id = ?1")?.execute([id])?,
     };
-    Ok(Done::Nothing)
+    Ok(WriteResult::Nothing)
 }
 
 /// Where the poll of each Automation stands.
-pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, PollState)>, Error> {
     let sql = "SELECT automation, body FROM polls ORDER BY automation";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query([]).map_err(read_error)?;
@@ -135,11 +135,11 @@ impl PollRow {
         if let Some(long) = write.keys.iter().find(|key| key.len() > PollWrite::MAX_KEY_BYTES) {
             return Err(Error::TooLarge { bytes: long.len(), limit: PollWrite::MAX_KEY_BYTES });
         }
-        let at = write.entry.as_ref().map(|entry| entry.at).or(write.standing.polled_at);
+        let at = write.entry.as_ref().map(|entry| entry.at).or(write.state.polled_at);
         Ok(Self {
             automation: write.automation.clone(),
-            standing: serde_json::to_string(&write.standing).map_err(json)?,
-            forget: write.forget,
+            standing: serde_json::to_string(&write.state).map_err(json)?,
+            forget: write.forgets_keys,
             keys: write.keys.clone(),
             at_ns: at.map_or(0, to_ns),
             entry: write.entry.as_ref().map(serde_json::to_string).transpose().map_err(json)?,

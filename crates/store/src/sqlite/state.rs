@@ -4,12 +4,12 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
-use super::encode::{Done, StateChange, Work, to_ns};
+use super::encode::{StateChange, WriteOp, WriteResult, to_ns};
 use super::list::MAX_PAGE;
 use super::pool::read_error;
 use super::queue::Queue;
 use super::read::{corrupt, timestamp};
-use super::write::Fault;
+use super::write::WriteError;
 use crate::Error;
 use crate::types::{StateEntry, StateRow};
 
@@ -24,7 +24,7 @@ const STEP_BYTES: i64 = 4 << 20;
 const MOST_AT_ONCE: u32 = 100_000;
 
 /// Refuses changes of which one comes upon another version than it expects. Writes nothing.
-pub(super) fn check(connection: &Connection, changes: &[StateChange]) -> Result<(), Fault> {
+pub(super) fn check(connection: &Connection, changes: &[StateChange]) -> Result<(), WriteError> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -33,7 +33,7 @@ pub(super) fn check(connection: &Connection, changes: &[StateChange]) -> Result<
         let found: Option<i64> = find.query_row([scope, key], |row| row.get(0)).optional()?;
         if found != *expected {
             let (scope, key) = (scope.clone(), key.clone());
-            return Err(Fault::Refused(Error::StateChanged { scope, key }));
+            return Err(WriteError::Refused(Error::StateChanged { scope, key }));
         }
     }
     Ok(())
@@ -120,9 +120,9 @@ fn state_row(row: &Row<'_>, scope: &str) -> Result<(StateRow, usize), Error> {
 pub(super) async fn prune(queue: &Queue, before: Timestamp, limit: u32) -> Result<u64, Error> {
     let (mut gone, limit) = (0, limit.min(MOST_AT_ONCE));
     while gone < limit {
-        let work = Work::ForgetState { before_ns: to_ns(before), limit: limit - gone };
+        let work = WriteOp::DeleteExpiredState { before_ns: to_ns(before), limit: limit - gone };
         match queue.write(work).await? {
-            Done::Count(count) if count > 0 => gone += u32::try_from(count).unwrap_or(u32::MAX),
+            WriteResult::Count(count) if count > 0 => gone += u32::try_from(count).unwrap_or(u32::MAX),
             _ => break,
         }
     }
@@ -130,7 +130,11 @@ pub(super) async fn prune(queue: &Queue, before: Timestamp, limit: u32) -> Resul
 }
 
 /// Deletes some values that expired before this, the earliest first.
-pub(super) fn forget(connection: &Connection, before_ns: i64, limit: u32) -> Result<Done, Fault> {
+pub(super) fn delete_expired(
+    connection: &Connection,
+    before_ns: i64,
+    limit: u32,
+) -> Result<WriteResult, WriteError> {
     let mut find = connection.prepare_cached(
         "SELECT sequence, octet_length(value) FROM state INDEXED BY state_by_expiry \
          WHERE expires_ns < ?1 ORDER BY expires_ns LIMIT ?2",
@@ -148,5 +152,5 @@ pub(super) fn forget(connection: &Connection, before_ns: i64, limit: u32) -> Res
             break;
         }
     }
-    Ok(Done::Count(gone))
+    Ok(WriteResult::Count(gone))
 }

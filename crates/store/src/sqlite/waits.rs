@@ -10,7 +10,7 @@ use super::list::{self, MAX_PAGE};
 use super::pool::read_error;
 use super::read::timestamp;
 use crate::Error;
-use crate::types::{Resting, Wait};
+use crate::types::{SuspendedExecution, Wait};
 
 /// Puts these in place of all waits of an execution that there is.
 pub(super) fn replace(
@@ -47,18 +47,22 @@ fn delete(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<(
 }
 
 /// Executions that wait, oldest first.
-pub(super) fn resting(
+pub(super) fn list_suspended(
     connection: &Connection,
     after: Option<ExecutionId>,
     limit: u32,
-) -> Result<Vec<Resting>, Error> {
+) -> Result<Vec<SuspendedExecution>, Error> {
     let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
-    let mut statement = connection.prepare_cached(&list::resting()).map_err(read_error)?;
+    let mut statement = connection.prepare_cached(&list::list_suspended()).map_err(read_error)?;
     let mut rows = statement.query(params![after, limit.min(MAX_PAGE)]).map_err(read_error)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(read_error)? {
         let execution = execution(row, 0)?;
-        found.push(Resting { execution, holds: row.get(1).map_err(read_error)?, wake_at: time(row, 2)? });
+        found.push(SuspendedExecution {
+            execution,
+            keeps_permit: row.get(1).map_err(read_error)?,
+            wake_at: time(row, 2)?,
+        });
     }
     Ok(found)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use store::{Durability, Error, Options, Prune, PruneRule, Room, Store};
+use store::{Capacity, Durability, Error, Options, PruneFilter, PruneRule, Store};
 
 use crate::common::{self, accept, end, id, prepare, step};
 
@@ -36,7 +36,10 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
             assert!(stored < 1000, "the limit holds");
         };
         assert!(matches!(refused, Error::Full), "{refused}");
-        assert_eq!((store.room(), store.info().await.expect("it is told").room), (Room::None, Room::None));
+        assert_eq!(
+            (store.capacity(), store.info().await.expect("it is read").capacity),
+            (Capacity::Exhausted, Capacity::Exhausted)
+        );
         assert!(taken(&*store, directory.path()).await <= MOST);
         // A step more, and its end, for each that was accepted.
         for number in 1..=stored {
@@ -51,9 +54,9 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
         }
         store.close().await.expect("it closes");
         let store = open(directory.path()).await;
-        assert_eq!(store.room(), Room::None, "it is known from the start");
-        let oldest = Prune::new(PruneRule::Oldest);
-        while store.room() != Room::Enough {
+        assert_eq!(store.capacity(), Capacity::Exhausted, "it is known from the start");
+        let oldest = PruneFilter::new(PruneRule::Oldest);
+        while store.capacity() != Capacity::Ample {
             assert_eq!(store.prune(oldest.clone(), 5).await.expect("it prunes"), 5);
         }
         assert!(store.execution(id(1)).await.expect("it is read").is_none(), "the oldest went");

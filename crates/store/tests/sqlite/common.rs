@@ -9,8 +9,8 @@ use model::{
     Value,
 };
 use store::{
-    Accept, Already, Append, Backup, Definition, Error, Location, NewExecution, Options, StateWrite, Store,
-    Wait,
+    Accept, Append, Backup, Definition, Error, InitialEvents, Location, NewExecution, Options, StateWrite,
+    Store, Wait,
 };
 
 pub(crate) fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Store>, Error> {
@@ -83,9 +83,9 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         id: id(number),
         started,
         key: None,
-        sendings: Vec::new(),
-        begins: false,
-        already: Already::default(),
+        dedup: Vec::new(),
+        starts_running: false,
+        initial: InitialEvents::default(),
     }
 }
 

@@ -87,7 +87,7 @@ fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
             let found = whole(&*store, number).await;
             assert!((answered..=3).contains(&found), "{number} has {found} events, not {answered}");
         }
-        store.tidy().await.expect("it is tidied");
+        store.collect_garbage().await.expect("it is tidied");
         store.close().await.expect("it closes");
     });
     let file = rusqlite::Connection::open(directory.path().join("cogwork.db")).expect("it opens");

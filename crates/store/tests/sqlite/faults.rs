@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use futures_util::future::join_all;
 use futures_util::poll;
 use model::failpoint::{Boundary, Mishap, Mishaps};
-use store::{Durability, Error, Options, Prune, PruneRule, StateWrite, Store};
+use store::{Durability, Error, Options, PruneFilter, PruneRule, StateWrite, Store};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
@@ -181,7 +181,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     assert!(matches!(refused, Error::Full), "{refused}");
     assert!(stored > 10, "{stored}");
     assert_eq!(store.unfinished_count().await.expect("it is counted"), u64::from(stored) - 1);
-    let all = Prune::new(PruneRule::EndedBefore(at(5000)));
+    let all = PruneFilter::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all.clone(), 1000).await.expect("it prunes without room"), 1);
     for number in 2..=stored {
         store.append(&end(number, 1)).await.expect("there is room for little things");
@@ -251,7 +251,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
         assert!(poll!(&mut writes).is_pending());
         drop(held);
         let (appended, refused) = writes.await;
-        assert!(refused.is_none_or(|refused| matches!(refused, Err(Error::Exists(_)))));
+        assert!(refused.is_none_or(|refused| matches!(refused, Err(Error::AlreadyExists(_)))));
         assert!(appended[0].is_ok(), "{appended:?}");
         for (number, result) in (1..=6).zip(&appended) {
             if number > 1 {
@@ -275,9 +275,9 @@ async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
     let store = open(directory.path(), options()).await;
     assert!(store.events(id(1)).await.expect("it is read").is_none());
     store.accept(&accept(2, LARGE)).await.expect("it is accepted");
-    assert_eq!(store.tidy().await.expect("it is tidied"), 1);
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 1);
     assert_eq!(input(&*store, 2).await.expect("it is read"), text(2, LARGE));
-    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 0);
 }
 
 #[tokio::test]
@@ -293,9 +293,9 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let accept = store::Accept { executions, ..Default::default() };
     let accepting = store.accept(&accept);
     let pruning = async {
-        let pruned = store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await;
+        let pruned = store.prune(PruneFilter::new(PruneRule::EndedBefore(at(5000))), 10).await;
         pruned.expect("it prunes");
-        store.tidy().await.expect("it is tidied")
+        store.collect_garbage().await.expect("it is tidied")
     };
     {
         let mut both = pin!(unconstrained(futures_util::future::join(accepting, pruning)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::value::{Data, PIECE};
 use model::{Event, File, Status, StepOutcome, Value};
-use store::{Append, Durability, Error, Options, Prune, PruneRule, Store};
+use store::{Append, Durability, Error, Options, PruneFilter, PruneRule, Store};
 
 use crate::common::{self, accept, at, blob_files, end, id, prepare};
 
@@ -115,13 +115,13 @@ async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it(
         store.append(&step(number, held.clone())).await.expect("it is appended");
         store.append(&end(number, 2)).await.expect("it ends");
     }
-    let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
+    let all = || PruneFilter::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
     assert_eq!(blob_files(directory.path()).len(), 1);
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
     assert_eq!(held.whole(usize::MAX).expect("an answer may still be sending it"), noise(9));
     drop(held);
-    store.tidy().await.expect("it tidies");
+    store.collect_garbage().await.expect("it tidies");
     assert_eq!(blob_files(directory.path()).len(), 0);
     assert_eq!(store.info().await.expect("it is told").blob_bytes, 0);
 }
@@ -135,7 +135,7 @@ async fn a_stray_file_of_a_crash_between_the_file_and_its_event_is_tidied() {
     let stray = directory.path().join("blobs/ab");
     std::fs::create_dir_all(&stray).expect("it is made");
     std::fs::write(stray.join("cd".repeat(31)), "stray").expect("it is written");
-    assert_eq!(store.tidy().await.expect("it tidies"), 1);
+    assert_eq!(store.collect_garbage().await.expect("it tidies"), 1);
     assert_eq!(read(&*store, 1).await.expect("it is read"), noise(13));
 }
 

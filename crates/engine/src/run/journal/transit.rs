@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use model::action::Effect;
 use model::execution::{Event, LogLine, Outcome, Status};
-use store::{Accepted, Already, Append, Store};
+use store::{AcceptOutcome, Append, InitialEvents, Store};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
@@ -25,10 +25,10 @@ pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
 /// Makes an execution durable, together with what has happened in it already.
 pub(crate) type Accepting =
-    Box<dyn FnOnce(Already) -> BoxFuture<'static, Result<Accepted, store::Error>> + Send>;
+    Box<dyn FnOnce(InitialEvents) -> BoxFuture<'static, Result<AcceptOutcome, store::Error>> + Send>;
 
 /// What became of the acceptance of an execution.
-pub(crate) type Verdict = Result<Accepted, Arc<store::Error>>;
+pub(crate) type Verdict = Result<AcceptOutcome, Arc<store::Error>>;
 
 /// How far the log has come in the store.
 pub(super) struct Transit {
@@ -58,7 +58,7 @@ struct UnderWay {
 /// What was written.
 enum Written {
     Appended,
-    Accepted(Accepted),
+    Accepted(AcceptOutcome),
 }
 
 /// Whether an event ends a try of a step or of the execution, so that crashes before it no longer count.
@@ -146,17 +146,17 @@ impl Journal {
 
     /// What has happened so far, to be written together with the acceptance, and the number of effects in it. Whatever
     /// pauses or writes state is written after it.
-    fn already(&self) -> (Already, u64, Status) {
+    fn already(&self) -> (InitialEvents, u64, Status) {
         let mut state = self.state();
         if state.pauses.is_changed() || !state.writes.is_empty() {
-            return (Already::default(), 0, Status::Running);
+            return (InitialEvents::default(), 0, Status::Running);
         }
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
         let (events, logs) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs));
         state.ended_calls = Effect::Pure;
         let effects = state.effects;
         drop(state);
-        let mut already = Already { events, logs: self.hidden_lines(logs) };
+        let mut already = InitialEvents { events, logs: self.hidden_lines(logs) };
         self.hide_events(&mut already.events);
         (already, effects, status)
     }
@@ -165,7 +165,7 @@ impl Journal {
 impl Transit {
     /// Of a log of which so many events are stored.
     pub(super) fn after(events: u32) -> Self {
-        let verdict = Ok(Accepted::New);
+        let verdict = Ok(AcceptOutcome::New);
         Self { next: events, accepting: None, verdict, under_way: None, lost: None }
     }
 
@@ -203,7 +203,7 @@ impl Transit {
                 first: self.next,
                 status: state.outcome.as_ref().map_or(rests, Outcome::status),
                 waits: state.waits(),
-                holds: state.pauses.holds(),
+                keeps_permit: state.pauses.holds(),
                 events: std::mem::take(&mut state.pending),
                 logs: journal.hidden_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
@@ -236,7 +236,7 @@ impl Transit {
         let result = (&mut under_way.write).await;
         let Some(under_way) = self.under_way.take() else { return Ok(()) };
         match result {
-            Ok(Written::Accepted(accepted)) if accepted != Accepted::New => {
+            Ok(Written::Accepted(accepted)) if accepted != AcceptOutcome::New => {
                 self.verdict = Ok(accepted);
                 journal.was_refused();
                 self.stands()
@@ -272,7 +272,7 @@ impl Transit {
     /// Whether the execution was not refused.
     fn stands(&self) -> Result<(), Exit> {
         match self.verdict {
-            Ok(Accepted::New) => Ok(()),
+            Ok(AcceptOutcome::New) => Ok(()),
             _ => Err(Exit::Refused),
         }
     }

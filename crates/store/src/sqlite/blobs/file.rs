@@ -1,6 +1,6 @@
 //! Files that are blobs as they are: what values hold a handle to, such as a large upload.
 //!
-//! One is written in pieces while it arrives, under a name that nobody looks for, and gets its place, synced, just before the
+//! One is written in pieces while it arrives, under a name that nobody looks for, and gets its paths, synced, just before the
 //! first row that names it is queued: until then it is gone with whoever holds it. Its blob is never compressed, so that it can be
 //! read in pieces from anywhere.
 
@@ -18,7 +18,7 @@ use crate::Error;
 
 /// The files of a folder of blobs.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Contents(pub(in super::super) Arc<Folder>);
+pub(in super::super) struct BlobFiles(pub(in super::super) Arc<Folder>);
 
 /// A file of the store, or one that may become one.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(in super::super) struct FileBlob {
     opened: OnceLock<File>,
 }
 
-impl Contents {
-    /// The blob of a content, synced and in its place. One of another store is copied. Blocks.
+impl BlobFiles {
+    /// The blob of a content, synced and in its paths. One of another store is copied. Blocks.
     ///
     /// # Errors
-    /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise. [`Error::Corrupt`] if it is
+    /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise. [`Error::RecordDamaged`] if it is
     /// missing.
     pub(in super::super) fn settle(&self, content: &Arc<dyn Content>) -> Result<Arc<Pin>, Error> {
         let own = match self.0.content(&content.digest()) {
@@ -46,7 +46,7 @@ impl Contents {
 
     /// Copies a content here, checked against its name. Blocks.
     pub(in super::super) fn copy(&self, content: &Arc<dyn Content>) -> IoResult<Arc<FileBlob>> {
-        let mut fresh = Fresh::begin(&self.0)?;
+        let mut fresh = IncomingFile::begin(&self.0)?;
         let source = Data::from(Kept::all(content.clone()));
         let mut written = Ok(());
         source.each_piece(|piece| {
@@ -60,13 +60,13 @@ impl Contents {
     }
 }
 
-impl Files for Contents {
+impl Files for BlobFiles {
     fn begin(&self) -> IoResult<Box<dyn NewFile>> {
-        Ok(Box::new(Fresh::begin(&self.0)?))
+        Ok(Box::new(IncomingFile::begin(&self.0)?))
     }
 }
 
-impl Shelf for Contents {
+impl Shelf for BlobFiles {
     fn content(&self, digest: [u8; 32], length: u64) -> Arc<dyn Content> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.0.content_or(digest, || FileBlob {
@@ -79,7 +79,7 @@ impl Shelf for Contents {
 }
 
 impl FileBlob {
-    /// Sees to it that it is in its place, synced, and keeps it from being deleted. Blocks.
+    /// Sees to it that it is in its paths, synced, and keeps it from being deleted. Blocks.
     fn settle(&self) -> Result<Arc<Pin>, Error> {
         let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         let placed = match &*fresh {
@@ -88,7 +88,7 @@ impl FileBlob {
         };
         placed.map_err(|error| match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full,
-            ErrorKind::NotFound => Error::Corrupt { what: format!("a blob that is named: {error}") },
+            ErrorKind::NotFound => Error::RecordDamaged { detail: format!("a blob that is named: {error}") },
             _ => Error::Commit { reason: format!("a blob: {error}") },
         })?;
         *fresh = None;
@@ -138,7 +138,7 @@ impl Drop for FileBlob {
 }
 
 /// A file that arrives.
-struct Fresh {
+struct IncomingFile {
     folder: Arc<Folder>,
     path: PathBuf,
     file: Option<File>,
@@ -146,7 +146,7 @@ struct Fresh {
     length: u64,
 }
 
-impl Fresh {
+impl IncomingFile {
     fn begin(folder: &Arc<Folder>) -> IoResult<Self> {
         // One process has the folder, and empties this part of it before it begins.
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -182,7 +182,7 @@ impl Fresh {
     }
 }
 
-impl NewFile for Fresh {
+impl NewFile for IncomingFile {
     fn write(&mut self, bytes: &[u8]) -> IoResult<()> {
         let file = self.file.as_mut().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
         file.write_all(bytes)?;
@@ -197,7 +197,7 @@ impl NewFile for Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for IncomingFile {
     fn drop(&mut self) {
         if self.file.is_some() {
             // It did not arrive whole.

@@ -13,10 +13,10 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
-use super::super::gauge::Gauge;
-use super::super::place::{Place, sync_directory};
+use super::super::paths::{StorePaths, sync_directory};
+use super::super::usage::Usage;
+use super::compress::{compress, decompress};
 use super::file::FileBlob;
-use super::pack::{pack, unpack};
 use crate::Error;
 
 /// The name of a blob: the SHA-256 of what it holds.
@@ -40,7 +40,7 @@ pub(in super::super) struct Folder {
     pins: Mutex<HashMap<Hash, Weak<Pin>>>,
     /// The files that somebody holds.
     contents: Mutex<HashMap<Hash, Weak<FileBlob>>>,
-    gauge: Gauge,
+    usage: Usage,
 }
 
 /// A blob whose file is there, and stays for as long as this lives.
@@ -50,13 +50,13 @@ pub(in super::super) struct Pin {
     /// Bytes of what it holds.
     pub(in super::super) length: usize,
     /// Its file, once that is written.
-    written: Mutex<Option<Written>>,
-    gauge: Gauge,
+    written: Mutex<Option<StoredFile>>,
+    usage: Usage,
 }
 
 /// A file that is written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct StoredFile {
     /// Its size, and how much of it was not there before.
     stored: u64,
     added: u64,
@@ -68,11 +68,11 @@ impl Pin {
         self.written().stored
     }
 
-    fn written(&self) -> Written {
+    fn written(&self) -> StoredFile {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_default()
     }
 
-    /// Gives a file that arrived its place, synced. What is there by this name holds the same, or is damaged, or is
+    /// Gives a file that arrived its paths, synced. What is there by this name holds the same, or is damaged, or is
     /// compressed, which a file is not. Blocks.
     pub(super) fn place(&self, folder: &Folder, fresh: &Path) -> std::io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,15 +81,15 @@ impl Pin {
         let part = path.parent().unwrap_or(&folder.path);
         let stored = self.length as u64;
         let added = if written.is_some() || path.exists() { 0 } else { stored };
-        self.gauge.reserve(added)?;
+        self.usage.reserve(added)?;
         let placed = make_directory(part, Some(&folder.path))
             .and_then(|()| std::fs::rename(fresh, &path))
             .and_then(|()| sync_directory(part));
         if placed.is_err() {
-            self.gauge.settle(added);
+            self.usage.settle(added);
         } else {
             let before = written.map_or(0, |written| written.added);
-            *written = Some(Written { stored, added: added + before });
+            *written = Some(StoredFile { stored, added: added + before });
         }
         placed
     }
@@ -99,7 +99,7 @@ impl Pin {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.is_none() {
             let stored = std::fs::metadata(folder.file(&self.hash))?.len();
-            *written = Some(Written { stored, added: 0 });
+            *written = Some(StoredFile { stored, added: 0 });
         }
         Ok(())
     }
@@ -108,25 +108,25 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         // Its row counts it by now, if it has one.
-        self.gauge.settle(self.written().added);
+        self.usage.settle(self.written().added);
     }
 }
 
 /// Held by whoever deletes files, so that nobody copies the folder meanwhile.
 #[derive(Debug)]
-pub(in super::super) struct Deleting(
+pub(in super::super) struct DeleteLock(
     #[expect(dead_code, reason = "the lock is released when the file is closed")] File,
 );
 
 impl Folder {
-    /// The folder of the store at this place; it is made when it is first needed.
-    pub(in super::super) fn of(place: &Place, gauge: Gauge) -> Self {
+    /// The folder of the store at this paths; it is made when it is first needed.
+    pub(in super::super) fn of(paths: &StorePaths, usage: Usage) -> Self {
         Self {
-            path: place.blobs(),
-            lock: place.blobs_lock(),
+            path: paths.blobs(),
+            lock: paths.blobs_lock(),
             pins: Mutex::default(),
             contents: Mutex::default(),
-            gauge,
+            usage,
         }
     }
 
@@ -170,24 +170,25 @@ impl Folder {
     /// What a blob holds, checked against its name. Blocks.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if its file is missing or damaged, which names it.
+    /// [`Error::RecordDamaged`] if its file is missing or damaged, which names it.
     pub(in super::super) fn read(&self, hash: &Hash, length: usize) -> Result<String, Error> {
         let path = self.file(hash);
-        let corrupt = |what: &str| Error::Corrupt { what: format!("the blob `{}` {what}", path.display()) };
+        let corrupt =
+            |what: &str| Error::RecordDamaged { detail: format!("the blob `{}` {what}", path.display()) };
         let stored = read_at_most(&path, length).map_err(|error| match error.kind() {
             ErrorKind::NotFound => corrupt("is missing"),
             _ => Error::Read { reason: format!("`{}`: {error}", path.display()) },
         })?;
-        let content = unpack(stored, length).filter(|content| Sha256::digest(content)[..] == hash[..]);
+        let content = decompress(stored, length).filter(|content| Sha256::digest(content)[..] == hash[..]);
         let content = content.ok_or_else(|| corrupt("does not hold what its name says"))?;
         String::from_utf8(content).map_err(|_| corrupt("is no text"))
     }
 
     /// The right to delete; `None` while somebody copies the folder.
-    pub(in super::super) fn deleting(&self) -> std::io::Result<Option<Deleting>> {
+    pub(in super::super) fn deleting(&self) -> std::io::Result<Option<DeleteLock>> {
         let file = lock_file(&self.lock)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Deleting(file))),
+            Ok(()) => Ok(Some(DeleteLock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -204,7 +205,7 @@ impl Folder {
         &self,
         hash: &Hash,
         named: impl FnOnce() -> Result<bool, Error>,
-        _right: &Deleting,
+        _right: &DeleteLock,
     ) -> Result<bool, Error> {
         let pins = self.pins();
         if is_pinned(&pins, hash) || named()? {
@@ -287,29 +288,29 @@ impl Folder {
         if pins.len() >= PINS {
             pins.retain(|_, pin| pin.strong_count() > 0);
         }
-        let pin = Arc::new(Pin { hash, length, written: Mutex::new(None), gauge: self.gauge.clone() });
+        let pin = Arc::new(Pin { hash, length, written: Mutex::new(None), usage: self.usage.clone() });
         pins.insert(hash, Arc::downgrade(&pin));
         pin
     }
 
     /// Writes the file, unless it is there and sound.
-    fn write(&self, hash: &Hash, content: &[u8]) -> std::io::Result<Written> {
+    fn write(&self, hash: &Hash, content: &[u8]) -> std::io::Result<StoredFile> {
         let path = self.file(hash);
         let part = path.parent().unwrap_or(&self.path);
         if let Some(stored) = self.holding(&path, content)? {
             // Whoever wrote it may have died before its name was on disk.
             sync_directory(part)?;
-            return Ok(Written { stored, added: 0 });
+            return Ok(StoredFile { stored, added: 0 });
         }
-        let packed = pack(content);
+        let packed = compress(content);
         let stored = packed.as_deref().unwrap_or(content);
         let bytes = u64::try_from(stored.len()).unwrap_or(u64::MAX);
-        self.gauge.reserve(bytes)?;
+        self.usage.reserve(bytes)?;
         let written = self.write_new(&path, part, stored);
         if written.is_err() {
-            self.gauge.settle(bytes);
+            self.usage.settle(bytes);
         }
-        written.map(|()| Written { stored: bytes, added: bytes })
+        written.map(|()| StoredFile { stored: bytes, added: bytes })
     }
 
     fn write_new(&self, path: &Path, part: &Path, stored: &[u8]) -> std::io::Result<()> {
@@ -332,7 +333,7 @@ impl Folder {
             stored => stored?,
         };
         let bytes = u64::try_from(stored.len()).unwrap_or(u64::MAX);
-        let sound = unpack(stored, content.len()).is_some_and(|found| found == content);
+        let sound = decompress(stored, content.len()).is_some_and(|found| found == content);
         if !sound {
             tracing::warn!(blob = %path.display(), "the blob was damaged; it is written anew");
         }
@@ -342,13 +343,13 @@ impl Folder {
 
 /// Keeps a folder of blobs as it is until it is dropped, in whatever process.
 #[derive(Debug)]
-pub(in super::super) struct Kept(#[expect(dead_code, reason = "as for `Deleting`")] File);
+pub(in super::super) struct CopyLock(#[expect(dead_code, reason = "as for `DeleteLock`")] File);
 
 /// Keeps whoever has this store open from deleting blobs. Waits for one that does so now.
-pub(in super::super) fn keep(place: &Place) -> std::io::Result<Kept> {
-    let file = lock_file(&place.blobs_lock())?;
+pub(in super::super) fn lock_for_copy(paths: &StorePaths) -> std::io::Result<CopyLock> {
+    let file = lock_file(&paths.blobs_lock())?;
     file.lock_shared()?;
-    Ok(Kept(file))
+    Ok(CopyLock(file))
 }
 
 fn is_pinned(pins: &HashMap<Hash, Weak<Pin>>, hash: &Hash) -> bool {
@@ -413,8 +414,8 @@ fn parse(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-impl From<super::super::gauge::OverFull> for IoError {
-    fn from(_: super::super::gauge::OverFull) -> Self {
+impl From<super::super::usage::OverLimit> for IoError {
+    fn from(_: super::super::usage::OverLimit) -> Self {
         ErrorKind::StorageFull.into()
     }
 }

@@ -1,10 +1,10 @@
 //! Large values: cut out of the texts of rows, kept in files that are named by what they hold, and put back when the
 //! rows are read.
 
-mod cut;
+mod compress;
+mod externalize;
 mod file;
 mod folder;
-mod pack;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use model::value::Content;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::Semaphore;
 
-use super::encode::{Done, Work};
+use super::encode::{WriteOp, WriteResult};
 use super::pool::{Pool, read_error};
 use super::queue::{QUEUE_BYTES, Queue};
 use super::read::corrupt;
-use super::write::Fault;
+use super::write::WriteError;
 use super::{check, schema};
 use crate::Error;
 
-pub(super) use file::Contents;
-pub(super) use folder::{Folder, Hash, Pin, keep};
+pub(super) use file::BlobFiles;
+pub(super) use folder::{Folder, Hash, Pin, lock_for_copy};
 
 /// How many callers write blobs at one time; each holds its value once more, compressed.
 const WRITERS: usize = 4;
@@ -35,15 +35,15 @@ const STEP_ROWS: u32 = 500;
 
 /// What of a row is in files.
 #[derive(Debug, Default)]
-pub(super) struct Apart {
+pub(super) struct ExternalValues {
     /// What was cut out of its text.
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<ExternalValue>,
     /// What its text names of files, and the blobs of these once they are in their places.
     pub(super) named: Vec<Arc<dyn Content>>,
     pub(super) files: Vec<Arc<Pin>>,
 }
 
-impl Apart {
+impl ExternalValues {
     /// Of a row whose text names these.
     pub(super) fn naming(named: Vec<Arc<dyn Content>>) -> Self {
         Self { named, ..Self::default() }
@@ -56,7 +56,7 @@ impl Apart {
 
 /// A value that was cut out of a row's text.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct ExternalValue {
     /// Where it is to be put back.
     pub(super) at: usize,
     /// Its blob, which stays at least until the row is committed.
@@ -65,13 +65,13 @@ pub(super) struct Cut {
 
 /// What takes large values out of rows before they are queued.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(super) struct Externalizer {
     folder: Arc<Folder>,
     threshold: usize,
     turns: Semaphore,
 }
 
-impl Cutter {
+impl Externalizer {
     /// One that cuts out what has so many bytes or more.
     pub(super) fn new(folder: Arc<Folder>, threshold: usize) -> Self {
         Self { folder, threshold: threshold.max(1), turns: Semaphore::new(WRITERS) }
@@ -87,9 +87,9 @@ impl Cutter {
     ///
     /// # Errors
     /// Those of [`Folder::put`].
-    pub(super) async fn cut(&self, mut work: Work) -> Result<Work, Error> {
+    pub(super) async fn cut(&self, mut work: WriteOp) -> Result<WriteOp, Error> {
         // All that a small write pays.
-        if work.texts().all(|(text, apart)| text.len() < self.threshold && apart.named.is_empty()) {
+        if work.texts().all(|(text, external)| text.len() < self.threshold && external.named.is_empty()) {
             return Ok(work);
         }
         // Refused as a whole, which the queue says.
@@ -99,11 +99,11 @@ impl Cutter {
         let _turn = self.turns.acquire().await.map_err(|_| Error::Closed)?;
         let (folder, threshold) = (self.folder.clone(), self.threshold);
         let cutting = tokio::task::spawn_blocking(move || {
-            let contents = Contents(folder);
-            for (text, apart) in work.texts() {
-                apart.cuts = cut_one(&contents.0, text, threshold)?;
-                let files = apart.named.iter().map(|content| contents.settle(content));
-                apart.files = files.collect::<Result<_, _>>()?;
+            let contents = BlobFiles(folder);
+            for (text, external) in work.texts() {
+                external.cuts = externalize_text(&contents.0, text, threshold)?;
+                let files = external.named.iter().map(|content| contents.settle(content));
+                external.files = files.collect::<Result<_, _>>()?;
             }
             Ok(work)
         });
@@ -111,38 +111,42 @@ impl Cutter {
     }
 }
 
-fn cut_one(folder: &Folder, text: &mut String, threshold: usize) -> Result<Vec<Cut>, Error> {
+fn externalize_text(
+    folder: &Folder,
+    text: &mut String,
+    threshold: usize,
+) -> Result<Vec<ExternalValue>, Error> {
     if text.len() < threshold {
         return Ok(Vec::new());
     }
-    let ranges = cut::large(text, threshold);
+    let ranges = externalize::find_large(text, threshold);
     let blobs = ranges.iter().map(|range| folder.put(&text.as_bytes()[range.clone()]));
     let blobs = blobs.collect::<Result<Vec<_>, _>>()?;
-    let (left, places) = cut::without(text, &ranges);
+    let (left, places) = externalize::remove(text, &ranges);
     *text = left;
-    Ok(places.into_iter().zip(blobs).map(|(at, blob)| Cut { at, blob }).collect())
+    Ok(places.into_iter().zip(blobs).map(|(at, blob)| ExternalValue { at, blob }).collect())
 }
 
 /// Notes in the open transaction what was cut out of a row, and that its blobs are used.
-pub(super) fn note(
+pub(super) fn insert_references(
     connection: &Connection,
     execution: ExecutionId,
     first: u32,
-    apart: &Apart,
+    external: &ExternalValues,
 ) -> rusqlite::Result<()> {
-    if apart.is_empty() {
+    if external.is_empty() {
         return Ok(());
     }
-    let mut place =
+    let mut paths =
         connection.prepare_cached("INSERT INTO cuts (execution, first, at, blob) VALUES (?1, ?2, ?3, ?4)")?;
     let mut keep =
         connection.prepare_cached("INSERT INTO kept (execution, first, blob) VALUES (?1, ?2, ?3)")?;
     let mut added = 0;
-    for Cut { at, blob } in &apart.cuts {
+    for ExternalValue { at, blob } in &external.cuts {
         added += count_use(connection, blob, false)?;
-        place.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
+        paths.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
     }
-    for blob in &apart.files {
+    for blob in &external.files {
         added += count_use(connection, blob, true)?;
         keep.execute(params![execution.as_bytes(), first, blob.hash])?;
     }
@@ -164,16 +168,16 @@ fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Re
 }
 
 /// What is cut out of the rows of an execution: by the row's first event, where it goes and what it is.
-pub(super) type Places = HashMap<u32, Vec<(usize, Hash, usize)>>;
+pub(super) type References = HashMap<u32, Vec<(usize, Hash, usize)>>;
 
 /// What is cut out of the rows of an execution.
-pub(super) fn places(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Places> {
+pub(super) fn references(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<References> {
     let mut statement = connection.prepare_cached(
         "SELECT first, at, blob, length FROM cuts LEFT JOIN blobs ON hash = blob \
          WHERE execution = ?1 ORDER BY first, at",
     )?;
     let mut rows = statement.query([execution.as_bytes()])?;
-    let mut places = Places::new();
+    let mut places = References::new();
     while let Some(row) = rows.next()? {
         let blob = (row.get::<_, u32>(1)? as usize, row.get(2)?, row.get::<_, u32>(3)? as usize);
         places.entry(row.get(0)?).or_default().push(blob);
@@ -184,40 +188,45 @@ pub(super) fn places(connection: &Connection, execution: ExecutionId) -> rusqlit
 /// The text of a row as it was before this was cut out of it.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if a blob is missing or damaged, or does not fit.
-pub(super) fn put_back(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]) -> Result<String, Error> {
+/// [`Error::RecordDamaged`] if a blob is missing or damaged, or does not fit.
+pub(super) fn restore(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]) -> Result<String, Error> {
     let read = |(at, hash, length): &(usize, Hash, usize)| Ok((*at, folder.read(hash, *length)?));
     let parts = cuts.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-    cut::with(text, &parts).ok_or_else(|| corrupt("a place of a blob is none of its row's".to_owned()))
+    externalize::restore(text, &parts)
+        .ok_or_else(|| corrupt("a place of a blob is none of its row's".to_owned()))
 }
 
 /// Deletes some of what was kept apart of a deleted execution's rows, and gives how much that was.
-pub(super) fn forget_apart(
+pub(super) fn delete_references(
     connection: &Connection,
     execution: &[u8; 16],
     limit: usize,
 ) -> rusqlite::Result<usize> {
-    match forget_cuts(connection, execution, limit)? {
-        0 => forget_files(connection, execution, limit),
+    match delete_cuts(connection, execution, limit)? {
+        0 => delete_file_references(connection, execution, limit),
         gone => Ok(gone),
     }
 }
 
 /// Deletes some of what a deleted execution's rows named of files.
-fn forget_files(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
+fn delete_file_references(
+    connection: &Connection,
+    execution: &[u8; 16],
+    limit: usize,
+) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM kept WHERE (execution, first, blob) IN ( \
                SELECT execution, first, blob FROM kept WHERE execution = ?1 LIMIT ?2) RETURNING blob";
-    forget_uses(connection, sql, execution, limit)
+    delete_uses(connection, sql, execution, limit)
 }
 
 /// Deletes some of what was cut out of them.
-fn forget_cuts(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
+fn delete_cuts(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM cuts WHERE (execution, first, at) IN ( \
                SELECT execution, first, at FROM cuts WHERE execution = ?1 ORDER BY first, at LIMIT ?2) RETURNING blob";
-    forget_uses(connection, sql, execution, limit)
+    delete_uses(connection, sql, execution, limit)
 }
 
-fn forget_uses(
+fn delete_uses(
     connection: &Connection,
     sql: &str,
     execution: &[u8; 16],
@@ -235,7 +244,7 @@ fn forget_uses(
 
 /// Deletes some rows of blobs that nothing uses, but for those that a write on its way will use. Answered with those that
 /// went, whose files are to go now.
-pub(super) fn forget_unused(connection: &Connection, folder: &Folder) -> Result<Done, Fault> {
+pub(super) fn delete_unused(connection: &Connection, folder: &Folder) -> Result<WriteResult, WriteError> {
     let mut unused = connection.prepare_cached("SELECT hash FROM blobs WHERE uses = 0")?;
     let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1 RETURNING stored")?;
     let mut rows = unused.query([])?;
@@ -253,15 +262,21 @@ pub(super) fn forget_unused(connection: &Connection, folder: &Folder) -> Result<
         bytes -= delete.query_row([hash], |row| row.get::<_, i64>(0))?;
     }
     count_bytes(connection, bytes)?;
-    Ok(Done::Unused(gone))
+    Ok(WriteResult::DeletedBlobs(gone))
 }
 
 /// Deletes the blobs that nothing uses. Nothing happens while somebody copies the folder.
-pub(super) async fn sweep(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
+pub(super) async fn delete_unused_files(
+    queue: &Queue,
+    pool: &Arc<Pool>,
+    folder: &Arc<Folder>,
+) -> Result<(), Error> {
     let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(()) };
     let mut right = right;
     loop {
-        let Done::Unused(gone) = queue.write(Work::ForgetBlobs).await? else { return Ok(()) };
+        let WriteResult::DeletedBlobs(gone) = queue.write(WriteOp::DeleteBlobRows).await? else {
+            return Ok(());
+        };
         if gone.is_empty() {
             return Ok(());
         }
@@ -280,7 +295,7 @@ pub(super) async fn sweep(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>)
 /// Deletes files that no row names, which a crash between a blob and its row leaves, and gives how many went. Before the
 /// first of them goes, the table that would name them is checked as a whole. A file that is older than the store is not
 /// its own, and stays.
-pub(super) async fn sweep_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
+pub(super) async fn delete_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
     let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
     let mut right = right;
     let (mut gone, mut foreign, mut made_at) = (0, 0, None);

@@ -7,7 +7,7 @@ use std::ops::Range;
 const SHALLOWEST: usize = 2;
 
 /// An object or a list whose end has not been seen yet.
-struct Open {
+struct OpenContainer {
     start: usize,
     is_object: bool,
     /// Whether a text that comes now names a member.
@@ -20,19 +20,27 @@ struct Open {
 /// The values of a compact JSON text, a list of events, that have so many bytes or more: the innermost of them, so that the
 /// same value is the same blob wherever it lies. One that has as much left over when those inside it are taken out
 /// goes as a whole. In order, none inside another.
-pub(super) fn large(text: &str, threshold: usize) -> Vec<Range<usize>> {
+pub(super) fn find_large(text: &str, threshold: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found: Vec<Range<usize>> = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenContainer> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'{' | b'[' => {
                 let is_object = *byte == b'{';
-                open.push(Open { start: at, is_object, key_is_next: is_object, found: found.len(), cut: 0 });
+                open.push(OpenContainer {
+                    start: at,
+                    is_object,
+                    key_is_next: is_object,
+                    found: found.len(),
+                    cut: 0,
+                });
             }
             b'}' | b']' => {
-                let Some(Open { start, found: before, cut, .. }) = open.pop() else { return Vec::new() };
+                let Some(OpenContainer { start, found: before, cut, .. }) = open.pop() else {
+                    return Vec::new();
+                };
                 let whole = start..at + 1;
                 let goes = open.len() >= SHALLOWEST && whole.len() - cut >= threshold;
                 if goes {
@@ -82,7 +90,7 @@ fn end_of_text(bytes: &[u8], start: usize) -> usize {
 }
 
 /// The text without these ranges, and the offset in it where each of them was.
-pub(super) fn without(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>) {
+pub(super) fn remove(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>) {
     let taken: usize = ranges.iter().map(Range::len).sum();
     let mut left = String::with_capacity(text.len() - taken);
     let mut places = Vec::with_capacity(ranges.len());
@@ -97,14 +105,14 @@ pub(super) fn without(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize
 }
 
 /// The text with these parts put back where they were, in order; `None` where a place is none of the text's.
-pub(super) fn with(left: &str, parts: &[(usize, String)]) -> Option<String> {
+pub(super) fn restore(left: &str, parts: &[(usize, String)]) -> Option<String> {
     let added: usize = parts.iter().map(|(_, part)| part.len()).sum();
     let mut text = String::with_capacity(left.len() + added);
     let mut from = 0;
-    for (place, part) in parts {
-        text.push_str(left.get(from..*place)?);
+    for (paths, part) in parts {
+        text.push_str(left.get(from..*paths)?);
         text.push_str(part);
-        from = *place;
+        from = *paths;
     }
     text.push_str(left.get(from..)?);
     Some(text)
@@ -120,12 +128,12 @@ mod tests {
     /// Checks which values of a list of one event go, where twenty bytes are many.
     fn check(event: &Value, expected: &[&str]) {
         let text = json!([event]).to_string();
-        let ranges = large(&text, 20);
+        let ranges = find_large(&text, 20);
         let found: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
         assert_eq!(found, expected, "{text}");
-        let (left, places) = without(&text, &ranges);
+        let (left, places) = remove(&text, &ranges);
         let parts: Vec<_> = places.into_iter().zip(found.into_iter().map(str::to_owned)).collect();
-        assert_eq!(with(&left, &parts).as_deref(), Some(text.as_str()));
+        assert_eq!(restore(&left, &parts).as_deref(), Some(text.as_str()));
     }
 
     #[test]
@@ -161,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_place_that_is_none_of_the_texts_is_told() {
-        assert_eq!(with("[]", &[(3, "x".to_owned())]), None);
-        assert_eq!(with("äb", &[(1, "x".to_owned())]), None);
+        assert_eq!(restore("[]", &[(3, "x".to_owned())]), None);
+        assert_eq!(restore("äb", &[(1, "x".to_owned())]), None);
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
@@ -180,16 +188,16 @@ mod tests {
         #[test]
         fn what_is_cut_is_values_and_comes_back(value in any_value(), threshold in 1_usize..60) {
             let text = json!([{"at": "now", "value": value}, {"b": 1}]).to_string();
-            let ranges = large(&text, threshold);
+            let ranges = find_large(&text, threshold);
             for range in &ranges {
                 prop_assert!(range.len() >= threshold);
                 prop_assert!(serde_json::from_str::<Value>(&text[range.clone()]).is_ok());
             }
             let parts: Vec<_> = ranges.iter().map(|range| text[range.clone()].to_owned()).collect();
-            let (left, places) = without(&text, &ranges);
+            let (left, places) = remove(&text, &ranges);
             prop_assert!(places.is_sorted_by(|one, next| one < next), "each has a place of its own: {left}");
             let parts: Vec<_> = places.into_iter().zip(parts).collect();
-            prop_assert_eq!(with(&left, &parts), Some(text));
+            prop_assert_eq!(restore(&left, &parts), Some(text));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Deleting what retention no longer keeps, in steps small enough that no other write waits long.
+//! DeleteLock what retention no longer keeps, in steps small enough that no other write waits long.
 //!
 //! An execution goes in two: its row, with which it is gone for everybody, then its events and logs, of which
 //! there may be a million. What is still to go is noted in `remains`, so a crash loses nothing but time.
@@ -10,12 +10,12 @@ use model::{ExecutionId, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::blobs::{self, Folder};
-use super::encode::{Done, OPEN_SHELVES, Work, id_prefix, shelf, to_ns};
+use super::encode::{OPEN_SHELVES, WriteOp, WriteResult, id_prefix, shelf, to_ns};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
-use super::write::{Fault, Uses};
+use super::write::{Uses, WriteError};
 use crate::Error;
-use crate::types::{Outcomes, Prune, PruneRule};
+use crate::types::{OutcomeFilter, PruneFilter, PruneRule};
 
 /// How many executions one step deletes.
 const FORGET_EXECUTIONS: usize = 128;
@@ -38,7 +38,7 @@ pub(super) async fn prune(
     queue: &Queue,
     pool: &Arc<Pool>,
     folder: &Arc<Folder>,
-    filter: Prune,
+    filter: PruneFilter,
     limit: u32,
 ) -> Result<u64, Error> {
     let limit = limit.min(MOST_AT_ONCE);
@@ -48,24 +48,28 @@ pub(super) async fn prune(
     }
     let mut gone = 0;
     for chunk in ids.chunks(FORGET_EXECUTIONS) {
-        gone += count(&queue.write(Work::Forget(chunk.to_vec())).await?);
+        gone += count(&queue.write(WriteOp::DeleteExecutions(chunk.to_vec())).await?);
     }
-    clear_up(queue, pool, folder).await?;
+    delete_leftovers(queue, pool, folder).await?;
     Ok(gone)
 }
 
 /// Deletes what a crash left: what pruning had still to do, and files that nothing names. Gives how many files went.
-pub(super) async fn tidy(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
-    clear_up(queue, pool, folder).await?;
-    blobs::sweep_strays(pool, folder).await
+pub(super) async fn collect_garbage(
+    queue: &Queue,
+    pool: &Arc<Pool>,
+    folder: &Arc<Folder>,
+) -> Result<u64, Error> {
+    delete_leftovers(queue, pool, folder).await?;
+    blobs::delete_strays(pool, folder).await
 }
 
 /// Deletes what belonged to executions that are gone, and gives free space back.
-async fn clear_up(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
-    while more(&queue.write(Work::Sweep).await?) {}
-    while more(&queue.write(Work::ForgetDefinitions).await?) {}
-    blobs::sweep(queue, pool, folder).await?;
-    while more(&queue.write(Work::GiveBack).await?) {}
+async fn delete_leftovers(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
+    while more(&queue.write(WriteOp::DeleteRemains).await?) {}
+    while more(&queue.write(WriteOp::DeleteDefinitions).await?) {}
+    blobs::delete_unused_files(queue, pool, folder).await?;
+    while more(&queue.write(WriteOp::Vacuum).await?) {}
     Ok(())
 }
 
@@ -75,7 +79,7 @@ pub(super) async fn prune_keys(queue: &Queue, before: Timestamp, limit: u32) -> 
     let (mut gone, limit) = (0, u64::from(limit.min(MOST_AT_ONCE)));
     while gone < limit {
         let step = u32::try_from(limit - gone).unwrap_or(STEP_ROWS).min(STEP_ROWS);
-        let count = count(&queue.write(Work::ForgetKeys { before, limit: step }).await?);
+        let count = count(&queue.write(WriteOp::DeleteKeys { before, limit: step }).await?);
         gone += count;
         if count < u64::from(step) {
             break;
@@ -84,16 +88,20 @@ pub(super) async fn prune_keys(queue: &Queue, before: Timestamp, limit: u32) -> 
     Ok(gone)
 }
 
-fn more(done: &Done) -> bool {
-    matches!(done, Done::More(true))
+fn more(done: &WriteResult) -> bool {
+    matches!(done, WriteResult::More(true))
 }
 
-fn count(done: &Done) -> u64 {
-    if let Done::Count(count) = done { *count } else { 0 }
+fn count(done: &WriteResult) -> u64 {
+    if let WriteResult::Count(count) = done { *count } else { 0 }
 }
 
 /// The executions to delete. Lists are read from their old end, so what stays costs nothing here.
-fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::Result<Vec<ExecutionId>> {
+fn candidates(
+    connection: &Connection,
+    filter: &PruneFilter,
+    limit: u32,
+) -> rusqlite::Result<Vec<ExecutionId>> {
     let shelves = shelves(filter.outcome);
     if filter.rule == PruneRule::Oldest && filter.automation.is_none() && filter.except.is_empty() {
         return oldest_of_all(connection, &shelves, limit);
@@ -130,11 +138,11 @@ fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::
 const ABOVE_ALL_IDS: [u8; 17] = [0xff; 17];
 
 /// The lists of those that ended so.
-fn shelves(outcome: Outcomes) -> Vec<i64> {
+fn shelves(outcome: OutcomeFilter) -> Vec<i64> {
     let statuses = Status::ALL.into_iter().filter(|status| match outcome {
-        Outcomes::Any => status.is_terminal(),
-        Outcomes::Succeeded => *status == Status::Succeeded,
-        Outcomes::Other => status.is_terminal() && *status != Status::Succeeded,
+        OutcomeFilter::Any => status.is_terminal(),
+        OutcomeFilter::Succeeded => *status == Status::Succeeded,
+        OutcomeFilter::Unsuccessful => status.is_terminal() && *status != Status::Succeeded,
     });
     statuses.flat_map(|status| [shelf(status, false, false), shelf(status, false, true)]).collect()
 }
@@ -171,7 +179,7 @@ fn newest_but(
     shelves: &[i64],
     count: u32,
 ) -> rusqlite::Result<Option<Vec<u8>>> {
-    let count = count.min(PruneRule::MOST_LEFT);
+    let count = count.min(PruneRule::MAX_KEPT);
     let Some(before_last) = count.checked_sub(1) else { return Ok(Some(ABOVE_ALL_IDS.to_vec())) };
     let range = |shelf: &i64| {
         format!(
@@ -211,7 +219,11 @@ fn automations(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 /// Deletes the rows of executions that have ended, and notes that their events and logs are to go.
-pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionId]) -> Result<Done, Fault> {
+pub(super) fn delete_executions(
+    connection: &Connection,
+    uses: &mut Uses,
+    ids: &[ExecutionId],
+) -> Result<WriteResult, WriteError> {
     let mut delete = connection.prepare_cached(&format!(
         "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN {OPEN_SHELVES} RETURNING definition, start"
     ))?;
@@ -229,11 +241,11 @@ pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionI
     for definition in gone {
         *uses.entry(definition).or_default() -= 1;
     }
-    Ok(Done::Count(count))
+    Ok(WriteResult::Count(count))
 }
 
 /// Deletes some of the events and logs that deleted executions left.
-pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
+pub(super) fn delete_remains(connection: &Connection) -> Result<WriteResult, WriteError> {
     let mut next = connection.prepare_cached("SELECT execution, start FROM remains LIMIT 1")?;
     let mut done = connection.prepare_cached("DELETE FROM remains WHERE execution = ?1")?;
     let mut delete_start = connection.prepare_cached(
@@ -244,7 +256,7 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
     let read = |row: &Row<'_>| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, Option<i64>>(1)?));
     while let Some((execution, start)) = next.query_row([], read).optional()? {
         if rows >= SWEEP_ROWS || bytes >= SWEEP_BYTES {
-            return Ok(Done::More(true));
+            return Ok(WriteResult::More(true));
         }
         // Where an earlier step deleted it, its number may be that of another by now.
         let length =
@@ -262,7 +274,7 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
             })?;
             for (sequence, length) in found.collect::<Result<Vec<_>, _>>()? {
                 if rows >= SWEEP_ROWS || bytes >= SWEEP_BYTES {
-                    return Ok(Done::More(true));
+                    return Ok(WriteResult::More(true));
                 }
                 delete.execute([sequence])?;
                 rows += 1;
@@ -272,16 +284,16 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
         loop {
             let left = SWEEP_ROWS.saturating_sub(rows);
             if left == 0 {
-                return Ok(Done::More(true));
+                return Ok(WriteResult::More(true));
             }
-            match blobs::forget_apart(connection, &execution, left)? {
+            match blobs::delete_references(connection, &execution, left)? {
                 0 => break,
                 gone => rows += gone,
             }
         }
         done.execute([execution])?;
     }
-    Ok(Done::More(false))
+    Ok(WriteResult::More(false))
 }
 
 /// For each table: finds some rows of an execution with their sizes, and deletes one.
@@ -298,7 +310,10 @@ const SWEEPS: [(&str, &str); 2] = [
 
 /// Deletes definitions that no execution refers to. The one that was put last for an Automation stays: it is in
 /// force, and the next execution may refer to it.
-pub(super) fn forget_definitions(connection: &Connection, uses: &mut Uses) -> Result<Done, Fault> {
+pub(super) fn delete_definitions(
+    connection: &Connection,
+    uses: &mut Uses,
+) -> Result<WriteResult, WriteError> {
     let mut count =
         connection.prepare_cached("UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1")?;
     // Drained, not only read: whoever refers to one later in this batch has to look whether it is still there.
@@ -315,29 +330,33 @@ pub(super) fn forget_definitions(connection: &Connection, uses: &mut Uses) -> Re
         connection.prepare_cached("DELETE FROM definitions WHERE hash = ?1")?.execute([hash])?;
         connection.prepare_cached("DELETE FROM definition_texts WHERE hash = ?1")?.execute([hash])?;
     }
-    Ok(Done::More(found.len() >= STEP_ROWS as usize))
+    Ok(WriteResult::More(found.len() >= STEP_ROWS as usize))
 }
 
 /// Deletes keys of deleted executions with ids before this prefix.
-pub(super) fn forget_keys(connection: &Connection, before: &[u8; 6], limit: u32) -> Result<Done, Fault> {
+pub(super) fn delete_keys(
+    connection: &Connection,
+    before: &[u8; 6],
+    limit: u32,
+) -> Result<WriteResult, WriteError> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM keys WHERE (automation, key) IN ( \
            SELECT automation, key FROM keys AS old INDEXED BY keys_by_execution WHERE execution < ?1 \
            AND NOT EXISTS (SELECT 1 FROM executions WHERE id = old.execution) ORDER BY execution LIMIT ?2)",
     )?;
     let count = statement.execute(params![before, limit])?;
-    Ok(Done::Count(u64::try_from(count).unwrap_or(u64::MAX)))
+    Ok(WriteResult::Count(u64::try_from(count).unwrap_or(u64::MAX)))
 }
 
 /// Gives some free pages back to the file system, but for a stock that the next writes will take: an eighth of
 /// the file, or as many pages as one step gives.
-pub(super) fn give_back(connection: &Connection) -> Result<Done, Fault> {
+pub(super) fn vacuum(connection: &Connection) -> Result<WriteResult, WriteError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (pages, free) = (number("page_count")?, number("freelist_count")?);
     let stock = (pages / 8).max(GIVE_BACK_PAGES);
     let surplus = free - stock;
     if surplus <= 0 {
-        return Ok(Done::More(false));
+        return Ok(WriteResult::More(false));
     }
     let step = surplus.min(GIVE_BACK_PAGES);
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({step})"))?;
@@ -345,5 +364,5 @@ pub(super) fn give_back(connection: &Connection) -> Result<Done, Fault> {
     // One page goes with each row.
     while rows.next()?.is_some() {}
     let left = number("freelist_count")?;
-    Ok(Done::More(surplus > step && left < free))
+    Ok(WriteResult::More(surplus > step && left < free))
 }

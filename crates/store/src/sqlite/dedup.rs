@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use model::{AutomationId, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::encode::{Done, NewRow, Work, to_ns};
+use super::encode::{NewExecutionRow, WriteOp, WriteResult, to_ns};
 use super::pool::read_error;
 use super::queue::Queue;
-use super::write::Fault;
-use crate::types::Sent;
-use crate::{Accepted, Error};
+use super::write::WriteError;
+use crate::types::DedupHit;
+use crate::{AcceptOutcome, Error};
 
 /// How many are forgotten in one transaction, and by one call.
 const STEP_ROWS: u32 = 500;
@@ -24,7 +24,7 @@ pub(super) fn find(
     automation: &AutomationId,
     key: &[u8; 32],
     now: Timestamp,
-) -> Result<Option<Sent>, Error> {
+) -> Result<Option<DedupHit>, Error> {
     look(connection, automation, key, to_ns(now)).map_err(read_error)
 }
 
@@ -33,20 +33,23 @@ fn look(
     automation: &AutomationId,
     key: &[u8; 32],
     now_ns: i64,
-) -> rusqlite::Result<Option<Sent>> {
+) -> rusqlite::Result<Option<DedupHit>> {
     let mut statement = connection.prepare_cached(FIND)?;
     let found = statement.query_row(params![automation.as_str(), key, now_ns], |row| {
-        Ok(Sent { execution: ExecutionId::from_bytes(row.get(0)?), content: row.get(1)? })
+        Ok(DedupHit { execution: ExecutionId::from_bytes(row.get(0)?), content: row.get(1)? })
     });
     found.optional()
 }
 
 /// Whether one of an execution's names is taken, and by what.
-pub(super) fn taken(connection: &Connection, row: &NewRow) -> rusqlite::Result<Option<Accepted>> {
-    for sending in &row.sendings {
+pub(super) fn taken(
+    connection: &Connection,
+    row: &NewExecutionRow,
+) -> rusqlite::Result<Option<AcceptOutcome>> {
+    for sending in &row.dedup {
         if let Some(sent) = look(connection, &row.automation, &sending.key, row.started_ns)? {
-            let differs = sent.differs(sending.content);
-            let taken = if differs { Accepted::Mismatch } else { Accepted::Duplicate };
+            let conflicts_with = sent.conflicts_with(sending.content);
+            let taken = if conflicts_with { AcceptOutcome::Mismatch } else { AcceptOutcome::Duplicate };
             return Ok(Some(taken(sent.execution)));
         }
     }
@@ -54,14 +57,14 @@ pub(super) fn taken(connection: &Connection, row: &NewRow) -> rusqlite::Result<O
 }
 
 /// Gives an execution its names, in place of those that are over.
-pub(super) fn take(connection: &Connection, row: &NewRow) -> rusqlite::Result<()> {
-    if row.sendings.is_empty() {
+pub(super) fn take(connection: &Connection, row: &NewExecutionRow) -> rusqlite::Result<()> {
+    if row.dedup.is_empty() {
         return Ok(());
     }
     let mut statement = connection.prepare_cached(
         "INSERT OR REPLACE INTO sendings (automation, key, content, execution, until_ns) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for sending in &row.sendings {
+    for sending in &row.dedup {
         let until = to_ns(sending.until);
         let values = params![row.automation.as_str(), sending.key, sending.content, row.id.as_bytes(), until];
         statement.execute(values)?;
@@ -74,8 +77,8 @@ pub(super) async fn prune(queue: &Queue, before: Timestamp, limit: u32) -> Resul
     let (mut gone, limit) = (0, limit.min(MOST_AT_ONCE));
     while gone < limit {
         let step = STEP_ROWS.min(limit - gone);
-        let work = Work::ForgetSendings { before_ns: to_ns(before), limit: step };
-        let Done::Count(count) = queue.write(work).await? else { break };
+        let work = WriteOp::DeleteExpiredDedup { before_ns: to_ns(before), limit: step };
+        let WriteResult::Count(count) = queue.write(work).await? else { break };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         gone = gone.saturating_add(count);
         if count < step {
@@ -86,12 +89,16 @@ pub(super) async fn prune(queue: &Queue, before: Timestamp, limit: u32) -> Resul
 }
 
 /// Forgets some names whose time ended before this, the earliest first.
-pub(super) fn forget(connection: &Connection, before_ns: i64, limit: u32) -> Result<Done, Fault> {
+pub(super) fn delete_expired(
+    connection: &Connection,
+    before_ns: i64,
+    limit: u32,
+) -> Result<WriteResult, WriteError> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM sendings WHERE (automation, key) IN ( \
            SELECT automation, key FROM sendings INDEXED BY sendings_by_end \
            WHERE until_ns < ?1 ORDER BY until_ns LIMIT ?2)",
     )?;
     let count = statement.execute(params![before_ns, limit])?;
-    Ok(Done::Count(u64::try_from(count).unwrap_or(u64::MAX)))
+    Ok(WriteResult::Count(u64::try_from(count).unwrap_or(u64::MAX)))
 }
