@@ -43,7 +43,7 @@ async fn keeps_every_rule<P: Fixture + 'static>(create: fn() -> P) {
     let mut running = JoinSet::new();
     for (text, rule) in RULES {
         running.spawn(async move {
-            let place = fixture();
+            let fixture = create();
             let kept = tokio::spawn(async move { rule(&fixture).await }).await;
             kept.err().map(|error| format!("not kept: {text}: {error}"))
         });
