@@ -25,6 +25,9 @@ pub(crate) enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),
+    /// The project cannot be checked.
+    #[error(transparent)]
+    Catalog(#[from] engine::CatalogError),
     /// Code failed.
     #[error(transparent)]
     Code(#[from] script::Error),

@@ -2,11 +2,11 @@
 
 #![no_main]
 
-use model::template::{Stretch, stretches};
+use model::template::{TemplateToken, tokenize};
 
 libfuzzer_sys::fuzz_target!(|input: &str| {
-    for stretch in stretches(input) {
-        if let Stretch::Expression { inside, offset } = stretch {
+    for stretch in tokenize(input) {
+        if let TemplateToken::Expression { source: inside, offset } = stretch {
             assert_eq!(&input[offset..offset + inside.len()], inside);
             let _ = model::Expression::compile(inside, model::Span::default());
         }

@@ -63,7 +63,7 @@ impl Context {
         let config = Config::load(&self.dir, &self.environment, &flags)?;
         let level = config.log_level.as_deref().unwrap_or(talk.level());
         logging::start(level, config.log_format, &config.redactor)?;
-        for (name, near) in self.environment.strangers() {
+        for (name, near) in self.environment.unknown_variables() {
             output::warn(format_args!("the variable `{name}` is no setting; did you mean `{near}`?"));
         }
         Ok(config)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use model::automation::Automation;
-use model::execution::{Origin, WaitReason};
+use model::execution::{DelayReason, Origin, WaitReason};
 use model::{ActionError, DefinitionHash, ErrorKind, ExecutionId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,8 +37,21 @@ pub(crate) struct Execution {
     pub(crate) payload: Value,
     pub(crate) steps: Vec<Step>,
     pub(crate) waiting: Option<Waiting>,
+    /// The waits that its steps did not ask for.
+    #[serde(default)]
+    pub(crate) waits: Vec<Delay>,
+    /// The status of the answer to the caller, if the execution did not decide it.
+    pub(crate) answered: Option<u16>,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) response: Option<Value>,
+}
+
+/// A wait that an execution, or one of its steps, did not ask for.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Delay {
+    pub(crate) step: Option<String>,
+    pub(crate) reason: DelayReason,
+    pub(crate) ms: u64,
 }
 
 /// One step of it, or one turn of a step in a loop.

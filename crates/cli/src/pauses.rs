@@ -1,7 +1,9 @@
 //! What executions wait for, in words.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use model::execution::{CallRecord, ExecutionId, WaitReason};
+use model::execution::{CallRecord, DelayReason, ExecutionId, WaitReason};
 use serde::Deserialize;
 
 use crate::output::{cut, plain};
@@ -78,6 +80,22 @@ pub(crate) fn waits(on: &WaitReason, until: Option<Timestamp>) -> String {
         (on, Some(until)) => format!("waits for {} until {until}", what(on)),
         (on, None) => format!("waits for {}", what(on)),
     }
+}
+
+/// A wait that the execution did not ask for: `waited 1.2 s for a free slot`.
+pub(crate) fn delay(reason: &DelayReason, time: Duration) -> String {
+    let what = match reason {
+        DelayReason::Slot => "for a free slot (`limits.inFlight`)".to_owned(),
+        DelayReason::Commit => "for the store to commit".to_owned(),
+        DelayReason::Host { host } => format!("for the host `{}`", plain(&cut(host, QUESTION))),
+        DelayReason::Permit { key, holder } => {
+            let key =
+                if key.is_empty() { String::new() } else { format!(" of `{}`", plain(&cut(key, QUESTION))) };
+            let holder = holder.map_or_else(String::new, |holder| format!(", held by execution {holder}"));
+            format!("for the concurrency slot{key}{holder}")
+        }
+    };
+    format!("waited {} {what}", time::took(time))
 }
 
 /// A question with its answers, on one line.

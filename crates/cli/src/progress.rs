@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write;
 use std::time::Duration;
 
-use engine::Notice;
+use engine::EngineEvent;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
@@ -100,8 +100,8 @@ impl Progress {
     }
 
     /// Shows something that happened.
-    pub(crate) fn show(&mut self, notice: &Notice) {
-        let Notice::ExecutionEvents { id, events, logs, .. } = notice else { return };
+    pub(crate) fn show(&mut self, notice: &EngineEvent) {
+        let EngineEvent::ExecutionEvents { id, events, logs, .. } = notice else { return };
         if *id != self.id {
             return;
         }
@@ -179,6 +179,11 @@ impl Progress {
                     paint(QUIET, format_args!("{what}{by}"))
                 ));
             }
+            Event::Waited { step, reason, ms, .. } => {
+                let step = step.as_deref().map_or_else(String::new, |step| format!("{step}  "));
+                let text = pauses::delay(reason, Duration::from_millis(*ms));
+                self.line(&format!("{} {step}{}", paint(QUIET, "◷"), paint(QUIET, text)));
+            }
             Event::Failing { error, .. } => {
                 let text = format!("failed: {}; what closes it runs", plain(&error.message));
                 self.line(&format!("{} {text}", paint(BAD, "↷")));
@@ -189,6 +194,7 @@ impl Progress {
             | Event::WaitEnded { .. }
             | Event::Cancelling { .. }
             | Event::ClockSet { .. }
+            | Event::Answered { .. }
             | Event::Finished { .. } => {}
         }
     }

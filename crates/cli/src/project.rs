@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use engine::{Broken, Catalog, Checked, Deployed};
+use engine::{Catalog, Deployment, InvalidFile, ProjectCheck};
 
 use crate::output;
 use crate::paths::{self, Named};
@@ -15,7 +15,7 @@ const FOLDERS: [&str; 3] = ["automations", "connections", "connectors"];
 ///
 /// # Errors
 /// The folder is no project, or the connectors that come with Cogwork do not load.
-pub(crate) fn check(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<Checked> {
+pub(crate) fn check(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<ProjectCheck> {
     require(dir)?;
     Ok(engine::check_project(dir, paths)?)
 }
@@ -76,7 +76,7 @@ fn slashed(path: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// There is none, or its file does not load.
-pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> anyhow::Result<&'c Deployed> {
+pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> anyhow::Result<&'c Deployment> {
     let of_file =
         |path: &str| catalog.automations().find(|deployed| deployed.automation.source.path() == path);
     let found = if is_file {
@@ -87,8 +87,8 @@ pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> any
     if let Some(found) = found {
         return Ok(found);
     }
-    let is_it = |broken: &&Broken| broken.path == wanted || (!is_file && stem(&broken.path) == wanted);
-    if let Some(broken) = catalog.broken().into_iter().find(is_it) {
+    let is_it = |broken: &&InvalidFile| broken.path == wanted || (!is_file && stem(&broken.path) == wanted);
+    if let Some(broken) = catalog.invalid_files().into_iter().find(is_it) {
         output::reports([&*broken.report]);
         anyhow::bail!("`{}` does not load", broken.path);
     }

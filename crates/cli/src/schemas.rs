@@ -31,6 +31,6 @@ impl SchemaFile {
     /// # Errors
     /// It has no JSON form, which would be a fault of this program.
     pub(crate) fn text(&self, catalog: &Catalog) -> anyhow::Result<String> {
-        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&engine::surroundings(catalog)))?))
+        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&engine::schema_context(catalog)))?))
     }
 }

@@ -5,7 +5,7 @@
 //! `a,b` where a list of words is wanted. Never: `"true"` for true, or anything that loses a digit.
 
 use model::diagnostic::nearest;
-use model::value::{MOST_WHOLE, Number};
+use model::value::{MAX_LOADED_BYTES, Number};
 use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
 
 /// Whole numbers up to here are exact as floats; beyond, a float may stand for several of them.
@@ -176,7 +176,7 @@ fn text(value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
         Value::Number(_) => {
             problems.push(path, "is a number that has lost digits on its way; give it as text, in quotes")
         }
-        Value::File(file) if file.data.is_kept() => match file.loaded(MOST_WHOLE) {
+        Value::File(file) if file.data.is_external() => match file.load(MAX_LOADED_BYTES) {
             Ok(loaded) => text(&Value::from(loaded), path, problems),
             Err(error) => problems.push(path, format_args!("is text: {error}")),
         },

@@ -1,5 +1,7 @@
 //! Where what a call has to tell people goes.
 
+use std::time::Duration;
+
 use model::LogLevel;
 
 /// Where an action writes lines for people.
@@ -11,5 +13,11 @@ pub trait LogSink: Send + Sync {
     /// credentials nor query nor fragment. It must not block.
     fn request(&self, method: &str, url: &str) {
         let _ = (method, url);
+    }
+
+    /// Takes note that a request waited so long for its host: for the end of other requests to it, or of a break that it
+    /// had asked for. It must not block.
+    fn waited(&self, host: &str, time: Duration) {
+        let _ = (host, time);
     }
 }

@@ -1,38 +1,30 @@
-//! The handle: what the rest of Cogwork can ask of the engine.
+//! The handle of a running engine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::automation::AutomationId;
-use model::execution::{Event, ExecutionId, Outcome, Signal};
-use model::payload::Payload;
-use model::value::Value;
+use catalog::{Catalog, Loader, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
+use ingress::Ingress;
+use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::Store;
 use tokio::sync::{broadcast, watch};
 
-use crate::catalog::{Catalog, Look, Reload};
-use crate::clock::Clock;
-use crate::inputs::check_inputs;
-use crate::intake::{Answer, SignalError, Terms};
-use crate::secrets::ListedSecret;
-use crate::services::Services;
-use crate::settings::Settings;
-use crate::told::{Notice, Standing, Start, Status};
-use crate::vault::{KeptSecret, Rotation, Vault};
-use crate::{Error, poll, retention, scheduler, subscribe, watch as watcher};
+use crate::{retention, watch as watcher};
 
-/// A running engine. Cheap to clone.
+/// Handle of a running engine: the runtime, what starts executions in it, and the loader of the project. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    services: Arc<Services>,
+    runtime: Arc<Runtime>,
+    ingress: Arc<Ingress>,
+    loader: Arc<Loader>,
 }
 
 impl Engine {
-    /// Loads the folder, reads back unfinished executions, arms the schedules and watches the files. A broken
-    /// Automation never stops it.
+    /// Loads the project folder, recovers unfinished executions, arms the schedules and watches the files. A broken
+    /// automation does not prevent the start.
     ///
     /// # Errors
-    /// The store cannot be read, or the connectors cannot be set up.
+    /// Returns an error if the store cannot be read, or the connectors cannot be set up.
     pub async fn start(
         settings: Settings,
         store: Arc<dyn Store>,
@@ -42,7 +34,8 @@ impl Engine {
         Self::start_with(settings, store, Arc::new(vault), clock).await
     }
 
-    /// The same with secrets out of another store, for a command that keeps its executions apart from the daemon's.
+    /// As [`Engine::start`], with the secrets of another store: for a command that keeps its executions apart from those
+    /// of the daemon.
     ///
     /// # Errors
     /// Those of [`Engine::start`].
@@ -52,285 +45,168 @@ impl Engine {
         vault: Arc<Vault>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let services = Services::new(settings, store, vault, clock).await?;
-        let engine = Self { services };
+        let builtin = Arc::new(catalog::builtin()?);
+        let loader = Arc::new(Loader::new(&settings.dir, builtin.clone(), store.addresses().await?));
+        let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
+        let engine = Self { ingress: Ingress::new(runtime.clone()), runtime, loader };
         let reload = engine.reload().await;
         let catalog = engine.catalog();
         tracing::info!(
             automations = catalog.automations().len(),
-            broken = catalog.broken().len(),
+            broken = catalog.invalid_files().len(),
             connections = catalog.connections().len(),
             generation = reload.generation,
             "loaded the project"
         );
-        let services = &engine.services;
-        services.tracker.spawn(services.clone().watch_store());
-        if services.settings.background {
-            let unfinished = services.read_back().await?;
-            if unfinished > 0 {
-                tracing::info!(unfinished, "executions go on where they stopped");
-            }
-            services.tracker.spawn(scheduler::run(services.clone()));
-            services.tracker.spawn(poll::run(services.clone()));
-            services.tracker.spawn(subscribe::run(services.clone()));
-            services.tracker.spawn(retention::run(services.clone()));
-        }
-        services.tracker.spawn(services.clone().dispatch());
-        services.tracker.spawn(services.clone().wake_in_time());
-        if services.settings.watch {
-            services.tracker.spawn(watcher::run(engine.clone(), services.closing.clone()));
-        }
+        engine.start_tasks().await?;
         Ok(engine)
     }
 
-    /// Stops: nothing new begins, what runs comes to the end of its step within `grace` and goes on at the next
-    /// start; what is still out then is cut off.
+    async fn start_tasks(&self) -> Result<(), Error> {
+        let runtime = &self.runtime;
+        runtime.tracker.spawn(runtime.clone().watch_store());
+        if runtime.settings.background {
+            let unfinished = runtime.recover_unfinished().await?;
+            if unfinished > 0 {
+                tracing::info!(unfinished, "executions go on where they stopped");
+            }
+            self.ingress.start_tasks();
+            runtime.tracker.spawn(retention::run(runtime.clone()));
+        }
+        runtime.start_tasks();
+        if runtime.settings.watch {
+            runtime.tracker.spawn(watcher::run(self.clone(), runtime.closing.clone()));
+        }
+        Ok(())
+    }
+
+    /// Stops: no step begins any more, running steps may end within `grace` and the executions continue at the next
+    /// start. Steps that still run after `grace` are aborted.
     pub async fn shutdown(&self, grace: Duration) {
-        let services = &self.services;
-        services.closing.cancel();
+        let runtime = &self.runtime;
+        runtime.closing.cancel();
         tracing::debug!("from now on nothing begins");
-        services.tracker.close();
+        runtime.tracker.close();
         tokio::select! {
-            () = services.tracker.wait() => {}
-            () = services.clock.sleep_for(grace) => {
-                services.abort.cancel();
-                services.tracker.wait().await;
+            () = runtime.tracker.wait() => {}
+            () = runtime.clock.sleep_for(grace) => {
+                runtime.abort.cancel();
+                runtime.tracker.wait().await;
             }
         }
     }
 
-    /// The settings it was started with.
+    /// The runtime: executions, their events, state and secrets.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.services.settings
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
     }
 
-    /// The clock it goes by.
+    /// The ingress: webhooks, polls, subscriptions and listening.
+    #[must_use]
+    pub fn ingress(&self) -> &Arc<Ingress> {
+        &self.ingress
+    }
+
+    /// The settings that the engine was started with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.runtime.settings
+    }
+
+    /// The clock of the engine.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.services.clock
+        &self.runtime.clock
     }
 
     /// The snapshot in force.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.services.catalog.load_full()
+        self.runtime.catalog()
     }
 
-    /// The store, to read lists, events and logs from.
+    /// The store, for reading lists, events and logs.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.services.store
+        &self.runtime.store
     }
 
-    /// What happens from now on.
+    /// Subscribes to the notices of the engine from now on.
     #[must_use]
-    pub fn subscribe(&self) -> broadcast::Receiver<Notice> {
-        self.services.notices.subscribe()
+    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
+        self.runtime.notices.subscribe()
     }
 
-    /// The number of the snapshot in force, and of each that takes its place. Whoever waits for nothing else listens
-    /// here: while nobody has subscribed to notices, none are made.
+    /// The generation of the snapshot in force. A caller that only waits for reloads uses this: the engine makes no notices
+    /// while nobody has subscribed to them.
     #[must_use]
     pub fn generations(&self) -> watch::Receiver<u64> {
-        self.services.generation.subscribe()
+        self.runtime.generation.subscribe()
     }
 
-    /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
-    pub async fn reload(&self) -> Reload {
-        self.reload_at(Look::Everywhere).await
+    /// Scans the folder now and puts its changes in force. The last good version of a file that does not load stays in
+    /// force.
+    pub async fn reload(&self) -> ReloadSummary {
+        self.reload_at(ScanScope::Full).await
     }
 
-    pub(crate) async fn reload_at(&self, look: Look) -> Reload {
-        // In a task of its own: a caller that goes away must not leave a folder read and not taken.
-        let services = self.services.clone();
-        let reload = services.tracker.spawn(services.clone().reload(look));
+    pub(crate) async fn reload_at(&self, scope: ScanScope) -> ReloadSummary {
+        // A task of its own: a caller that goes away must not leave a folder read and not put in force.
+        let engine = self.clone();
+        let reload = self.runtime.tracker.spawn(async move { engine.reload_now(scope).await });
         reload.await.unwrap_or_default()
     }
 
-    /// Starts an Automation.
-    ///
-    /// # Errors
-    /// There is none of that id, too many wait, or the store failed.
-    pub async fn run(&self, id: &AutomationId, mut start: Start) -> Result<ExecutionId, Error> {
-        let catalog = self.catalog();
-        let deployed = catalog.find(id.as_str())?;
-        if let Payload::Manual { inputs } = &start.payload {
-            check_inputs(&deployed.automation, inputs)?;
-        }
-        let mut terms = Terms::default();
-        if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
-            let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
-            let id = self.services.intake.next_id(self.services.clock.now());
-            let decided = self.services.decide(deployed, id, &results).await.map_err(Error::Input)?;
-            if let Payload::Webhook(payload) = &mut start.payload {
-                payload.decided = decided.map(Box::new);
+    async fn reload_now(&self, scope: ScanScope) -> ReloadSummary {
+        let runtime = &self.runtime;
+        let put_in_force = |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
+        let loaded =
+            self.loader.clone().reload(scope, &*runtime.store, || self.catalog(), put_in_force).await;
+        let unchanged =
+            || ReloadSummary { generation: self.catalog().generation(), ..ReloadSummary::default() };
+        match loaded {
+            Ok(Some(next)) => {
+                next.log(&*runtime.store, runtime.clock.now()).await;
+                next.reload
             }
-            terms.id = Some(id);
-        }
-        Ok(self.services.accept(deployed, start, terms).await?.id)
-    }
-
-    /// Waits for the end of an execution.
-    ///
-    /// # Errors
-    /// There is no such execution, the store failed, or the engine stops before the end.
-    pub async fn wait(&self, id: ExecutionId) -> Result<Outcome, Error> {
-        loop {
-            let moved = self.services.intake.moved();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if let Some(mut progress) = self.services.intake.watch(id) {
-                let ended = tokio::select! {
-                    biased;
-                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked) => {
-                        ended.map(|progress| progress.outcome.clone())
-                    }
-                    () = self.services.left_behind(id) => Ok(None),
-                };
-                match ended {
-                    Ok(Some(outcome)) => return Ok(outcome),
-                    Ok(None) => return Err(Error::Closing),
-                    Err(_) => {}
-                }
-            }
-            let events = self.services.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
-            match events.last() {
-                Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
-                _ if !self.services.accepting() => return Err(Error::Closing),
-                // It is on its way into memory, or to rest.
-                _ => self.services.after_a_move(moved).await,
+            Ok(None) => unchanged(),
+            Err(error) => {
+                runtime.lost(&error);
+                unchanged()
             }
         }
     }
 
-    /// Asks an execution to end. False if it had ended already.
+    /// Puts a snapshot in force.
+    pub(crate) fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
+        self.ingress.on_reload(reload);
+        self.runtime.put_in_force(catalog, reload);
+    }
+
+    /// The changes if these files took the place of those in force. Changes nothing.
     ///
     /// # Errors
-    /// There is no such execution, or the store failed.
-    pub async fn cancel(&self, id: ExecutionId, reason: &str) -> Result<bool, Error> {
-        if self.services.intake.cancel(&self.services, id, reason) {
-            return Ok(true);
-        }
-        match self.services.store.execution(id).await? {
-            Some(_) => Ok(false),
-            None => Err(Error::NoSuchExecution(id)),
-        }
+    /// There are too many files, a path is outside the project, or the store cannot be read.
+    pub async fn preview_files(&self, files: Vec<ProjectFile>) -> Result<ReloadPreview, Error> {
+        let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
+        Ok(self.loader.clone().preview_files(files, self.catalog(), store, now).await?)
     }
 
-    /// What an execution waits for, if it waits: its turn, or what its steps pause for.
+    /// The changes that [`Engine::reload`] would make now. Changes nothing.
     ///
     /// # Errors
-    /// There is no such execution, or the store failed.
-    pub async fn standing(&self, id: ExecutionId) -> Result<Standing, Error> {
-        // One that something came for waits for a slot, and may pause in other steps meanwhile.
-        let standing = self.services.intake.standing(id).unwrap_or_default();
-        Ok(Standing { pauses: self.services.pending(id).await?, ..standing })
+    /// The store cannot be read.
+    pub async fn preview_reload(&self) -> Result<ReloadPreview, Error> {
+        let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
+        Ok(self.loader.clone().preview(None, self.catalog(), store, now).await?)
     }
 
-    /// The execution that the token of a resume address stands for, if it is one of ours.
-    #[must_use]
-    pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
-        self.services.resumed_by(token)
-    }
-
-    /// Gives a person's answer to an execution that waits for one; durable when this comes back. `step` says which is
-    /// meant where several wait.
-    ///
-    /// # Errors
-    /// Nobody waits for it, or it does not fit.
-    pub async fn answer(
-        &self,
-        id: ExecutionId,
-        step: Option<&str>,
-        answer: Answer,
-    ) -> Result<(), SignalError> {
-        self.services.answer(id, step, answer).await
-    }
-
-    /// Gives an event's data to an execution that waits for one; durable when this comes back.
-    ///
-    /// # Errors
-    /// Nobody waits for it.
-    pub async fn signal(
-        &self,
-        id: ExecutionId,
-        step: Option<&str>,
-        data: Value,
-        by: Option<String>,
-    ) -> Result<(), SignalError> {
-        self.services.signal(id, step, data, by).await
-    }
-
-    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn emit(&self, name: &str, data: Value, by: Option<String>) -> Result<u64, Error> {
-        let id = uuid::Uuid::new_v4().to_string();
-        self.services.emit(&Signal { id, name: name.to_owned(), data, by }).await
-    }
-
-    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder.
-    #[must_use]
-    pub fn secrets(&self) -> Vec<ListedSecret> {
-        self.services.secrets.list()
-    }
-
-    /// Keeps a secret in the store, sealed; durable when this comes back, and read from then on.
-    ///
-    /// # Errors
-    /// The name or the value cannot be one, the key cannot be used, or the store failed.
-    pub async fn set_secret(&self, name: &str, value: &str) -> Result<KeptSecret, Error> {
-        self.services.vault()?.set_secret(name, value, self.services.clock.now()).await
-    }
-
-    /// Forgets a secret of the store; false if there was none.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
-        self.services.vault()?.remove_secret(name).await
-    }
-
-    /// Seals the secrets of the store with a new key.
-    ///
-    /// # Errors
-    /// One of them cannot be opened, the key file cannot be written, or the store failed.
-    pub async fn rotate_key(&self) -> Result<Rotation, Error> {
-        self.services.vault()?.rotate().await
-    }
-
-    /// How the engine is doing.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        let services = &self.services;
-        Status {
-            in_flight: services.intake.in_flight(),
-            resting: services.intake.resting(),
-            queued: services.intake.queued(),
-            accepting: services.accepting(),
-            generation: services.catalog.load().generation(),
-            refused: services.refusals.all(),
-            started_at: services.started_at,
-        }
-    }
-
-    /// Comes back with the reason when the store can no longer be trusted, so that the process must exit.
-    pub async fn store_lost(&self) -> String {
-        let mut fatal = self.services.fatal.subscribe();
-        match fatal.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
-        }
-    }
-
-    pub(crate) fn services(&self) -> &Arc<Services> {
-        &self.services
-    }
-
-    /// A handle on services that were put together elsewhere.
-    pub(crate) fn over(services: Arc<Services>) -> Self {
-        Self { services }
+    /// A handle on parts that were put together elsewhere.
+    #[cfg(test)]
+    pub(crate) fn from_parts(runtime: Arc<Runtime>) -> Self {
+        let settings = &runtime.settings;
+        let loader = Loader::new(&settings.dir, runtime.catalog().registry().clone(), Vec::new());
+        Self { ingress: Ingress::new(runtime.clone()), runtime, loader: Arc::new(loader) }
     }
 }

@@ -1,80 +1,31 @@
-//! The heart: the only crate that spawns tasks and reads the clock. It knows neither HTTP serving, nor SQL, nor any vendor.
-//!
-//! An [`Engine`] is a cheap handle. Behind it: the [`Catalog`] in force (an immutable snapshot, swapped on reload),
-//! the intake that makes executions durable before anybody hears of them, the runner that carries each one through
-//! its [`Plan`], the scheduler, and the watcher of the project folder.
-
-mod chance;
-mod clock;
-mod doubles;
-mod error;
-mod evaluator;
-mod failpoint;
-mod isolation;
-mod lasting;
-mod locks;
-mod memory;
-mod project_dir;
-mod settings;
-#[cfg(test)]
-mod simulation;
-mod spelling;
-mod told;
-
-mod catalog;
-mod check;
-mod code;
-mod parallel;
-mod plan;
-mod poll;
-mod refusals;
-mod schemas;
-mod timer;
-mod validate;
-
-mod connections;
-mod inputs;
-mod intake;
-mod listen;
-mod native;
-mod reload;
-mod retention;
-mod run;
-mod scheduler;
-mod secrets;
-mod subscribe;
-mod vault;
-mod waits;
-mod watch;
-
-mod forecast;
-mod hooks;
-mod services;
+//! The engine: puts the catalog, the runtime and the ingress together, reloads the project when its files change, and clears
+//! away old executions. An [`Engine`] is the handle that the rest of Cogwork uses.
 
 mod engine;
+mod retention;
+mod validate;
+mod watch;
 
-pub mod trial;
+#[cfg(test)]
+mod simulation;
 
-pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
-pub use clock::{Clock, ManualClock, Steady, SystemClock};
-pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
-pub use connections::{
-    ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
+pub use catalog::{
+    BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
+    Error as CatalogError, FileChange, InFlightExecutions, InvalidFile, Plan, ProjectFile, ProjectFileError,
+    ReloadPreview, ReloadSummary, automation_ids, check_project_target, preview_project, project_files,
+    read_project_file, schema_context, serve_code, set_code_program,
 };
-pub use connector::http::Pieces;
 pub use engine::Engine;
-pub use error::Error;
-pub use forecast::{Forecast, GivenFile, automation_ids, forecast_project, project_files};
-pub use intake::{Answer, SignalError, read_definition};
-pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
-pub use native::{StateScope, StateValue};
-pub use plan::{BlockGraph, Plan};
-pub use poll::{PollError, PollView};
-pub use project_dir::{ProjectFileError, check_project_target, read_project_file};
-pub use schemas::surroundings;
-pub use secrets::{ListedSecret, SecretSource, exposed_secret_files, is_secret_set, secret_files};
-pub use settings::{Limits, Settings};
-pub use told::{Notice, Pending, Standing, Start, Status, Turn};
-pub use validate::{Checked, check_project, check_stranger, check_text};
-pub use vault::{KeptSecret, KeySource, Rotation, Vault};
-pub use waits::{Pause, Pauses};
+pub use ingress::{
+    Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PollError,
+    PollView, RouteMatch, SavedPayload,
+};
+pub use runtime::{
+    Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
+    Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,
+    Pauses, Pending, Pieces, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    StartedLogin, StateScope, StateValue, Status, StoredSecret, SystemClock, Vault, exposed_secret_files,
+    is_secret_set, read_definition, secret_files,
+};
+pub use testing;
+pub use validate::{ProjectCheck, check_draft, check_project, check_text};

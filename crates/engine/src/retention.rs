@@ -1,5 +1,5 @@
-//! Clears away what is kept no longer: by rule from time to time, and the oldest at once where the store's size runs
-//! out.
+//! Deletes old data: periodically by the retention rules, and the oldest executions at once when the store is nearly
+//! full.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,51 +9,50 @@ use model::AutomationId;
 use model::automation::Retention;
 use store::{Capacity, OutcomeFilter, PruneFilter, PruneRule, Store};
 
-use crate::services::Services;
+use runtime::Runtime;
 
-/// How often old executions are cleared away, and how many at one time.
+/// Interval of the periodic deletion, and maximum number of executions per batch.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 const PRUNE_BATCH: u32 = 1000;
-/// How many go at one time where room is needed: it is looked whether there is enough after each time.
+/// Batch size when space is needed; the free space is checked after each batch.
 const ROOM_BATCH: u32 = 100;
-/// How long the keys of deleted executions are remembered: longer than any sender repeats itself, and the watermark
-/// of a schedule is past its instants long before.
-const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How long a value that has expired stays, though nobody sees it: whoever writes over one named its version a moment
-/// ago.
-const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
+/// Retention of the idempotency keys of deleted executions. Longer than any sender retries; the watermarks of schedules
+/// have passed their instants long before.
+const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);
+/// Retention of expired values: a writer that read the version of one shortly before must still find it.
+const EXPIRED_RETENTION: Duration = Duration::from_secs(3600);
 
-/// Clears away until the engine stops.
-pub(crate) async fn run(services: Arc<Services>) {
-    let mut due = services.clock.steady_now();
-    let mut stuck = false;
+/// Deletes old data until the engine stops.
+pub(crate) async fn run(runtime: Arc<Runtime>) {
+    let mut due = runtime.clock.monotonic_now();
+    let mut is_full = false;
     loop {
-        if services.clock.steady_now() >= due {
-            clear(&services).await;
-            due = services.clock.steady_now().after(PRUNE_EVERY);
+        if runtime.clock.monotonic_now() >= due {
+            apply_rules(&runtime).await;
+            due = runtime.clock.monotonic_now().after(PRUNE_EVERY);
         }
-        stuck = !make_room(&services, stuck).await;
+        is_full = !make_room(&runtime, is_full).await;
         tokio::select! {
             biased;
-            () = services.closing.cancelled() => return,
-            () = services.room_wanted.notified() => {}
-            () = services.clock.sleep_until_steady(due) => {}
+            () = runtime.closing.cancelled() => return,
+            () = runtime.room_wanted.notified() => {}
+            () = runtime.clock.sleep_until_monotonic(due) => {}
         }
     }
 }
 
-/// Something that is cleared away in batches.
+/// Kinds of data that are deleted in batches.
 #[derive(Clone, Debug)]
 enum Old {
     Executions(PruneFilter),
-    /// What went before this time.
+    /// Idempotency keys used before this time.
     Keys(Timestamp),
     State(Timestamp),
     Sendings(Timestamp),
 }
 
 impl Old {
-    /// Clears one batch of it away, and gives how much that was.
+    /// Deletes one batch and returns its size.
     async fn batch(&self, store: &dyn Store) -> Result<u64, store::Error> {
         match self {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
@@ -63,49 +62,50 @@ impl Old {
         }
     }
 
-    /// Clears all of it away, unless the engine stops, and gives how much that was.
-    async fn all(&self, services: &Services) -> Result<u64, store::Error> {
+    /// Deletes batches until nothing is left or the engine stops. Returns the total.
+    async fn all(&self, runtime: &Runtime) -> Result<u64, store::Error> {
         let mut all = 0;
         loop {
-            let count = self.batch(&*services.store).await?;
+            let count = self.batch(&*runtime.store).await?;
             all += count;
-            if count < u64::from(PRUNE_BATCH) || services.closing.is_cancelled() {
+            if count < u64::from(PRUNE_BATCH) || runtime.closing.is_cancelled() {
                 return Ok(all);
             }
         }
     }
 }
 
-/// Clears away what is older or more than the rules say, and what a crash left.
-async fn clear(services: &Services) {
-    let (mut gone, now) = (0, services.clock.now());
-    for prune in rules(services) {
-        match Old::Executions(prune).all(services).await {
-            Ok(count) => gone += count,
-            Err(error) => return services.lost(&error),
+/// Applies all retention rules and deletes leftovers of crashes.
+async fn apply_rules(runtime: &Runtime) {
+    let (mut deleted, now) = (0, runtime.clock.now());
+    for prune in rules(runtime) {
+        match Old::Executions(prune).all(runtime).await {
+            Ok(count) => deleted += count,
+            Err(error) => return runtime.lost(&error),
         }
     }
-    if gone > 0 {
-        services.forget_stored_definitions();
-        tracing::info!(executions = gone, "cleared away executions that are kept no longer");
+    if deleted > 0 {
+        runtime.forget_stored_definitions();
+        tracing::info!(executions = deleted, "cleared away executions that are kept no longer");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
-    for old in [Old::Keys(ago(KEYS_KEPT)), Old::State(ago(EXPIRED_KEPT)), Old::Sendings(now)] {
-        if let Err(error) = old.all(services).await {
-            return services.lost(&error);
+    for old in [Old::Keys(ago(KEY_RETENTION)), Old::State(ago(EXPIRED_RETENTION)), Old::Sendings(now)] {
+        if let Err(error) = old.all(runtime).await {
+            return runtime.lost(&error);
         }
     }
-    match services.store.collect_garbage().await {
+    match runtime.store.collect_garbage().await {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed files that a crash had left beside the store"),
-        Err(error) => services.lost(&error),
+        Err(error) => runtime.lost(&error),
     }
 }
 
-/// What to delete now, by the rules of the Automations in force and those of the daemon for all the others.
-fn rules(services: &Services) -> Vec<PruneFilter> {
-    let (catalog, now) = (services.catalog.load_full(), services.clock.now());
-    let daemon = services.settings.retention;
+/// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
+/// others.
+fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
+    let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
+    let daemon = runtime.settings.retention;
     let own: Vec<(AutomationId, Retention)> = catalog
         .automations()
         .filter_map(|deployed| Some((deployed.automation.id.clone(), deployed.automation.retention?)))
@@ -128,7 +128,7 @@ fn rules(services: &Services) -> Vec<PruneFilter> {
     prunes
 }
 
-/// What a rule deletes at this time.
+/// Converts a rule to deletions at this time.
 fn prunes_of(rule: Retention, now: Timestamp) -> Vec<PruneFilter> {
     let ended_before = |days: Option<u32>| {
         let age = Duration::from_secs(u64::from(days?) * 86_400);
@@ -148,14 +148,14 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<PruneFilter> {
     prunes.into_iter().flatten().collect()
 }
 
-/// Deletes the oldest ended executions, whatever the rules say, while the store has too little room for new ones. Gives
-/// whether there is some; that there is none is told once, unless it was so before.
-async fn make_room(services: &Services, before: bool) -> bool {
-    let mut gone = 0;
-    while services.store.capacity() != Capacity::Ample && !services.closing.is_cancelled() {
-        match services.store.prune(PruneFilter::new(PruneRule::Oldest), ROOM_BATCH).await {
+/// Deletes the oldest ended executions regardless of the rules until the store has enough room. Returns true if it has
+/// room. A full store is logged unless `was_full`, so that the message appears once.
+async fn make_room(runtime: &Runtime, was_full: bool) -> bool {
+    let mut deleted = 0;
+    while runtime.store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
+        match runtime.store.prune(PruneFilter::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if services.store.capacity() == Capacity::Exhausted && !before {
+                if runtime.store.capacity() == Capacity::Exhausted && !was_full {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -163,25 +163,28 @@ async fn make_room(services: &Services, before: bool) -> bool {
                 }
                 break;
             }
-            Ok(count) => gone += count,
+            Ok(count) => deleted += count,
             Err(error) => {
-                services.lost(&error);
+                runtime.lost(&error);
                 break;
             }
         }
     }
-    if gone > 0 {
-        services.forget_stored_definitions();
-        tracing::warn!(executions = gone, "deleted the oldest executions, since the store's size runs out");
+    if deleted > 0 {
+        runtime.forget_stored_definitions();
+        tracing::warn!(
+            executions = deleted,
+            "deleted the oldest executions, since the store's size runs out"
+        );
     }
-    services.store.capacity() != Capacity::Exhausted
+    runtime.store.capacity() != Capacity::Exhausted
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Checks what a rule deletes, in words, 100 days after the epoch.
+    /// Compares the deletions of a rule, as text, 100 days after the epoch.
     fn check(rule: Retention, expected: &[&str]) {
         let now = Timestamp::from_second(100 * 86_400).expect("a time");
         let words = prunes_of(rule, now).into_iter().map(|prune| {

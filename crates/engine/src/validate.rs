@@ -1,4 +1,4 @@
-//! What `validate` asks: the files of a folder, or a text, checked as the daemon would, without anything running.
+//! Checks a project folder or a single text as the daemon would, without a running daemon.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use connector::Registry;
 use model::AutomationId;
 use model::diagnostic::{Report, Source};
 
-use crate::catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
-use crate::check::{builtin, connection};
-use crate::trial::{self, Tests};
+use catalog::{AssembleInput, Catalog, File, FileKind, Folder, ScanScope, assemble, stem};
+use catalog::{builtin, check_connection};
+use testing::TestFile;
 
-/// What `validate` found.
-pub struct Checked {
-    /// One report for each file that has something to say, by path.
+/// Result of checking a project.
+pub struct ProjectCheck {
+    /// Non-empty reports, one per file, by path.
     pub reports: Vec<Report>,
-    /// How many files were checked.
+    /// Number of checked files.
     pub files: usize,
-    /// What would be in force.
+    /// Snapshot that would be in force.
     pub catalog: Catalog,
 }
 
-impl Checked {
-    /// How many errors there are in all.
+impl ProjectCheck {
+    /// Returns the total number of errors.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.reports.iter().map(Report::error_count).sum()
     }
 }
 
-/// Checks the files of a project folder, or only those at or below `paths`. Reads files and nothing else.
+/// Checks the files of a project folder, or only those at or below `paths`. Only reads files.
 ///
 /// # Errors
-/// The connectors that come with Cogwork do not load.
-pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Error> {
+/// Returns an error if the built-in connectors do not load.
+pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<ProjectCheck, catalog::Error> {
     let builtin = Arc::new(builtin()?);
     let mut folder = Folder::new(dir);
-    let changed = folder.look(&Look::Everywhere);
+    let changed = folder.scan(&ScanScope::Full);
     let previous = Catalog::empty(builtin.clone());
-    let (catalog, _) = assemble(Parts {
+    let (catalog, _) = assemble(AssembleInput {
         previous: &previous,
         folder,
         changed: changed.clone(),
@@ -51,30 +51,33 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
                 .iter()
                 .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
-    let tests: Vec<Tests> =
-        trial::find(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
+    let tests: Vec<TestFile> = testing::find_test_files(dir, &catalog, &[])
+        .into_iter()
+        .filter(|tests| wanted(&tests.path))
+        .collect();
     let files = changed.iter().filter(|path| wanted(path)).count() + tests.len();
     let wanted = |report: &&Arc<Report>| wanted(report.source().path());
     let mut reports: Vec<Report> =
         catalog.reports().filter(wanted).map(|report| Report::clone(report)).collect();
     reports.extend(tests.into_iter().map(|tests| tests.report).filter(|report| !report.is_empty()));
-    // Connectors and connections first: what is wrong with them explains what is wrong with automations.
+    // Connectors and connections come first because their errors explain errors in automations.
     let place = |report: &Report| {
         let path = report.source().path().to_owned();
-        (FileKind::of(Path::new(&path)).unwrap_or(FileKind::Automation), path)
+        (FileKind::from_path(Path::new(&path)).unwrap_or(FileKind::Automation), path)
     };
     reports.sort_by_cached_key(place);
-    Ok(Checked { reports, files, catalog })
+    Ok(ProjectCheck { reports, files, catalog })
 }
 
-/// Checks a text that is no file of the project as one of it: a draft, or the copy of a file that a hook made. What it is
-/// follows from its keys. An id that a file of the project has is no problem, since that may be the one it is a copy of.
+/// Checks a text that is not stored in the project, such as a draft or a temporary copy made by a hook. Its keys
+/// determine the file kind. An id that a project file already has is accepted, since the text may be a copy of that
+/// file.
 #[must_use]
-pub fn check_stranger(catalog: &Catalog, path: &str, text: &str) -> Report {
+pub fn check_draft(catalog: &Catalog, path: &str, text: &str) -> Report {
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
     let is_tests = model::trial::stem(path).is_some() || (has("tests:") && !has("steps:"));
     if is_tests {
-        return trial::check_text(catalog, path, text);
+        return testing::check_text(catalog, path, text);
     }
     let kind = match () {
         () if has("steps:") || has("trigger:") => FileKind::Automation,
@@ -82,30 +85,30 @@ pub fn check_stranger(catalog: &Catalog, path: &str, text: &str) -> Report {
         () if has("type:") => FileKind::Connection,
         () => FileKind::Automation,
     };
-    // A temporary file has any name, and no automation could be called so.
+    // A temporary file may have a name that is not a valid id.
     let name = stem(path);
     let id = AutomationId::parse(name).or_else(|| AutomationId::suggest(name));
     let name = id.as_ref().map_or("draft", AutomationId::as_str);
     check_as(catalog, path, name, text, Some(kind)).without("duplicate-automation")
 }
 
-/// Checks a text as if it stood in the file `path` of the project whose snapshot is `catalog`.
+/// Checks a text as if it were the file `path` of the project with the snapshot `catalog`.
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     if model::trial::stem(path).is_some() {
-        return trial::check_text(catalog, path, text);
+        return testing::check_text(catalog, path, text);
     }
-    check_as(catalog, path, stem(path), text, FileKind::of(Path::new(path)))
+    check_as(catalog, path, stem(path), text, FileKind::from_path(Path::new(path)))
 }
 
-/// `name` is what the file goes by where it has no name of its own.
+/// Checks a text as a file of this kind. `name` is the default name.
 fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<FileKind>) -> Report {
     let source = Arc::new(Source::new(path, text));
     match kind {
         Some(FileKind::Connection) => {
             let loaded = model::load::connection(source, name);
             match loaded.to_check() {
-                Some((value, gaps)) => connection(value, gaps, &loaded.report, catalog.registry()),
+                Some((value, gaps)) => check_connection(value, gaps, &loaded.report, catalog.registry()),
                 None => model::load::allow(loaded.report),
             }
         }
@@ -116,7 +119,7 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
         }
         Some(FileKind::Code) => Report::new(source, []),
         Some(FileKind::Automation) | None => {
-            catalog.judge_draft(path, File::draft(source, name, FileKind::Automation))
+            catalog.check_draft(path, File::draft(source, name, FileKind::Automation))
         }
     }
 }

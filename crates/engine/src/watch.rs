@@ -1,4 +1,4 @@
-//! Notices when the project folder changes.
+//! Watches the project folder and triggers reloads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,103 +10,102 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{FileKind, Look};
-use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
+use catalog::{FileKind, ScanScope};
+use runtime::{Clock, MonotonicTime};
 
-/// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
-const SETTLED: Duration = Duration::from_millis(5);
-/// One that may still be in the midst of being written, this long after the last sign of it: a save must be in force
-/// within 200 ms.
-const QUIET: Duration = Duration::from_millis(40);
-/// However much happens, it is looked at after this long.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// More paths than these at one time are not looked at one by one.
+/// Delay after a completed write (file closed or renamed into place), to batch it with related files.
+const SETTLE_DELAY: Duration = Duration::from_millis(5);
+/// Delay after the last event of a possibly incomplete write; a save must be in force within 200 ms.
+const QUIET_PERIOD: Duration = Duration::from_millis(40);
+/// Maximum delay under continuous events.
+const MAX_DELAY: Duration = Duration::from_millis(500);
+/// Number of paths above which a full scan replaces scanning individual paths.
 const MAX_PATHS: usize = 256;
-/// The folder is looked at this often regardless: a watch can go deaf without a word (a folder made anew, a link
-/// swapped, a remote file system). Files whose size and time are the same are not read.
+/// Interval of unconditional full scans, since a watch can silently stop (recreated folder, swapped link, network
+/// file system). Files with the same size and time are not reread.
 const RESCAN: Duration = Duration::from_secs(3);
-/// Reloads whenever something changed, until the engine stops.
+/// Reloads after each change until the engine stops.
 pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let (clock, dir) = (engine.clock().clone(), engine.settings().dir.clone());
-    let seen = Arc::new(Seen::new(clock.clone(), dir.clone()));
-    let mut watched = watch(&dir, &seen);
-    // What changed between the first load and the first watch.
+    let queue = Arc::new(ChangeQueue::new(clock.clone(), dir.clone()));
+    let mut watched = watch(&dir, &queue);
+    // Covers changes between the first load and the start of the watch.
     engine.reload().await;
     loop {
-        let look = tokio::select! {
+        let scope = tokio::select! {
             biased;
             () = closing.cancelled() => return,
-            look = seen.next() => look,
-            () = clock.sleep_for(RESCAN) => Look::Everywhere,
+            scope = queue.next() => scope,
+            () = clock.sleep_for(RESCAN) => ScanScope::Full,
         };
-        if look == Look::Everywhere && !watched.as_ref().is_some_and(Watched::is_alive) {
-            watched = watch(&dir, &seen);
+        if scope == ScanScope::Full && !watched.as_ref().is_some_and(FolderWatch::is_alive) {
+            watched = watch(&dir, &queue);
         }
-        engine.reload_at(look).await;
+        engine.reload_at(scope).await;
     }
 }
 
-/// Where something was seen to happen and nobody has looked since.
-struct Seen {
+/// Collects watcher events until the next scan.
+struct ChangeQueue {
     clock: Arc<dyn Clock>,
-    /// The project folder, as it was named and as the system calls it.
+    /// Project folder as configured, and in canonical form.
     roots: [PathBuf; 2],
     pending: Mutex<Pending>,
-    told: Notify,
+    notify: Notify,
 }
 
 #[derive(Default)]
 struct Pending {
-    /// Relative to the project folder; whether the file is whole.
+    /// Changed paths relative to the project folder; true if the write is complete.
     paths: BTreeMap<PathBuf, bool>,
-    /// Whether it is not known where.
-    anywhere: bool,
-    /// The first and the last sign.
-    since: Option<(Steady, Steady)>,
+    /// True if the location of a change is unknown, so that a full scan is needed.
+    needs_full_scan: bool,
+    /// Times of the first and the last event.
+    event_times: Option<(MonotonicTime, MonotonicTime)>,
 }
 
-impl Seen {
+impl ChangeQueue {
     fn new(clock: Arc<dyn Clock>, dir: PathBuf) -> Self {
         let canonical = dir.canonicalize().unwrap_or_else(|_| dir.clone());
-        Self { clock, roots: [dir, canonical], pending: Mutex::default(), told: Notify::new() }
+        Self { clock, roots: [dir, canonical], pending: Mutex::default(), notify: Notify::new() }
     }
 
-    /// Takes an event of the watcher, on a thread of the watcher's.
-    fn take(&self, event: notify::Result<Event>) {
-        let now = self.clock.steady_now();
+    /// Records an event; called on the watcher's thread.
+    fn record(&self, event: notify::Result<Event>) {
+        let now = self.clock.monotonic_now();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let relevant = match event {
-            Ok(event) => self.note(&mut pending, &event),
+            Ok(event) => self.add_event(&mut pending, &event),
             Err(_) => {
-                pending.anywhere = true;
+                pending.needs_full_scan = true;
                 true
             }
         };
         if relevant {
-            pending.since = Some((pending.since.map_or(now, |(first, _)| first), now));
-            self.told.notify_one();
+            pending.event_times = Some((pending.event_times.map_or(now, |(first, _)| first), now));
+            self.notify.notify_one();
         }
     }
 
-    fn note(&self, pending: &mut Pending, event: &Event) -> bool {
-        let whole = match event.kind {
+    fn add_event(&self, pending: &mut Pending, event: &Event) -> bool {
+        let is_complete = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => true,
             EventKind::Access(_) => return false,
             _ => false,
         };
-        let before = (pending.paths.len(), pending.anywhere);
+        let before = (pending.paths.len(), pending.needs_full_scan);
         let mut relevant = event.need_rescan();
-        pending.anywhere |= relevant;
+        pending.needs_full_scan |= relevant;
         for path in &event.paths {
             let Some(below) = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
-                pending.anywhere = true;
+                pending.needs_full_scan = true;
                 relevant = true;
                 continue;
             };
             let mut names = below.components();
-            // Beside the folders that count there is the data folder, which changes all the time.
+            // Ignore the data folder, which changes all the time.
             if !names
                 .next()
                 .is_some_and(|name| FileKind::FOLDERS.iter().any(|folder| name.as_os_str() == *folder))
@@ -114,93 +113,93 @@ impl Seen {
                 continue;
             }
             relevant = true;
-            // A folder of them itself came or went.
-            pending.anywhere |= names.next().is_none();
-            // What is no file of ours by its name is a folder, which comes whole, or of no concern.
-            let whole = whole || FileKind::of(below).is_none();
-            pending.paths.insert(below.to_owned(), whole);
+            // A project folder such as `automations` itself appeared or disappeared.
+            pending.needs_full_scan |= names.next().is_none();
+            // A path without a file kind is a folder, which appears complete, or is irrelevant.
+            let is_complete = is_complete || FileKind::from_path(below).is_none();
+            pending.paths.insert(below.to_owned(), is_complete);
         }
-        pending.anywhere |= pending.paths.len() > MAX_PATHS;
-        if pending.anywhere && before.0 > 0 {
+        pending.needs_full_scan |= pending.paths.len() > MAX_PATHS;
+        if pending.needs_full_scan && before.0 > 0 {
             pending.paths.clear();
         }
         relevant
     }
 
-    /// Where to look next, once something has happened and come to rest.
-    async fn next(&self) -> Look {
+    /// Waits until events have settled and returns the extent of the next scan.
+    async fn next(&self) -> ScanScope {
         loop {
-            let told = self.told.notified();
+            let notify = self.notify.notified();
             let due = self.pending.lock().unwrap_or_else(PoisonError::into_inner).due();
             let Some(due) = due else {
-                told.await;
+                notify.await;
                 continue;
             };
             tokio::select! {
                 biased;
-                () = self.clock.sleep_until_steady(due) => {}
-                () = told => continue,
+                () = self.clock.sleep_until_monotonic(due) => {}
+                () = notify => continue,
             }
             let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-            return if pending.anywhere {
-                Look::Everywhere
+            return if pending.needs_full_scan {
+                ScanScope::Full
             } else {
-                Look::At(pending.paths.into_keys().collect())
+                ScanScope::Paths(pending.paths.into_keys().collect())
             };
         }
     }
 }
 
 impl Pending {
-    /// When it is looked at, unless something happens before.
-    fn due(&self) -> Option<Steady> {
-        let (first, last) = self.since?;
-        let settled = !self.anywhere && self.paths.values().all(|whole| *whole);
-        Some(last.after(if settled { SETTLED } else { QUIET }).min(first.after(PATIENCE)))
+    /// Returns the time of the next scan if no further event arrives; `None` without events.
+    fn due(&self) -> Option<MonotonicTime> {
+        let (first, last) = self.event_times?;
+        let settled = !self.needs_full_scan && self.paths.values().all(|is_complete| *is_complete);
+        Some(last.after(if settled { SETTLE_DELAY } else { QUIET_PERIOD }).min(first.after(MAX_DELAY)))
     }
 }
 
-struct Watched {
+struct FolderWatch {
     _watcher: RecommendedWatcher,
     dir: PathBuf,
     identity: Option<u64>,
 }
 
-impl Watched {
-    /// Whether the folder is still the one that is watched.
+impl FolderWatch {
+    /// Returns true if the path still refers to the watched folder.
     fn is_alive(&self) -> bool {
         self.identity.is_some() && self.identity == identity(&self.dir)
     }
 }
 
-/// Watches the folders whose files count. `None` where the system refuses: the regular look has to do then.
-fn watch(dir: &Path, seen: &Arc<Seen>) -> Option<Watched> {
+/// Starts watching the project's folders. `None` if the system refuses; regular scans take over then.
+fn watch(dir: &Path, queue: &Arc<ChangeQueue>) -> Option<FolderWatch> {
     let identity = identity(dir);
-    let tell = seen.clone();
-    let watcher = notify::recommended_watcher(move |event| tell.take(event));
+    let handler = queue.clone();
+    let watcher = notify::recommended_watcher(move |event| handler.record(event));
     let mut watcher = match watcher {
         Ok(watcher) => watcher,
         Err(error) => {
-            tracing::warn!(%error, "files cannot be watched; the folder is looked at every {} s", RESCAN.as_secs());
+            tracing::warn!(%error, "files cannot be watched; the folder is scanned every {} s", RESCAN.as_secs());
             return None;
         }
     };
-    // The project folder itself only for its sub-folders coming and going: its data folder changes all the time.
+    // Non-recursive, because the data folder below changes all the time.
     if let Err(error) = watcher.watch(dir, RecursiveMode::NonRecursive) {
-        tracing::warn!(%error, "the project folder cannot be watched; it is looked at every {} s", RESCAN.as_secs());
+        tracing::warn!(%error, "the project folder cannot be watched; it is scanned every {} s", RESCAN.as_secs());
         return None;
     }
     for folder in FileKind::FOLDERS.map(|folder| dir.join(folder)) {
         if folder.is_dir()
             && let Err(error) = watcher.watch(&folder, RecursiveMode::Recursive)
         {
-            tracing::warn!(%error, folder = %folder.display(), "cannot be watched; it is looked at every {} s", RESCAN.as_secs());
+            tracing::warn!(%error, folder = %folder.display(), "the folder cannot be watched; it is scanned every {} s", RESCAN.as_secs());
         }
     }
-    Some(Watched { _watcher: watcher, dir: dir.to_owned(), identity })
+    Some(FolderWatch { _watcher: watcher, dir: dir.to_owned(), identity })
 }
 
-/// What tells a folder from another of the same name: the numbers of it and of its folders.
+/// Hashes the inode numbers of the folder and its subfolders, to detect that a folder was replaced.
 fn identity(dir: &Path) -> Option<u64> {
     #[cfg(unix)]
     {

@@ -2,7 +2,7 @@
 //! spend on data from outside.
 //!
 //! Every operation charges the budget by the size of its operands *before* it allocates or loops. One that cannot pay
-//! fails with [`Exceeded`], so an evaluation ends within its limits whatever the data is. A budget also looks at its stop
+//! fails with [`Exceeded`], so an evaluation ends within its limits for any data. A budget also checks its stop
 //! flag at regular intervals, so that a time limit or a cancellation ends an evaluation that is within its limits.
 
 use std::cell::Cell;
@@ -15,26 +15,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const MAX_WORK: u64 = 50_000_000;
 /// The bytes that one evaluation may allocate, all its intermediate values together.
 pub const MAX_MEMORY: usize = 64 << 20;
-/// The work of an evaluation that runs where it is called, in units: about a millisecond.
+/// The work of an evaluation on the calling thread, in units: about a millisecond.
 pub const INLINE_WORK: u64 = 200_000;
 /// The bytes of text that cost one unit of work.
 pub const BYTES_PER_UNIT: usize = 8;
 /// The memory of a list's item, in bytes.
 pub const ITEM_MEMORY: usize = 32;
-/// The memory of a map's entry beside its key, in bytes.
+/// The memory of a map's entry without its key, in bytes.
 pub const ENTRY_MEMORY: usize = 96;
 
-/// The units of work between two looks at the stop flag.
-const INTERVAL: u64 = 100_000;
+/// Interval between two checks of the stop flag, in units of work.
+const STOP_CHECK_INTERVAL: u64 = 100_000;
 
 /// The limits of an evaluation, and the remainder of each.
 pub struct Budget {
     work: Cell<u64>,
     memory: Cell<usize>,
-    /// The remaining work at which the stop flag is read next.
+    /// The remaining work at which the budget next checks the stop flag.
     next_check: Cell<u64>,
     limits: Limits,
-    /// The first refusal. All that follows is refused for the same reason.
+    /// The first limit exceeded; every later charge fails with the same reason.
     exceeded: Cell<Option<Exceeded>>,
     stop: Option<Arc<AtomicBool>>,
 }
@@ -54,14 +54,14 @@ impl Default for Limits {
     }
 }
 
-/// The limit that ended an evaluation.
+/// The limit that an evaluation exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
     /// The units of work.
     Work(u64),
     /// The bytes allocated.
     Memory(usize),
-    /// The stop flag was set: the caller waits for the value no more.
+    /// The stop flag was set: the caller no longer waits for the value.
     Stopped,
 }
 
@@ -87,28 +87,28 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of `limits`, which ends early once `stop` is set.
+    /// Creates a budget with `limits`. Setting `stop` ends the evaluation early.
     #[must_use]
     pub fn new(limits: Limits, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             work: Cell::new(limits.work),
             memory: Cell::new(limits.memory),
-            next_check: Cell::new(limits.work.saturating_sub(INTERVAL)),
+            next_check: Cell::new(limits.work.saturating_sub(STOP_CHECK_INTERVAL)),
             limits,
             exceeded: Cell::new(None),
             stop,
         }
     }
 
-    /// The budget of an evaluation on a thread of the runtime: [`INLINE_WORK`] units.
+    /// Creates a budget of [`INLINE_WORK`] units, for an evaluation on a thread of the runtime.
     #[must_use]
     pub fn inline() -> Self {
         Self::new(Limits { work: INLINE_WORK, ..Limits::default() }, None)
     }
 
-    /// True if it ended only because it was an [inline](Budget::inline) one: a whole budget may be enough.
+    /// True if the evaluation exceeded only the work of an [inline](Budget::inline) budget; a full budget may be enough.
     #[must_use]
-    pub fn was_too_short(&self) -> bool {
+    pub fn exceeded_inline_work(&self) -> bool {
         self.exceeded() == Some(Exceeded::Work(INLINE_WORK))
     }
 
@@ -118,7 +118,7 @@ impl Budget {
         self.limits.memory - self.memory.get()
     }
 
-    /// The limits that it began with.
+    /// The initial limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
@@ -136,7 +136,7 @@ impl Budget {
         self.memory.get()
     }
 
-    /// The limit that ended the evaluation, if one did.
+    /// The limit that ended the evaluation; `None` if it is within its limits.
     #[must_use]
     pub fn exceeded(&self) -> Option<Exceeded> {
         self.exceeded.get()
@@ -145,8 +145,8 @@ impl Budget {
     /// Charges `units` of work.
     ///
     /// # Errors
-    /// The work is spent, or the stop flag is set.
-    pub fn work(&self, units: usize) -> Result<(), Exceeded> {
+    /// Returns an error if the work is spent or the stop flag is set.
+    pub fn charge(&self, units: usize) -> Result<(), Exceeded> {
         let Some(left) = self.work.get().checked_sub(units as u64) else {
             return Err(self.refuse(Exceeded::Work(self.limits.work)));
         };
@@ -157,41 +157,41 @@ impl Budget {
     /// Charges the work of reading `bytes` of text.
     ///
     /// # Errors
-    /// As [`Budget::work`].
-    pub fn read(&self, bytes: usize) -> Result<(), Exceeded> {
-        self.work(bytes / BYTES_PER_UNIT + 1)
+    /// As [`Budget::charge`].
+    pub fn charge_text(&self, bytes: usize) -> Result<(), Exceeded> {
+        self.charge(bytes / BYTES_PER_UNIT + 1)
     }
 
     /// Charges an allocation of `bytes`, and the work of filling it.
     ///
     /// # Errors
-    /// The memory or the work is spent, or the stop flag is set.
+    /// Returns an error if the memory or the work is spent, or the stop flag is set.
     pub fn allocate(&self, bytes: usize) -> Result<(), Exceeded> {
         let Some(left) = self.memory.get().checked_sub(bytes) else {
             return Err(self.refuse(Exceeded::Memory(self.limits.memory)));
         };
         self.memory.set(left);
-        self.read(bytes)
+        self.charge_text(bytes)
     }
 
-    /// Charges a list of `items`, without what they hold.
+    /// Charges the allocation of a list of `items`, without the memory of the items' own data.
     ///
     /// # Errors
     /// As [`Budget::allocate`].
-    pub fn list(&self, items: usize) -> Result<(), Exceeded> {
+    pub fn allocate_list(&self, items: usize) -> Result<(), Exceeded> {
         self.allocate(items.saturating_mul(ITEM_MEMORY))
     }
 
     #[cold]
     fn check(&self) -> Result<(), Exceeded> {
-        self.next_check.set(self.work.get().saturating_sub(INTERVAL));
+        self.next_check.set(self.work.get().saturating_sub(STOP_CHECK_INTERVAL));
         match &self.stop {
             Some(stop) if stop.load(Ordering::Relaxed) => Err(self.refuse(Exceeded::Stopped)),
             _ => Ok(()),
         }
     }
 
-    /// Notes a refusal. A caller that goes on all the same is refused again at its next charge.
+    /// Records the first exceeded limit and zeroes both remainders, so that every later charge fails too.
     #[cold]
     fn refuse(&self, reason: Exceeded) -> Exceeded {
         self.work.set(0);
@@ -210,11 +210,11 @@ mod tests {
     #[test]
     fn work_over_the_limit_is_refused_and_so_is_all_that_follows() {
         let budget = Budget::new(Limits { work: 10, memory: 100 }, Some(Arc::default()));
-        assert_eq!(budget.work(10), Ok(()));
+        assert_eq!(budget.charge(10), Ok(()));
         assert_eq!(budget.spent(), 10);
-        assert_eq!(budget.work(1), Err(Exceeded::Work(10)));
+        assert_eq!(budget.charge(1), Err(Exceeded::Work(10)));
         let budget = Budget::new(Limits { work: 10, memory: 100 }, None);
-        assert_eq!(budget.work(11), Err(Exceeded::Work(10)));
+        assert_eq!(budget.charge(11), Err(Exceeded::Work(10)));
         assert_eq!(budget.allocate(1), Err(Exceeded::Work(10)));
         assert_eq!(budget.exceeded(), Some(Exceeded::Work(10)));
     }
@@ -224,7 +224,7 @@ mod tests {
         let budget = Budget::new(Limits { work: 10, memory: 64 }, None);
         assert_eq!(budget.allocate(32), Ok(()));
         assert_eq!((budget.memory_left(), budget.spent()), (32, 5));
-        assert_eq!(budget.list(2), Err(Exceeded::Memory(64)));
+        assert_eq!(budget.allocate_list(2), Err(Exceeded::Memory(64)));
         assert_eq!(budget.allocate(1), Err(Exceeded::Memory(64)));
     }
 
@@ -232,10 +232,10 @@ mod tests {
     fn the_stop_flag_ends_an_evaluation_within_its_limits() {
         let stop = Arc::new(AtomicBool::new(false));
         let budget = Budget::new(Limits::default(), Some(stop.clone()));
-        assert_eq!(budget.work(1_000_000), Ok(()));
+        assert_eq!(budget.charge(1_000_000), Ok(()));
         stop.store(true, Ordering::Relaxed);
-        let refused = (0..10_000).find_map(|_| budget.work(100).err());
+        let refused = (0..10_000).find_map(|_| budget.charge(100).err());
         assert_eq!(refused, Some(Exceeded::Stopped));
-        assert_eq!(budget.work(1), Err(Exceeded::Stopped));
+        assert_eq!(budget.charge(1), Err(Exceeded::Stopped));
     }
 }

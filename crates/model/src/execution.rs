@@ -6,7 +6,7 @@ mod id;
 mod log;
 mod outcome;
 
-pub use event::{CallRecord, Event, Origin, Signal, WaitReason};
+pub use event::{CallRecord, DelayReason, Event, Origin, Signal, WaitReason};
 pub use fold::{Execution, IllegalEvent, StepState, Waiting};
 pub use id::ExecutionId;
 pub use log::{LogLevel, LogLine};

@@ -1,26 +1,26 @@
-//! Expressions of both kinds, compiled once: JSONPath (they begin with `$`) and MiniJinja (anything else).
+//! Expressions of both languages, compiled once: JSONPath (beginning with `$`) and MiniJinja (all others).
 //!
-//! An expression is evaluated over a scope: a map of the names in force (`trigger`, `steps`, `vars`, …). Missing
-//! data is an error that names the path, unless `| default(…)` or `is defined` asks for it. Nothing is copied to
-//! evaluate: both languages look at the shared [`Value`]s themselves. Every evaluation is charged to a [`Budget`].
+//! An expression is evaluated over a scope: a map of the names it can use (`trigger`, `steps`, `vars`, …). Missing data is an
+//! error that names the path, unless the expression handles it with `| default(…)` or `is defined`. Evaluation copies no data:
+//! both languages read the shared [`Value`]s. Every evaluation is charged to a [`Budget`].
 
 mod arithmetic;
 mod compare;
 mod comparison;
 mod constant;
+mod dependencies;
 mod depth;
+mod eval_clock;
 mod evaluation;
 mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
-mod known;
-mod moment;
+mod other_dialects;
 mod path;
 mod predicates;
 mod program;
-mod reading;
-mod strange;
+mod symbols;
 mod text;
 
 use std::borrow::Cow;
@@ -32,23 +32,23 @@ use crate::budget::{Budget, Exceeded};
 use crate::diagnostic::Span;
 use crate::value::Value;
 
-pub use comparison::{Compared, Side};
+pub use comparison::{ComparisonSite, Operand};
 pub use constant::Constant;
+pub use dependencies::{DirectPath, Link, Reference};
+pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
-pub use moment::Moment;
-pub use reading::{Link, Reference, Whole};
-pub(crate) use text::interpolated;
+pub(crate) use text::interpolate;
 
-/// The operators and other constructs of expressions.
+/// The operators and other syntax elements of expressions.
 const OPERATORS: [&str; 24] = [
     "!=", "%", "*", "**", "+", "-", "/", "//", "<", "<=", "==", ">", ">=", "[:]", "[]", "and", "if", "in",
     "list", "map", "not", "not in", "or", "~",
 ];
-/// The parts and functions of JSONPath that visit more than one node.
+/// The segments, selectors and functions of JSONPath.
 const JSONPATH: [&str; 10] =
     ["$", "*", "..", "count", "filter", "length", "match", "search", "slice", "value"];
 
-/// Every kind of name that expressions can use, with every name of it: `("filter", "upper")`.
+/// All names that expressions can use, each with its kind: `("filter", "upper")`.
 pub fn vocabulary() -> impl Iterator<Item = (&'static str, &'static str)> {
     let filters = filters::TABLE.iter().map(|row| ("filter", row.name));
     let tests = predicates::TABLE.iter().map(|predicate| ("test", predicate.name));
@@ -72,58 +72,58 @@ struct Inner {
 }
 
 enum Code {
-    /// A path of names: walked without any engine. It is what it refers to.
+    /// A path of names, walked without an engine. The reference holds the path.
     Names,
-    /// A path of names and numbers.
+    /// A path of names and indices.
     Path(path::Path),
-    /// Boxed like the next, since most are paths and there are very many.
+    /// Boxed, like the next variant, because most expressions are paths and there are very many.
     Jinja(Box<jinja::Program>),
     JsonPath(Box<jsonpath::Query>),
-    /// Stands for what could not be compiled, in a file that has errors. Has no value.
-    Unreadable,
+    /// A placeholder for an expression that does not compile, in a file with errors. It has no value.
+    Placeholder,
 }
 
-/// Why an expression cannot be compiled.
+/// An error of compiling an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where, in bytes of the expression's text.
+    /// The location, in bytes of the expression's text.
     pub at: std::ops::Range<usize>,
-    /// The way out, where what is written is known from elsewhere.
+    /// The equivalent in this language, if the construct is known from another one.
     pub help: Option<Cow<'static, str>>,
-    /// The name of the problem, where it is neither the form nor a name.
+    /// The diagnostic code, if it is not that of a syntax error or an unknown name.
     pub code: Option<&'static str>,
-    /// Where it is a filter, test or function that does not exist: whether one with nearly that name does.
-    pub unknown: Option<Unknown>,
+    /// For an unknown filter, test or function: the most similar name.
+    pub unknown: Option<UnknownName>,
 }
 
-/// A name of a filter, test or function that means nothing.
+/// An unknown name of a filter, test or function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
-    /// The one that was probably meant.
+pub struct UnknownName {
+    /// The most similar known name.
     pub nearest: Option<String>,
 }
 
 impl SyntaxError {
-    /// What is wrong with the form of an expression.
+    /// Creates an error of the expression's syntax.
     pub(crate) fn new(message: impl Into<String>, at: std::ops::Range<usize>) -> Self {
         Self { message: message.into(), at, help: None, code: None, unknown: None }
     }
 }
 
-/// Why an expression has no value.
+/// An error of evaluating an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} in `{expression}`")]
 pub struct EvaluationError {
-    /// What is wrong, with the path that is missing where one is.
+    /// The message, with the missing path if data is missing.
     pub message: String,
     /// The expression's text.
     pub expression: String,
-    /// Where it is written.
+    /// The span of the expression in its file.
     pub span: Span,
-    /// The limit that ended the evaluation, if one did.
+    /// The limit that ended the evaluation; `None` for other errors.
     pub exceeded: Option<Exceeded>,
 }
 
@@ -138,10 +138,10 @@ impl EvaluationError {
 }
 
 impl Expression {
-    /// Compiles `text`, without the `${{ }}` around it. `span` is where it is written, for messages.
+    /// Compiles `text`, the inside of `${{ }}`. `span` is its span in the file, for messages.
     ///
     /// # Errors
-    /// The text is neither a JSONPath query nor a MiniJinja expression; the place is within `text`.
+    /// Returns an error if the text is neither a JSONPath query nor a MiniJinja expression; the location is within `text`.
     pub fn compile(text: &str, span: Span) -> Result<Self, SyntaxError> {
         let trimmed = text.trim();
         let lead = text.len() - text.trim_start().len();
@@ -154,9 +154,9 @@ impl Expression {
         if trimmed.is_empty() {
             return Err(SyntaxError::new("the expression is empty", 0..text.len()));
         }
-        if let Some((name, help)) = strange::variable(trimmed) {
+        if let Some((name, help)) = other_dialects::variable(trimmed) {
             let message = format!(
-                "`{name}` is another tool's: names have no `$` here, and a JSONPath begins with `$.`"
+                "`{name}` is syntax of another tool: names have no `$` here, and a JSONPath begins with `$.`"
             );
             let at = lead..lead + name.len();
             return Err(SyntaxError { help: Some(help.into()), ..SyntaxError::new(message, at) });
@@ -165,8 +165,8 @@ impl Expression {
             let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
             (Code::JsonPath(Box::new(query)), references)
         } else if let Some(path) = path::Path::parse(trimmed) {
-            let reference = Reference::of(path.links(trimmed), false);
-            let code = if reference.rest.is_empty() { Code::Names } else { Code::Path(path) };
+            let reference = Reference::new(path.links(trimmed), false);
+            let code = if reference.suffix.is_empty() { Code::Names } else { Code::Path(path) };
             (code, vec![reference])
         } else {
             let (program, references) = jinja::Program::compile(trimmed).map_err(shift)?;
@@ -176,121 +176,121 @@ impl Expression {
         Ok(Self { inner: Arc::new(Inner { text, span, code, references }) })
     }
 
-    /// What stands for an expression that cannot be compiled while the rest of its file is checked. It reads nothing.
-    pub(crate) fn unreadable(span: Span) -> Self {
+    /// Creates a placeholder for an expression that does not compile, so that the rest of its file can be checked. It reads nothing.
+    pub(crate) fn placeholder(span: Span) -> Self {
         let (text, references) = ("…".into(), Box::default());
-        Self { inner: Arc::new(Inner { text, span, code: Code::Unreadable, references }) }
+        Self { inner: Arc::new(Inner { text, span, code: Code::Placeholder, references }) }
     }
 
-    /// The expression as it is written.
+    /// The source text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.inner.text
     }
 
-    /// Where it is written.
+    /// The span in the file.
     #[must_use]
     pub fn span(&self) -> Span {
         self.inner.span
     }
 
-    /// What it reads, as far as that is known before it runs.
+    /// The paths that the expression reads, as far as they are known statically.
     #[must_use]
     pub fn references(&self) -> &[Reference] {
         &self.inner.references
     }
 
-    /// What its value is, if it is nothing but what it reads.
+    /// The path whose value is the value of the expression; `None` if the expression computes anything.
     #[must_use]
-    pub fn whole(&self) -> Option<Whole<'_>> {
-        // What the value is made of comes first among what is read.
+    pub fn direct_path(&self) -> Option<DirectPath<'_>> {
+        // The path of the value comes first among the references.
         let first = self.inner.references.first()?;
         match &self.inner.code {
-            Code::Names | Code::Path(_) => Some(Whole::One(first)),
-            Code::Jinja(program) => program.is_whole().then_some(Whole::One(first)),
-            Code::JsonPath(query) if !query.is_whole() => None,
-            Code::JsonPath(query) if query.is_singular() => Some(Whole::One(first)),
-            Code::JsonPath(_) => Some(Whole::Every(first)),
-            Code::Unreadable => None,
+            Code::Names | Code::Path(_) => Some(DirectPath::One(first)),
+            Code::Jinja(program) => program.is_direct_path().then_some(DirectPath::One(first)),
+            Code::JsonPath(query) if !query.is_direct_path() => None,
+            Code::JsonPath(query) if query.is_singular() => Some(DirectPath::One(first)),
+            Code::JsonPath(_) => Some(DirectPath::Every(first)),
+            Code::Placeholder => None,
         }
     }
 
-    /// Its value over `scope`, a map of the names in force, charged to `budget`.
+    /// Evaluates the expression over `scope`, a map of the names it can use, charged to `budget`.
     ///
     /// # Errors
-    /// Something it reads is missing, an operation does not fit its values, or a limit was reached.
+    /// Returns an error if data is missing, an operation does not support its operands, or a limit is exceeded.
     pub fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, EvaluationError> {
-        self.evaluate_at(scope, None, budget)
+        self.evaluate_with_clock(scope, None, budget)
     }
 
-    /// As [`Expression::evaluate`], with what `now()` and `uuid()` give.
+    /// As [`Expression::evaluate`], with `clock` as the source of `now()` and `uuid()`.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
-    pub fn evaluate_at(
+    pub fn evaluate_with_clock(
         &self,
         scope: &Value,
-        moment: Option<&Arc<dyn Moment>>,
+        clock: Option<&Arc<dyn EvalClock>>,
         budget: &Budget,
     ) -> Result<Value, EvaluationError> {
         let result = match &self.inner.code {
             Code::Names => path::walk_names(self.inner.references.iter().flat_map(|read| &read.path), scope)
                 .map_err(Failure::from),
             Code::Path(path) => path.walk(&self.inner.text, scope).map_err(Failure::from),
-            Code::Jinja(program) => program.evaluate(&self.inner.text, scope, moment, budget),
+            Code::Jinja(program) => program.evaluate(&self.inner.text, scope, clock, budget),
             Code::JsonPath(query) => query.evaluate(scope, budget),
-            Code::Unreadable => Err("this expression could not be read".into()),
+            Code::Placeholder => Err("this expression could not be read".into()),
         };
         result.map_err(|failure| self.error(failure))
     }
 
-    /// The error for an evaluation that was given up because its time is over.
+    /// The error for an evaluation that was abandoned at its time limit.
     #[must_use]
-    pub fn out_of_time(&self) -> EvaluationError {
+    pub fn timeout_error(&self) -> EvaluationError {
         self.error(Failure::Exceeded(Exceeded::Stopped))
     }
 
-    /// The error for a failure of this expression.
+    /// Converts a failure of this expression to an error with its text and span.
     pub(crate) fn error(&self, failure: Failure) -> EvaluationError {
         EvaluationError::new(failure, self)
     }
 
-    /// Whether it asks for `now()` or `uuid()`, so that it may give something else when it is evaluated again.
+    /// True if the expression calls `now()` or `uuid()`, so that its value may differ between evaluations.
     #[must_use]
-    pub fn is_dated(&self) -> bool {
-        matches!(&self.inner.code, Code::Jinja(program) if program.is_dated())
+    pub fn is_nondeterministic(&self) -> bool {
+        matches!(&self.inner.code, Code::Jinja(program) if program.is_nondeterministic())
     }
 
-    /// Whether it asks for `now()`.
+    /// True if the expression calls `now()`.
     #[must_use]
     pub fn reads_clock(&self) -> bool {
         matches!(&self.inner.code, Code::Jinja(program) if program.reads_clock())
     }
 
-    /// The parts of it, as a condition, that are the same whatever it reads; none of most.
+    /// The constant operands of the expression as a condition. Most conditions have none.
     #[must_use]
     pub fn constants(&self) -> Vec<Constant> {
         match &self.inner.code {
-            Code::Jinja(_) => constant::find(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
+            Code::Jinja(_) => constant::find_constants(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
         }
     }
 
-    /// What it compares with `==`, `!=` and `in`; nothing of a path or a query.
+    /// The comparisons with `==`, `!=` and `in`. A path or a query has none.
     #[must_use]
-    pub fn comparisons(&self) -> Vec<Compared> {
+    pub fn comparisons(&self) -> Vec<ComparisonSite> {
         match &self.inner.code {
-            Code::Jinja(_) => comparison::find(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
+            Code::Jinja(_) => comparison::find_comparisons(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
         }
     }
 
-    /// Whether a condition holds over `scope`.
+    /// Evaluates the expression as a condition.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
-    pub fn holds(&self, scope: &Value, budget: &Budget) -> Result<bool, EvaluationError> {
-        self.evaluate(scope, budget).map(|value| value.is_true())
+    pub fn is_true(&self, scope: &Value, budget: &Budget) -> Result<bool, EvaluationError> {
+        self.evaluate(scope, budget).map(|value| value.is_truthy())
     }
 }
 

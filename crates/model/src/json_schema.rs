@@ -1,21 +1,21 @@
-//! JSON Schemas (draft 2020-12) that authors write: what the body of a request has to be.
+//! JSON Schemas (draft 2020-12) that authors write to validate the body of a request.
 //!
-//! A schema stands by itself: it names nothing outside of it, so nothing is fetched. `boon` checks the schema when it is
-//! compiled; values are checked by an evaluator of our own, whose work and memory are charged to a [`Budget`]. The cost of
-//! a check is linear in the size of the value, for recursive schemas too (see `evaluate`).
+//! A schema is self-contained: it refers to nothing outside, so nothing is fetched. `boon` validates the schema itself when it
+//! is compiled; this module evaluates values, charging work and memory to a [`Budget`]. The cost of a check is linear in the
+//! size of the value, for recursive schemas too (see `evaluate`).
 
 mod assertions;
 mod compare;
 mod compile;
 mod evaluate;
-mod explain;
+mod failure;
 mod keywords;
 mod message;
 mod pattern;
 mod program;
 mod references;
+mod result_type;
 mod scopes;
-mod shape;
 mod unevaluated;
 
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ use evaluate::Evaluation;
 use program::Program;
 use references::ADDRESS;
 
-/// The most characters of a message about a value.
+/// The longest message about a value, in characters.
 const MAX_MESSAGE: usize = 300;
 
 /// A compiled schema. Cheap to clone.
@@ -46,34 +46,34 @@ struct Inner {
     program: Program,
 }
 
-/// A failure of a value to fit its schema, or of a schema to be one.
+/// An error of a value that does not match its schema, or of an invalid schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ValidationError {
-    /// The place as a JSON Pointer (RFC 6901), empty for the whole: in the schema if that is wrong, else in the value.
+    /// A JSON Pointer (RFC 6901), empty for the root: into the schema if the schema is invalid, else into the value.
     pub pointer: String,
-    /// The message, in words that follow the place.
+    /// The message, phrased to follow the pointer.
     pub message: String,
 }
 
-/// A limit that ended a check before it was decided.
+/// A limit that ended a check before it had a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
     /// A limit of the budget.
     #[error("{0}")]
     Budget(#[from] Exceeded),
-    /// The depth of subschemas inside one another.
-    #[error("it leads through more than {MAX_DEPTH} parts of the schema inside one another")]
+    /// The nesting of subschemas.
+    #[error("it leads through more than {MAX_DEPTH} nested parts of the schema")]
     Depth,
 }
 
-/// The reason to refuse a value.
+/// The reason to reject a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// The value does not fit the schema.
+    /// The value does not match the schema.
     #[error("{0}")]
     Invalid(ValidationError),
-    /// The check is not decided within its limits.
+    /// The check exceeded its limits.
     #[error("{0}")]
     TooCostly(#[from] LimitExceeded),
 }
@@ -84,13 +84,13 @@ impl JsonSchema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// It is no valid schema of draft 2020-12, or names one outside of it; the place is in the schema.
+    /// Returns an error if it is not a valid schema of draft 2020-12 or refers to another document; the pointer is into the schema.
     pub fn compile(document: serde_json::Value) -> Result<Self, ValidationError> {
         check_draft(&document)?;
         check_references(&document)?;
         let mut compiler = Compiler::new();
         compiler.set_default_draft(Draft::V2020_12);
-        compiler.use_loader(Box::new(NothingOutside));
+        compiler.use_loader(Box::new(RejectLoader));
         let mut schemas = Schemas::new();
         let compiled = compiler
             .add_resource(ADDRESS, document.clone())
@@ -100,62 +100,60 @@ impl JsonSchema {
                 let program = compile::compile(&document)?;
                 Ok(Self { inner: Arc::new(Inner { document, program }) })
             }
-            Err(CompileError::ValidationError { src, .. }) => Err(first(&src)),
-            Err(error) => Err(ValidationError { pointer: String::new(), message: brief(&error.to_string()) }),
+            Err(CompileError::ValidationError { src, .. }) => Err(deepest_error(&src)),
+            Err(error) => {
+                Err(ValidationError { pointer: String::new(), message: truncate(&error.to_string()) })
+            }
         }
     }
 
-    /// The words in it that are no keywords: where each stands, the word, and the keyword that was probably meant.
-    /// Words that begin with `x-` are the author's own.
+    /// The keys that are not keywords of JSON Schema: the pointer of each, the key, and the most similar keyword. Keys with the
+    /// prefix `x-` are extensions and not included.
     #[must_use]
-    pub fn strangers(&self) -> Vec<(String, String, Option<&'static str>)> {
+    pub fn unknown_keywords(&self) -> Vec<(String, String, Option<&'static str>)> {
         let mut found = Vec::new();
-        keywords::walk(&self.inner.document, &mut |schema, at| {
+        keywords::visit_schemas(&self.inner.document, &mut |schema, at| {
             for word in schema.keys().filter(|word| !word.starts_with("x-")) {
                 if !keywords::names().any(|name| name == word) {
                     let near = crate::diagnostic::nearest(word, keywords::names());
-                    found.push((format!("{at}/{}", keywords::escaped(word)), word.clone(), near));
+                    found.push((format!("{at}/{}", keywords::escape_token(word)), word.clone(), near));
                 }
             }
         });
         found
     }
 
-    /// Checks a value, and finds the first place where it does not fit. The message is made of what the decision leaves of
-    /// the budget; a plain one takes its place where that is too little.
+    /// Checks a value and finds the first mismatch. The budget that the check leaves pays for the message; if it is too small,
+    /// the message is generic.
     ///
     /// # Errors
-    /// The value does not fit, or the budget is spent before that is decided.
+    /// Returns an error if the value does not match, or the budget is spent before the check ends.
     pub fn check(&self, value: &Value, budget: &Budget) -> Result<(), CheckError> {
         let value = without_files(value, budget).map_err(LimitExceeded::from)?;
         let mut evaluation = Evaluation::new(&self.inner.program, budget);
-        if evaluation.is_valid(self.inner.program.root, &value, scopes::OUTSIDE)? {
+        if evaluation.is_valid(self.inner.program.root, &value, scopes::ROOT)? {
             return Ok(());
         }
-        let error = explain::explain(&mut evaluation, &value).unwrap_or_else(|_| ValidationError {
+        let error = failure::find_failure(&mut evaluation, &value).unwrap_or_else(|_| ValidationError {
             pointer: String::new(),
-            message: "is not as it must be; where, takes too much to find out".to_owned(),
+            message: "does not match the schema; finding the place would take too much work".to_owned(),
         });
-        Err(CheckError::Invalid(ValidationError { message: brief(&error.message), ..error }))
+        Err(CheckError::Invalid(ValidationError { message: truncate(&error.message), ..error }))
     }
 
-    /// Decides if a value fits, without a message.
+    /// Returns true if the value matches, without building a message.
     ///
     /// # Errors
-    /// The budget is spent.
+    /// Returns an error if the budget is spent.
     pub fn is_valid(&self, value: &Value, budget: &Budget) -> Result<bool, LimitExceeded> {
         let value = without_files(value, budget)?;
-        Evaluation::new(&self.inner.program, budget).is_valid(
-            self.inner.program.root,
-            &value,
-            scopes::OUTSIDE,
-        )
+        Evaluation::new(&self.inner.program, budget).is_valid(self.inner.program.root, &value, scopes::ROOT)
     }
 
-    /// What is known of a value that is as the schema says.
+    /// The type of the values that match the schema.
     #[must_use]
     pub fn result_type(&self) -> ResultType {
-        shape::of(&self.inner.document)
+        result_type::infer(&self.inner.document)
     }
 }
 
@@ -165,18 +163,18 @@ impl fmt::Debug for JsonSchema {
     }
 }
 
-/// Refuses to load anything.
-struct NothingOutside;
+/// A loader that rejects every address.
+struct RejectLoader;
 
-impl UrlLoader for NothingOutside {
+impl UrlLoader for RejectLoader {
     fn load(&self, _: &str) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
-        Err(OUTSIDE.into())
+        Err(EXTERNAL_REFERENCE.into())
     }
 }
 
-const OUTSIDE: &str = "a schema can only name parts of itself, like `#/$defs/order`";
+const EXTERNAL_REFERENCE: &str = "a schema can only name parts of itself, like `#/$defs/order`";
 
-/// Refuses a schema of another draft: its keywords would mean something else.
+/// Rejects a schema of another draft, whose keywords have other meanings.
 fn check_draft(document: &serde_json::Value) -> Result<(), ValidationError> {
     let Some(draft) = document.get("$schema").and_then(serde_json::Value::as_str) else { return Ok(()) };
     let name = draft.trim_end_matches('#').trim_start_matches("https://").trim_start_matches("http://");
@@ -188,13 +186,13 @@ fn check_draft(document: &serde_json::Value) -> Result<(), ValidationError> {
     Err(ValidationError { pointer: "/$schema".to_owned(), message: message.to_owned() })
 }
 
-/// The value with its files in the form in which they are seen outside: maps with their bytes as text or base64.
+/// Replaces files by their public form: maps with the bytes as text or base64.
 fn without_files<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, Value>, Exceeded> {
-    budget.work(1)?;
+    budget.charge(1)?;
     match value {
         Value::File(file) => {
-            // Text as base64, and once more as a value.
-            budget.allocate(file.data.here().map_or(0, bytes::Bytes::len).saturating_mul(3))?;
+            // The base64 text, and the same once more as a value.
+            budget.allocate(file.data.in_memory().map_or(0, bytes::Bytes::len).saturating_mul(3))?;
             Ok(Cow::Owned(Value::from_serde(value.to_serde())))
         }
         Value::List(list) => {
@@ -202,7 +200,7 @@ fn without_files<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, Value>
             for (index, item) in list.0.iter().enumerate() {
                 if let Cow::Owned(item) = without_files(item, budget)? {
                     if changed.is_none() {
-                        budget.list(list.0.len())?;
+                        budget.allocate_list(list.0.len())?;
                     }
                     changed.get_or_insert_with(|| list.0.clone())[index] = item;
                 }
@@ -225,17 +223,17 @@ fn without_files<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, Value>
     }
 }
 
-/// References lead to parts of the schema that exist.
+/// Checks that every reference leads to an existing part of the schema.
 fn check_references(document: &serde_json::Value) -> Result<(), ValidationError> {
     let mut wrong = None;
     let mut has_ids = false;
-    keywords::walk(document, &mut |schema, at| {
+    keywords::visit_schemas(document, &mut |schema, at| {
         has_ids |= schema.contains_key("$id");
         let Some(target) = schema.get("$ref").and_then(serde_json::Value::as_str) else { return };
         let message = match target.strip_prefix('#') {
-            // Within a part with an address of its own, names begin there.
+            // Inside a subschema with its own `$id`, references start there.
             _ if has_ids => return,
-            None => OUTSIDE.to_owned(),
+            None => EXTERNAL_REFERENCE.to_owned(),
             Some(pointer) if pointer.starts_with('/') && document.pointer(pointer).is_none() => {
                 format!("there is no `{target}` in this schema")
             }
@@ -246,8 +244,8 @@ fn check_references(document: &serde_json::Value) -> Result<(), ValidationError>
     wrong.map_or(Ok(()), Err)
 }
 
-/// The first thing that is wrong in a schema: where several shapes were possible, that of the one that came furthest.
-fn first(error: &boon::ValidationError<'_, '_>) -> ValidationError {
+/// The first error of an invalid schema. Of several alternatives, that of the alternative with the deepest error.
+fn deepest_error(error: &boon::ValidationError<'_, '_>) -> ValidationError {
     let depth = |error: &boon::ValidationError<'_, '_>| error.instance_location.tokens.len();
     let mut deepest = error;
     while let Some(cause) =
@@ -255,11 +253,14 @@ fn first(error: &boon::ValidationError<'_, '_>) -> ValidationError {
     {
         deepest = cause;
     }
-    ValidationError { pointer: deepest.instance_location.to_string(), message: brief(&words(&deepest.kind)) }
+    ValidationError {
+        pointer: deepest.instance_location.to_string(),
+        message: truncate(&describe(&deepest.kind)),
+    }
 }
 
-/// What is wrong, in words that follow the place.
-fn words(kind: &ErrorKind<'_, '_>) -> String {
+/// The message of an error, phrased to follow the pointer.
+fn describe(kind: &ErrorKind<'_, '_>) -> String {
     let ticked =
         |names: Vec<&str>| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match kind {
@@ -271,21 +272,21 @@ fn words(kind: &ErrorKind<'_, '_>) -> String {
         ErrorKind::AdditionalProperties { got } => {
             format!("must not have {}", ticked(got.iter().map(AsRef::as_ref).collect()))
         }
-        // Of its own parts a schema says so of patterns.
+        // In the meta-schema, this format occurs for patterns only.
         ErrorKind::Format { got, want: "regex", err } => {
             let why = err.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            format!("`{}` is no pattern that can be used: {why}", got.as_str().unwrap_or_default())
+            format!("`{}` is not a supported pattern: {why}", got.as_str().unwrap_or_default())
         }
-        ErrorKind::FalseSchema => "must not be there".to_owned(),
-        ErrorKind::Not => "is what it must not be".to_owned(),
-        ErrorKind::AnyOf | ErrorKind::OneOf(None) => "is none of what it may be".to_owned(),
-        ErrorKind::OneOf(Some(_)) => "is several of what it may be one of".to_owned(),
+        ErrorKind::FalseSchema => "must not be present".to_owned(),
+        ErrorKind::Not => "matches a schema that it must not match".to_owned(),
+        ErrorKind::AnyOf | ErrorKind::OneOf(None) => "matches none of the allowed schemas".to_owned(),
+        ErrorKind::OneOf(Some(_)) => "matches more than one of the allowed schemas".to_owned(),
         other => other.to_string(),
     }
 }
 
-fn brief(text: &str) -> String {
+fn truncate(text: &str) -> String {
     if text.chars().count() <= MAX_MESSAGE {
         return text.to_owned();
     }

@@ -69,7 +69,7 @@ pub struct WebhookPayload {
 #[serde(rename_all = "camelCase", default)]
 pub struct Decided {
     /// What steps read as `trigger.results` in place of what came.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::deserialize_present")]
     pub results: Option<Value>,
     /// The caller's answer.
     #[serde(skip_serializing_if = "Option::is_none")]

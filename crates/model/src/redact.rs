@@ -352,7 +352,7 @@ impl Search {
             Value::File(file) => {
                 let filename = file.filename.as_deref().filter(|name| self.is_match(name));
                 // What is kept outside stays as it came, as the body of a request does.
-                let data = file.data.here().filter(|bytes| self.whole.is_match(&bytes[..]));
+                let data = file.data.in_memory().filter(|bytes| self.whole.is_match(&bytes[..]));
                 let data = data.map(|bytes| self.masked_bytes(bytes));
                 (filename.is_some() || data.is_some()).then(|| {
                     Value::File(Arc::new(File {

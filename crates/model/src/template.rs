@@ -1,13 +1,13 @@
-//! Values with expressions in them, compiled once: what stands under `with`, `set`, `body` and the like.
+//! Templates: values with `${{ }}` expressions in them, compiled once. `with`, `set` and `body` hold templates.
 
 use std::sync::Arc;
 
 use crate::budget::Budget;
-use crate::expression::{EvaluationError, Expression, Moment, Reference};
+use crate::expression::{EvalClock, EvaluationError, Expression, Reference};
 use crate::value::{Map, Value};
 
-/// A value as it is written. What holds no `${{ }}` is a literal; a text that is one whole expression keeps the
-/// expression's type; anything else in text becomes text.
+/// A value that may contain expressions. A value without `${{ }}` is a literal, a text that is one whole expression keeps
+/// the expression's type, and any other text with expressions evaluates to text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
     /// No expression anywhere below.
@@ -22,16 +22,16 @@ pub enum Template {
     Map(Vec<(Arc<str>, Template)>),
 }
 
-/// A piece of a text.
+/// A part of a [`Template::Text`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Itself.
+    /// Literal text.
     Text(Arc<str>),
-    /// Its value, as text.
+    /// An expression, whose value is inserted as text.
     Expression(Expression),
 }
 
-/// The most bytes that a text with expressions may become: the limit of a step's result.
+/// The largest text that a template may produce, in bytes: the limit of a step's result.
 pub const MAX_TEXT: usize = 16 << 20;
 
 impl Template {
@@ -41,46 +41,48 @@ impl Template {
         Self::Literal(Value::Null)
     }
 
-    /// The value over `scope`. All its expressions share `budget`.
+    /// Evaluates the template over `scope`. All its expressions share `budget`.
     ///
     /// # Errors
-    /// An expression has no value, a text grows beyond [`MAX_TEXT`], or the budget is spent.
+    /// Returns an error if an expression fails, a text grows beyond [`MAX_TEXT`], or the budget is spent.
     pub fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, EvaluationError> {
-        self.evaluate_at(scope, None, budget)
+        self.evaluate_with_clock(scope, None, budget)
     }
 
-    /// As [`Template::evaluate`], with what `now()` and `uuid()` give.
+    /// As [`Template::evaluate`], with `clock` as the source of `now()` and `uuid()`.
     ///
     /// # Errors
     /// As [`Template::evaluate`].
-    pub fn evaluate_at(
+    pub fn evaluate_with_clock(
         &self,
         scope: &Value,
-        moment: Option<&Arc<dyn Moment>>,
+        clock: Option<&Arc<dyn EvalClock>>,
         budget: &Budget,
     ) -> Result<Value, EvaluationError> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
-            Self::Expression(expression) => expression.evaluate_at(scope, moment, budget),
-            Self::Text(parts) => text(parts, scope, moment, budget),
-            Self::List(items) => items.iter().map(|item| item.evaluate_at(scope, moment, budget)).collect(),
+            Self::Expression(expression) => expression.evaluate_with_clock(scope, clock, budget),
+            Self::Text(parts) => evaluate_text(parts, scope, clock, budget),
+            Self::List(items) => {
+                items.iter().map(|item| item.evaluate_with_clock(scope, clock, budget)).collect()
+            }
             Self::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, template) in entries {
-                    map.insert(key.clone(), template.evaluate_at(scope, moment, budget)?);
+                    map.insert(key.clone(), template.evaluate_with_clock(scope, clock, budget)?);
                 }
                 Ok(Value::from(map))
             }
         }
     }
 
-    /// The value, if it holds no expression.
+    /// The literal value; `None` if the template contains an expression.
     #[must_use]
     pub fn literal(&self) -> Option<&Value> {
         if let Self::Literal(value) = self { Some(value) } else { None }
     }
 
-    /// Calls `visit` with every expression below, in the order they are written.
+    /// Calls `visit` with every expression of the template, in document order.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Literal(_) => {}
@@ -95,7 +97,7 @@ impl Template {
         }
     }
 
-    /// Every path that an expression below reads.
+    /// Every path that the template's expressions read.
     #[must_use]
     pub fn references(&self) -> Vec<Reference> {
         let mut references = Vec::new();
@@ -104,10 +106,10 @@ impl Template {
     }
 }
 
-fn text(
+fn evaluate_text(
     parts: &[Part],
     scope: &Value,
-    moment: Option<&Arc<dyn Moment>>,
+    clock: Option<&Arc<dyn EvalClock>>,
     budget: &Budget,
 ) -> Result<Value, EvaluationError> {
     let mut output = String::new();
@@ -115,9 +117,9 @@ fn text(
         match part {
             Part::Text(text) => output.push_str(text),
             Part::Expression(expression) => {
-                let value = expression.evaluate_at(scope, moment, budget)?;
+                let value = expression.evaluate_with_clock(scope, clock, budget)?;
                 let value =
-                    crate::expression::interpolated(&value, MAX_TEXT - output.len().min(MAX_TEXT), budget)
+                    crate::expression::interpolate(&value, MAX_TEXT - output.len().min(MAX_TEXT), budget)
                         .map_err(|failure| expression.error(failure))?;
                 output.push_str(&value);
             }
@@ -126,34 +128,34 @@ fn text(
     Ok(Value::from(output))
 }
 
-/// A stretch of a text: either plain, or what stands between `${{` and `}}`.
+/// A token of a template text: plain text, or the source of an expression between `${{` and `}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stretch<'a> {
+pub enum TemplateToken<'a> {
     /// Plain text; `$${{` has become `${{`.
     Plain(String),
-    /// The inside of an expression and where it begins, in bytes of the text.
+    /// An expression.
     Expression {
-        /// The text between the marks.
-        inside: &'a str,
-        /// Where `inside` begins.
+        /// The source between `${{` and `}}`.
+        source: &'a str,
+        /// Byte offset of `source` in the text.
         offset: usize,
     },
-    /// A `${{` without its `}}`, and where it stands.
-    Open {
-        /// Where the mark begins.
+    /// A `${{` without its `}}`.
+    Unclosed {
+        /// Byte offset of the `${{`.
         offset: usize,
     },
 }
 
-/// Cuts `text` at its expressions. A `}}` inside a quoted text of the expression does not end it.
+/// Splits `text` into plain text and expressions. A `}}` inside a quoted string of an expression does not end it.
 #[must_use]
-pub fn stretches(text: &str) -> Vec<Stretch<'_>> {
-    let mut found = Vec::new();
+pub fn tokenize(text: &str) -> Vec<TemplateToken<'_>> {
+    let mut tokens = Vec::new();
     let mut plain = String::new();
     let mut at = 0;
     while let Some(mark) = text[at..].find("${{").map(|position| at + position) {
         if text[..mark].ends_with('$') && mark > at {
-            // `$${{` stands for `${{` itself.
+            // `$${{` is the escape of `${{`.
             plain.push_str(&text[at..mark - 1]);
             plain.push_str("${{");
             at = mark + 3;
@@ -161,27 +163,27 @@ pub fn stretches(text: &str) -> Vec<Stretch<'_>> {
         }
         plain.push_str(&text[at..mark]);
         if !plain.is_empty() {
-            found.push(Stretch::Plain(std::mem::take(&mut plain)));
+            tokens.push(TemplateToken::Plain(std::mem::take(&mut plain)));
         }
         let offset = mark + 3;
-        let Some(length) = closing(&text[offset..]) else {
-            found.push(Stretch::Open { offset: mark });
-            return found;
+        let Some(length) = expression_end(&text[offset..]) else {
+            tokens.push(TemplateToken::Unclosed { offset: mark });
+            return tokens;
         };
-        found.push(Stretch::Expression { inside: &text[offset..offset + length], offset });
+        tokens.push(TemplateToken::Expression { source: &text[offset..offset + length], offset });
         at = offset + length + 2;
     }
     plain.push_str(&text[at..]);
     if !plain.is_empty() {
-        found.push(Stretch::Plain(plain));
+        tokens.push(TemplateToken::Plain(plain));
     }
-    found
+    tokens
 }
 
-/// Where the quote stands that is never closed, in an expression without end that begins at `offset` of a text; nothing
-/// where it has no `}}` at all.
+/// The offset of the unclosed quote in an unclosed expression, whose source begins at `offset` of `text`. `None` if all
+/// quotes are closed or no `}}` follows.
 #[must_use]
-pub(crate) fn open_quote(text: &str, offset: usize) -> Option<usize> {
+pub(crate) fn unclosed_quote(text: &str, offset: usize) -> Option<usize> {
     let inside = text.get(offset..)?;
     if !inside.contains("}}") {
         return None;
@@ -201,8 +203,8 @@ pub(crate) fn open_quote(text: &str, offset: usize) -> Option<usize> {
     open.map(|(position, _)| offset + position)
 }
 
-/// Where the `}}` stands that ends an expression: outside its quotes, and not the end of a `{…}` inside it.
-fn closing(text: &str) -> Option<usize> {
+/// The offset of the `}}` that ends an expression: the first one outside quotes and outside an inner `{…}`.
+fn expression_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0_usize;
     let mut bytes = text.bytes().enumerate().peekable();
@@ -229,11 +231,11 @@ mod tests {
 
     fn cut(text: &str) -> Vec<String> {
         let show = |stretch| match stretch {
-            Stretch::Plain(plain) => format!("text:{plain}"),
-            Stretch::Expression { inside, .. } => format!("expression:{inside}"),
-            Stretch::Open { offset } => format!("open at {offset}"),
+            TemplateToken::Plain(plain) => format!("text:{plain}"),
+            TemplateToken::Expression { source, .. } => format!("expression:{source}"),
+            TemplateToken::Unclosed { offset } => format!("open at {offset}"),
         };
-        stretches(text).into_iter().map(show).collect()
+        tokenize(text).into_iter().map(show).collect()
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! Durations and sizes as people write them: `10s`, `1h30m`, `250ms`; `256KiB`, `6MiB`.
+//! Parsing and formatting of durations and sizes: `10s`, `1h30m`, `250ms`; `256KiB`, `6MiB`.
 //!
-//! A number without a unit is refused: nobody remembers whether it was seconds or milliseconds.
+//! A number without a unit is an error, because a reader cannot tell seconds from milliseconds.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Longest duration that can be written: ten years of 365 days.
+/// The longest duration accepted: ten years of 365 days.
 pub const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
 /// Units of a duration, longest first, with their length in milliseconds.
 const DURATION_UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Units of a size with their length in bytes. The binary ones come first: they are what is written back.
+/// Units of a size with their length in bytes. [`format_size`] uses only the binary units, which come first.
 const SIZE_UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -25,35 +25,35 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("KB", 1_000),
 ];
 
-/// Why a text is no duration or no size. The message names the way out.
+/// An error in a duration or a size. The message says how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A number alone.
+    /// A duration without a unit.
     #[error("`{0}` has no unit; write `{0}s` for seconds, `{0}m` for minutes, or `{0}ms` for milliseconds")]
     DurationWithoutUnit(String),
-    /// A number alone.
+    /// A size without a unit.
     #[error("`{0}` has no unit; write `{0}B` for bytes, `{0}KiB` or `{0}MiB`")]
     SizeWithoutUnit(String),
-    /// Not of the form.
+    /// A text that is not a duration.
     #[error(
         "`{0}` is not a duration; write a number and a unit (ms, s, m, h, d), like `10s`, `5m` or `1h30m`"
     )]
     NotADuration(String),
-    /// Not of the form.
+    /// A text that is not a size.
     #[error("`{0}` is not a size; write a number and a unit (B, KiB, MiB, GiB), like `256KiB` or `6MiB`")]
     NotASize(String),
-    /// Too much for any purpose.
+    /// A duration above [`MAX_DURATION`].
     #[error("`{0}` is too much; the longest duration is 3650d")]
     DurationTooLong(String),
-    /// Does not fit 64 bits.
+    /// A size above 64 bits.
     #[error("`{0}` is too much for a size")]
     SizeTooLarge(String),
 }
 
-/// Reads a duration: whole numbers, each with a unit of `ms`, `s`, `m`, `h` or `d`, the longer units first.
+/// Parses a duration: whole numbers, each with a unit of `ms`, `s`, `m`, `h` or `d`, the longer units first.
 ///
 /// # Errors
-/// When the text is not of that form, lacks a unit, or is over [`MAX_DURATION`].
+/// Returns an error if the text is malformed, lacks a unit, or is over [`MAX_DURATION`].
 pub fn parse_duration(text: &str) -> Result<Duration, Error> {
     let wrong = || Error::NotADuration(quote(text));
     if is_bare_number(text) {
@@ -78,11 +78,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, Error> {
     if duration > MAX_DURATION { Err(Error::DurationTooLong(quote(text))) } else { Ok(duration) }
 }
 
-/// Reads a size in bytes: one whole number and a unit of `B`, `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`,
+/// Parses a size in bytes: one whole number and a unit of `B`, `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`,
 /// `MB`, `GB`, `TB` (powers of 1000).
 ///
 /// # Errors
-/// When the text is not of that form, lacks a unit, or does not fit 64 bits.
+/// Returns an error if the text is malformed, lacks a unit, or does not fit 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, Error> {
     if is_bare_number(text) {
         return Err(Error::SizeWithoutUnit(quote(text)));
@@ -94,10 +94,10 @@ pub fn parse_size(text: &str) -> Result<u64, Error> {
     count.and_then(|count| count.checked_mul(bytes)).ok_or_else(|| Error::SizeTooLarge(quote(text)))
 }
 
-/// The duration that was meant by a text which is none, as [`parse_duration`] reads it: `PT10S` is `10s`, `10 minutes`
-/// is `10m`.
+/// Suggests a duration for a text that [`parse_duration`] rejects: `10s` for `PT10S`, `10m` for `10 minutes`. `None` if the
+/// text cannot be understood.
 #[must_use]
-pub fn meant_duration(text: &str) -> Option<String> {
+pub fn suggest_duration(text: &str) -> Option<String> {
     let text = text.trim().to_ascii_lowercase();
     let (mut rest, is_iso) = match text.strip_prefix('p') {
         Some(rest) => (rest, true),
@@ -112,7 +112,7 @@ pub fn meant_duration(text: &str) -> Option<String> {
         }
         let (number, after) = split_at_first(rest, |c| !c.is_ascii_digit() && c != '.');
         let after = after.trim_start();
-        // Of an ISO duration each letter is a unit, and the `T` of `P1DT2H` is none.
+        // In an ISO duration each unit is one letter; the `T` of `P1DT2H` is a separator.
         let (unit, after) = match after.chars().next() {
             Some(first) if is_iso => after.split_at(first.len_utf8()),
             _ => split_at_first(after, |c| !c.is_ascii_alphabetic()),
@@ -140,9 +140,9 @@ pub fn meant_duration(text: &str) -> Option<String> {
     Some(format_duration(duration))
 }
 
-/// The size that was meant by a text which is none, as [`parse_size`] reads it: `5 mb` is `5MB`.
+/// Suggests a size for a text that [`parse_size`] rejects: `5MB` for `5 mb`. `None` if the text cannot be understood.
 #[must_use]
-pub fn meant_size(text: &str) -> Option<String> {
+pub fn suggest_size(text: &str) -> Option<String> {
     let text = text.trim();
     let (digits, unit) = split_at_first(text, |c| !c.is_ascii_digit());
     let unit = unit.trim().to_ascii_lowercase();
@@ -160,7 +160,7 @@ pub fn meant_size(text: &str) -> Option<String> {
     parse_size(&meant).is_ok().then_some(meant)
 }
 
-/// Writes a duration as [`parse_duration`] reads it, to the millisecond: `1h30m`; none is `0s`.
+/// Formats a duration for [`parse_duration`], to the millisecond: `1h30m`. Zero is `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -174,7 +174,7 @@ pub fn format_duration(duration: Duration) -> String {
     if out.is_empty() { "0s".to_owned() } else { out }
 }
 
-/// Writes a size as [`parse_size`] reads it, exactly, in the largest binary unit that divides it.
+/// Formats a size for [`parse_size`], exactly, in the largest binary unit that divides it.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     let fits = |(_, length): &&(&str, u64)| bytes >= *length && bytes.is_multiple_of(*length);
@@ -190,7 +190,7 @@ fn split_at_first(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(end).unwrap_or(text.len()))
 }
 
-/// The text for a message, shortened: it may be anything.
+/// Shortens a text of any length for a message.
 fn quote(text: &str) -> String {
     crate::redact::cut(text, 40).into_owned()
 }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_or_size_of_another_form_has_one_that_was_meant() {
+    fn other_notations_have_a_suggestion() {
         for (text, meant) in [
             ("PT10S", Some("10s")),
             ("P1DT2H", Some("1d2h")),
@@ -242,17 +242,17 @@ mod tests {
             ("", None),
             ("9999999d", None),
         ] {
-            assert_eq!(meant_duration(text).as_deref(), meant, "{text}");
+            assert_eq!(suggest_duration(text).as_deref(), meant, "{text}");
         }
         for (text, meant) in
             [("5 MB", Some("5MB")), ("256k", Some("256KB")), ("1 mib", Some("1MiB")), ("big", None)]
         {
-            assert_eq!(meant_size(text).as_deref(), meant, "{text}");
+            assert_eq!(suggest_size(text).as_deref(), meant, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_rejected() {
         for text in ["", "s", "10 s", "-1s", "1.5h", "10sec", "1m1h", "1s1s", "１s", "10S"] {
             refused(text, "is not a duration");
         }
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(ms in 0..=315_360_000_000_u64, bytes: u64) {
+        fn formatted_values_parse_back(ms in 0..=315_360_000_000_u64, bytes: u64) {
             let duration = Duration::from_millis(ms);
             prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
             prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));

@@ -1,9 +1,9 @@
-//! Addresses with expressions in them: each value is encoded by its position, so that data cannot change an address.
+//! URLs with expressions in them. Each value is encoded for its position, so that data cannot change the structure of a URL.
 //!
-//! A value behind the host is one path segment or a part of one, a value behind `?` is one component of the query. A
-//! value that begins the address, and an address that is one whole expression, are written as they are: they are the
-//! base that an author keeps in a variable. A value inside the host may hold nothing that ends the host. The filter
-//! `raw` at the end of an expression switches this off for it, `urlencode` says that its value is encoded already.
+//! A value after the host is one path segment or a part of one, a value after `?` is one component of the query. A value at
+//! the start of the URL, and a URL that is one whole expression, are inserted unencoded: they are the base URL that an author
+//! keeps in a variable. A value inside the host may not contain a character that ends the host. The filter `raw` at the end
+//! of an expression switches encoding off for it; the filter `urlencode` marks its value as encoded already.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::expression::{EvaluationError, Expression};
 use crate::template::{MAX_TEXT, Part, Template};
-use crate::value::{MOST_WHOLE, Value};
+use crate::value::{MAX_LOADED_BYTES, Value};
 
-/// Bytes that cannot stand in a path segment (RFC 3986, 3.3); `%` is one, so that nothing passes as encoded.
+/// Bytes to encode in a path segment (RFC 3986, 3.3), `%` included: a value counts as not encoded yet.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -32,26 +32,26 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b':')
     .remove(b'@');
-/// Bytes that cannot stand in a component of a query: all but the unreserved ones (RFC 3986, 2.3).
+/// Bytes to encode in a component of a query: all but the unreserved ones (RFC 3986, 2.3).
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A position in an address.
+/// The position of a value in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
-    /// At its very beginning.
+    /// At its start.
     Start,
     /// In the scheme or the host.
     Host,
-    /// Behind the host.
+    /// After the host.
     Path,
-    /// Behind `?` or `#`.
+    /// After `?` or `#`.
     Query,
 }
 
-/// The value of an input that is an address. `evaluate` gives the value of an expression.
+/// Evaluates an input that is a URL. `evaluate` evaluates one expression.
 ///
 /// # Errors
-/// An expression has no value, a value would lead elsewhere than its position says, or the text grows beyond
+/// Returns an error if an expression fails, a value would change the structure of the URL, or the text grows beyond
 /// [`MAX_TEXT`].
 pub fn evaluate(
     template: &Template,
@@ -60,7 +60,7 @@ pub fn evaluate(
     match template {
         Template::Literal(value) => Ok(value.clone()),
         Template::Expression(expression) => evaluate(expression),
-        Template::Text(parts) => address(parts, evaluate).map(Value::from),
+        Template::Text(parts) => render(parts, evaluate).map(Value::from),
         Template::List(items) => items.iter().map(|item| self::evaluate(item, evaluate)).collect(),
         Template::Map(entries) => {
             let mut map = crate::value::Map::with_capacity(entries.len());
@@ -72,18 +72,18 @@ pub fn evaluate(
     }
 }
 
-/// Whether the value of an expression is written into an address as it is: its last filter is `raw`.
+/// True if the last filter of the expression is `raw`, so that its value is inserted into a URL unencoded.
 #[must_use]
 pub fn is_raw(expression: &Expression) -> bool {
     last_filter(expression.text()) == Some("raw")
 }
 
-fn address(
+fn render(
     parts: &[Part],
     evaluate: &mut dyn FnMut(&Expression) -> Result<Value, EvaluationError>,
 ) -> Result<String, EvaluationError> {
     let mut output = String::new();
-    // The values that may not make a dot segment, with the expressions that gave them.
+    // The values that may not form a dot segment, with their expressions.
     let mut checked: Vec<(Range<usize>, &Expression)> = Vec::new();
     for part in parts {
         let expression = match part {
@@ -94,13 +94,15 @@ fn address(
             Part::Expression(expression) => expression,
         };
         let value = evaluate(expression)?;
-        let value =
-            value.loaded(MOST_WHOLE).map_err(|error| failed(expression, error.to_string()))?.to_text();
+        let value = value
+            .load_files(MAX_LOADED_BYTES)
+            .map_err(|error| evaluation_error(expression, error.to_string()))?
+            .to_text();
         let start = output.len();
         let filter = last_filter(expression.text());
-        match (position(&output), filter) {
+        match (position_after(&output), filter) {
             (_, Some("raw")) | (Position::Start, _) => output.push_str(&value),
-            (Position::Host, _) => output.push_str(in_host(expression, &value)?),
+            (Position::Host, _) => output.push_str(check_host_value(expression, &value)?),
             (Position::Path, Some("urlencode")) => {
                 checked.push((start..start + value.len(), expression));
                 output.push_str(&value);
@@ -113,20 +115,20 @@ fn address(
             (Position::Query, _) => output.extend(utf8_percent_encode(&value, COMPONENT)),
         }
         if output.len() > MAX_TEXT {
-            return Err(failed(expression, format!("the text grows beyond {MAX_TEXT} bytes")));
+            return Err(evaluation_error(expression, format!("the text grows beyond {MAX_TEXT} bytes")));
         }
     }
     match checked.into_iter().find(|(range, _)| makes_dot_segment(&output, range)) {
         None => Ok(output),
-        Some((_, expression)) => Err(failed(
+        Some((_, expression)) => Err(evaluation_error(
             expression,
             "its value makes a `.` or `..` of the path, which would lead elsewhere".to_owned(),
         )),
     }
 }
 
-/// The position of what comes next in an address.
-fn position(before: &str) -> Position {
+/// The position of the text that follows `before` in a URL.
+fn position_after(before: &str) -> Position {
     if before.is_empty() {
         return Position::Start;
     }
@@ -137,27 +139,27 @@ fn position(before: &str) -> Position {
     let rest = scheme.map_or(before, |(_, rest)| rest);
     match rest.find(['?', '#']) {
         Some(_) => Position::Query,
-        // `\` is a `/` to who reads addresses.
+        // URL parsers treat `\` as `/`.
         None if rest.contains(['/', '\\']) => Position::Path,
         None => Position::Host,
     }
 }
 
-/// A value inside the host, or right behind the beginning of an address that is no path yet.
-fn in_host<'v>(expression: &Expression, value: &'v str) -> Result<&'v str, EvaluationError> {
+/// Checks a value inside the host, or directly after a base URL whose path has not begun.
+fn check_host_value<'v>(expression: &Expression, value: &'v str) -> Result<&'v str, EvaluationError> {
     let ends_it =
         |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '@' | '%');
     match value.chars().find(|c| ends_it(*c)) {
         None => Ok(value),
         Some(_) => {
-            let message = "its value stands in the host of an address and holds what cannot stand there, such as \
-                           `/`, `?` or `@`; where it is meant to, write `| raw` behind it";
-            Err(failed(expression, message.to_owned()))
+            let message = "its value is part of the URL's host and has a character that a host cannot contain, such as `/`, \
+                           `?` or `@`; if that is intended, add `| raw` to the expression";
+            Err(evaluation_error(expression, message.to_owned()))
         }
     }
 }
 
-/// Whether a segment of the path that holds some of this range is `.` or `..`, also with its dots encoded.
+/// True if a path segment that overlaps `range` is `.` or `..`, plain or percent-encoded.
 fn makes_dot_segment(address: &str, range: &Range<usize>) -> bool {
     let start = address[..range.start].rfind('/').map_or(0, |slash| slash + 1);
     let length = address[range.end..].find(['/', '?', '#']).unwrap_or(address.len() - range.end);
@@ -168,8 +170,8 @@ fn makes_dot_segment(address: &str, range: &Range<usize>) -> bool {
     !range.is_empty() && address[start..range.end + length].split('/').any(is_dots)
 }
 
-/// The name of the last filter of an expression, where it ends in one: `urlencode` of `a | urlencode`. The bar is outside
-/// of quotes and brackets.
+/// The name of the last filter of an expression: `urlencode` in `a | urlencode`. `None` if the expression does not end with
+/// a filter. Ignores bars inside quotes and brackets.
 fn last_filter(text: &str) -> Option<&str> {
     let (mut quote, mut depth, mut bar) = (None, 0_usize, None);
     let mut bytes = text.bytes().enumerate();
@@ -190,7 +192,7 @@ fn last_filter(text: &str) -> Option<&str> {
     (!name.is_empty() && name.chars().all(is_name)).then_some(name)
 }
 
-fn failed(expression: &Expression, message: String) -> EvaluationError {
+fn evaluation_error(expression: &Expression, message: String) -> EvaluationError {
     EvaluationError {
         message,
         expression: expression.text().to_owned(),

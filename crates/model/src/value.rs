@@ -1,46 +1,49 @@
 //! The one value type that flows between triggers, expressions, actions and the store.
 //!
-//! A value is immutable and cheap to clone: lists, maps, texts and files are shared, never copied. Bytes are a
-//! type of their own, [`File`], that JSON from outside can never pose as: the stored form escapes a key that
-//! would look like one (see [`Value::to_stored`]).
+//! A value is immutable and cheap to clone: lists, maps, texts and files are shared, never copied. Bytes have a type of their
+//! own, [`File`], which JSON from outside cannot forge: the stored form escapes a key that looks like the marker of a file
+//! (see [`Value::to_stored`]).
 
 mod data;
 mod jinja;
 mod json;
 mod map;
 
-mod shelf;
+mod blob_refs;
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-pub use data::{Content, Data, Files, InMemory, Kept, MOST_WHOLE, NewFile, NotWhole, PIECE, damaged};
-pub(crate) use json::given;
+pub use blob_refs::{BlobSource, collect_refs, with_source};
+pub use data::{
+    Blob, CHUNK_SIZE, Data, ExternalBytes, FileLoadError, FileStorage, FileWriter, MAX_LOADED_BYTES,
+    MemoryFiles, damaged,
+};
+pub(crate) use json::deserialize_present;
 pub use json::{JsonError, JsonLimits};
 pub use map::{Key, Map};
-pub use shelf::{Shelf, naming, reading_from};
 
 /// A number: an integer of 64 bits, signed or not, or a finite float. Integers never pass through a float.
 pub type Number = serde_json::Number;
 
-/// Anything a payload, a result, an input or a variable can be.
+/// A payload, a result, an input or a variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// JSON `null`.
     #[default]
     Null,
     /// True or false.
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text: a short one in place, since most are.
+    /// A text; a short one is stored inline.
     String(Key),
     /// A list, in order.
     List(Arc<List>),
-    /// Names with values, in the order they were written.
+    /// A map, in insertion order.
     Map(Arc<Map>),
-    /// Bytes with a content type; made only by the webhook parser, a binary answer or a file function.
+    /// Bytes with a content type. Only the webhook parser, a binary response or a file function creates one.
     File(Arc<File>),
 }
 
@@ -48,36 +51,36 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct List(pub Vec<Value>);
 
-/// Bytes with what is known of them.
+/// Bytes with their metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// The media type, such as `image/png`.
     pub content_type: Arc<str>,
-    /// The name the sender gave it: data, never a path.
+    /// The file name that the sender gave. It is data, never a path.
     pub filename: Option<Arc<str>>,
-    /// The bytes themselves, in memory or kept outside of it.
+    /// The bytes, in memory or in a file of the store.
     pub data: Data,
 }
 
 impl File {
-    /// The bytes as text if they are UTF-8, and in memory.
+    /// The bytes as text; `None` if they are not UTF-8 or not in memory.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        std::str::from_utf8(self.data.here()?).ok()
+        std::str::from_utf8(self.data.in_memory()?).ok()
     }
 
-    /// This file in memory. Blocks where it is kept outside.
+    /// Loads the bytes into memory. Blocks if they are external.
     ///
     /// # Errors
-    /// It is kept outside and has more than `most` bytes, or cannot be read.
-    pub fn loaded(&self, most: usize) -> Result<Self, NotWhole> {
-        let data = Data::Here(self.data.whole(most)?);
+    /// Returns an error if the bytes are external and either more than `max` or unreadable.
+    pub fn load(&self, max: usize) -> Result<Self, FileLoadError> {
+        let data = Data::InMemory(self.data.load(max)?);
         Ok(Self { content_type: self.content_type.clone(), filename: self.filename.clone(), data })
     }
 }
 
 impl Value {
-    /// The member `key` of a map, or of a file (`contentType`, `filename`, `size`, `sha256`, `data`).
+    /// The member `key` of a map, or of a file (`contentType`, `filename`, `size`, `sha256`, `data`). `None` if there is none.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Value> {
         match self {
@@ -95,7 +98,7 @@ impl Value {
         }
     }
 
-    /// The item at `index`; negative counts from the end.
+    /// The item at `index`; a negative index counts from the end.
     #[must_use]
     pub fn at(&self, index: i64) -> Option<&Value> {
         let Self::List(list) = self else { return None };
@@ -104,55 +107,55 @@ impl Value {
         list.0.get(usize::try_from(index).ok()?)
     }
 
-    /// The value at a dotted path below this one, such as `body.data.id`; `None` where a step is missing.
+    /// The value at a dotted path below this one, such as `body.data.id`; `None` if a key is missing.
     #[must_use]
     pub fn path(&self, path: &str) -> Option<Value> {
         path.split('.').try_fold(self.clone(), |value, key| value.get(key))
     }
 
-    /// The text, if this is one.
+    /// The text; `None` if this is not a text.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// The map, if this is one.
+    /// The map; `None` if this is not a map.
     #[must_use]
     pub fn as_map(&self) -> Option<&Map> {
         if let Self::Map(map) = self { Some(map) } else { None }
     }
 
-    /// The items, if this is a list.
+    /// The items; `None` if this is not a list.
     #[must_use]
     pub fn as_list(&self) -> Option<&[Value]> {
         if let Self::List(list) = self { Some(&list.0) } else { None }
     }
 
-    /// The file, if this is one.
+    /// The file; `None` if this is not a file.
     #[must_use]
     pub fn as_file(&self) -> Option<&Arc<File>> {
         if let Self::File(file) = self { Some(file) } else { None }
     }
 
-    /// The truth value, if this is one.
+    /// The boolean; `None` if this is not one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
-    /// The integer, if this is one of 64 signed bits.
+    /// The integer; `None` if this is not a number of 64 signed bits.
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         if let Self::Number(number) = self { number.as_i64() } else { None }
     }
 
-    /// Whether this is `null`.
+    /// True if this is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// What kind of value this is, in the words of messages: `null`, `boolean`, `number`, `text`, `list`, `map`, `file`.
+    /// The name of the value's type for messages: `null`, `boolean`, `number`, `text`, `list`, `map`, `file`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -166,9 +169,9 @@ impl Value {
         }
     }
 
-    /// Whether a condition over this value holds: `false`, `null`, zero and anything empty do not.
+    /// True if a condition with this value holds. `false`, `null`, zero and empty values are false.
     #[must_use]
-    pub fn is_true(&self) -> bool {
+    pub fn is_truthy(&self) -> bool {
         match self {
             Self::Null => false,
             Self::Bool(value) => *value,
@@ -180,78 +183,79 @@ impl Value {
         }
     }
 
-    /// About how many bytes this value takes as JSON; counting stops once it is over `limit`.
+    /// The approximate size of this value as JSON, in bytes. Counting stops above `limit`.
     #[must_use]
-    pub fn weight(&self, limit: usize) -> usize {
+    pub fn estimated_size(&self, limit: usize) -> usize {
         match self {
             Self::Null | Self::Bool(_) => 4,
             Self::Number(_) => 8,
             Self::String(text) => text.len() + 2,
-            // What is kept outside is named, not held.
-            Self::File(file) => file.data.here().map_or(128, bytes::Bytes::len) + 64,
-            Self::List(list) => weigh(list.0.iter().map(|item| (0, item)), limit),
-            Self::Map(map) => weigh(map.iter().map(|(key, item)| (key.len() + 3, item)), limit),
+            // An external file is a reference of about this size.
+            Self::File(file) => file.data.in_memory().map_or(128, bytes::Bytes::len) + 64,
+            Self::List(list) => sum_sizes(list.0.iter().map(|item| (0, item)), limit),
+            Self::Map(map) => sum_sizes(map.iter().map(|(key, item)| (key.len() + 3, item)), limit),
         }
     }
 
-    /// What this value becomes inside text: a text is itself, `null` is empty, lists and maps are JSON, a file is its text or base64.
+    /// The value as text: a text unchanged, `null` empty, lists and maps as JSON, a file as its text or base64.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
             Self::String(text) => text.to_string(),
             Self::Null => String::new(),
-            Self::File(file) => match file.data.here() {
+            Self::File(file) => match file.data.in_memory() {
                 Some(bytes) => file.text().map_or_else(|| json::base64(bytes), str::to_owned),
-                None => json::outside_of(file),
+                None => json::file_to_json(file),
             },
             other => other.to_json(),
         }
     }
 
-    /// Whether a file that is kept outside is in it.
+    /// True if this value is or contains a file whose bytes are external.
     #[must_use]
-    pub fn holds_kept(&self) -> bool {
+    pub fn has_external_file(&self) -> bool {
         match self {
-            Self::File(file) => file.data.is_kept(),
-            Self::List(list) => list.0.iter().any(Self::holds_kept),
-            Self::Map(map) => map.iter().any(|(_, value)| value.holds_kept()),
+            Self::File(file) => file.data.is_external(),
+            Self::List(list) => list.0.iter().any(Self::has_external_file),
+            Self::Map(map) => map.iter().any(|(_, value)| value.has_external_file()),
             _ => false,
         }
     }
 
-    /// This value with every file in memory, for whoever needs their bytes: as text, inside JSON, in code. Blocks where one
-    /// is kept outside.
+    /// Loads the bytes of every file in this value into memory, for consumers that need them: text, JSON, code. Blocks if a file
+    /// is external.
     ///
     /// # Errors
-    /// Those that are kept outside have more than `most` bytes together, or cannot be read.
-    pub fn loaded(&self, most: usize) -> Result<Self, NotWhole> {
-        if !self.holds_kept() {
+    /// Returns an error if the external files together have more than `max` bytes, or one cannot be read.
+    pub fn load_files(&self, max: usize) -> Result<Self, FileLoadError> {
+        if !self.has_external_file() {
             return Ok(self.clone());
         }
-        let mut left = most;
-        self.load(most, &mut left)
+        let mut remaining = max;
+        self.load_within(max, &mut remaining)
     }
 
-    /// This value with every file in it that is in memory and has `least` bytes or more among `files`. Blocks.
+    /// Writes every in-memory file of `min` bytes or more to `storage`, and returns the value with external files in their
+    /// stead. Blocks.
     ///
     /// # Errors
-    /// One cannot be written.
-    pub fn set_aside(&self, least: usize, files: &dyn Files) -> io::Result<Self> {
+    /// Returns an error if a file cannot be written.
+    pub fn externalize_files(&self, min: usize, storage: &dyn FileStorage) -> io::Result<Self> {
         match self {
-            Self::File(file) => match file.data.here() {
-                Some(bytes) if bytes.len() >= least => {
-                    let mut new = files.begin()?;
-                    new.write(bytes)?;
-                    Ok(Self::from(File { data: new.finish()?, ..File::clone(file) }))
+            Self::File(file) => match file.data.in_memory() {
+                Some(bytes) if bytes.len() >= min => {
+                    let mut file_writer = storage.create()?;
+                    file_writer.write(bytes)?;
+                    Ok(Self::from(File { data: file_writer.finish()?, ..File::clone(file) }))
                 }
                 _ => Ok(self.clone()),
             },
-            Self::List(list) => list.0.iter().map(|item| item.set_aside(least, files)).collect(),
+            Self::List(list) => list.0.iter().map(|item| item.externalize_files(min, storage)).collect(),
             Self::Map(map) => {
                 let mut changed = Map::clone(map);
                 for (key, value) in map.iter() {
-                    if let Some(place) = changed.get_mut(key) {
-                        *place = value.set_aside(least, files)?;
+                    if let Some(slot) = changed.get_mut(key) {
+                        *slot = value.externalize_files(min, storage)?;
                     }
                 }
                 Ok(Self::from(changed))
@@ -260,22 +264,22 @@ impl Value {
         }
     }
 
-    fn load(&self, most: usize, left: &mut usize) -> Result<Self, NotWhole> {
+    fn load_within(&self, max: usize, remaining: &mut usize) -> Result<Self, FileLoadError> {
         match self {
-            Self::File(file) if file.data.is_kept() => {
+            Self::File(file) if file.data.is_external() => {
                 let bytes = file.data.len();
-                *left = left
+                *remaining = remaining
                     .checked_sub(bytes)
-                    .ok_or(NotWhole::TooLarge { bytes: bytes as u64, most: most as u64 })?;
-                Ok(Self::from(file.loaded(bytes)?))
+                    .ok_or(FileLoadError::TooLarge { bytes: bytes as u64, max: max as u64 })?;
+                Ok(Self::from(file.load(bytes)?))
             }
-            Self::List(list) => list.0.iter().map(|item| item.load(most, left)).collect(),
+            Self::List(list) => list.0.iter().map(|item| item.load_within(max, remaining)).collect(),
             Self::Map(map) => {
                 let mut loaded = Map::clone(map);
-                for (key, value) in map.iter().filter(|(_, value)| value.holds_kept()) {
-                    let value = value.load(most, left)?;
-                    if let Some(place) = loaded.get_mut(key) {
-                        *place = value;
+                for (key, value) in map.iter().filter(|(_, value)| value.has_external_file()) {
+                    let value = value.load_within(max, remaining)?;
+                    if let Some(slot) = loaded.get_mut(key) {
+                        *slot = value;
                     }
                 }
                 Ok(Self::from(loaded))
@@ -285,10 +289,10 @@ impl Value {
     }
 }
 
-fn weigh<'a>(items: impl Iterator<Item = (usize, &'a Value)>, limit: usize) -> usize {
+fn sum_sizes<'a>(items: impl Iterator<Item = (usize, &'a Value)>, limit: usize) -> usize {
     let mut sum = 2_usize;
     for (key, item) in items {
-        sum = sum.saturating_add(key + 1).saturating_add(item.weight(limit));
+        sum = sum.saturating_add(key + 1).saturating_add(item.estimated_size(limit));
         if sum > limit {
             break;
         }
@@ -338,7 +342,7 @@ impl From<usize> for Value {
     }
 }
 impl From<f64> for Value {
-    /// A float; one that JSON cannot hold (NaN, infinities) becomes `null`.
+    /// Converts a float; NaN and the infinities, which JSON does not have, become `null`.
     fn from(value: f64) -> Self {
         Number::from_f64(value).map_or(Self::Null, Self::Number)
     }

@@ -1,7 +1,7 @@
-//! Files made to take a process down: each is refused at its place, within bounds of memory and of work.
+//! Hostile files: each is rejected at a location, within bounds of memory and work.
 //!
-//! What is counted is bytes asked of the allocator and processor time of the thread, never time on a clock. The tests of
-//! this file share one allocator, so there is one test that looks at the peak, and it runs alone in its process.
+//! The tests measure allocated bytes and the thread's processor time, never wall-clock time. The tests of
+//! this file share one allocator, so a single test measures the peak, and it runs alone in its process.
 
 #![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
@@ -22,13 +22,13 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 /// The stack of the threads that check files.
 const STACK: usize = 2 * MIB;
-/// What loading any file may hold at one time, beside its text.
+/// The peak memory of loading any file, in addition to its text.
 const PEAK: usize = 24 * MIB;
-/// What it may ask for altogether: memory that is given back and asked for again is work, too.
+/// The total of its allocations: reallocated memory counts as work.
 const WORK: usize = 128 * MIB;
 const HEAD: &str = "trigger: {manual: {}}\nsteps:\n";
 
-/// What there is to say of a text, by a thread with no larger stack than the daemon's.
+/// Loads a text on a thread with a stack of the daemon's size.
 fn load(text: &str) -> Report {
     let source = Arc::new(Source::new("automations/bomb.yaml", text));
     let thread = std::thread::Builder::new().stack_size(STACK);
@@ -49,12 +49,12 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(line).collect()
 }
 
-/// A step that holds an expression.
+/// A step with an expression.
 fn expression(text: &str) -> String {
     format!("{HEAD}  - set: {{v: \"${{{{ {text} }}}}\"}}\n")
 }
 
-/// What it is, the text, and where it is refused as what.
+/// A description, the text, and the expected location and code.
 type Bomb = (&'static str, String, &'static str);
 
 /// Files that are bombs as YAML.
@@ -141,14 +141,14 @@ fn of_automations() -> Vec<Bomb> {
         ),
         ("a long expression", expression(&format!("'{}'", "x".repeat(250 * KIB))), "3:19 expression-syntax"),
         ("a mebibyte of expressions", texts("${{", MIB / 3), "3:262116 yaml-too-large"),
-        // The largest last: the peak is of all that came before.
+        // The largest is last, since the peak covers all before it.
         ("a text of ten megabytes", format!("name: {}\n", "x".repeat(10 * MIB)), "1:262145 yaml-too-large"),
     ]
 }
 
 #[test]
 fn a_bomb_is_refused_at_its_place_within_bounds_of_memory() {
-    // What is made once stays.
+    // Lazily initialized data stays allocated.
     load(&expression("a + 1"));
     for (name, text, expected) in of_yaml().into_iter().chain(of_automations()) {
         let (held, asked) = (MEMORY.allocated(), MEMORY.total_allocated());
@@ -186,7 +186,7 @@ fn expressions_as_deep_as_they_may_be_overflow_no_stack() {
         ("a if f(", ") else b"),
     ] {
         for levels in [40, 49, 50, 66, 99, 198] {
-            // Whatever is said of it, the process is still there.
+            // Any result is fine, as long as the process survives.
             load(&expression(&format!("{}1 + a{}", before.repeat(levels), after.repeat(levels))));
         }
     }

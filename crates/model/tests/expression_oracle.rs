@@ -1,7 +1,7 @@
-//! Expressions against MiniJinja's own evaluation: where both have a value, it is the same.
+//! Compares expressions with MiniJinja's own evaluation: if both have a value, it is equal.
 //!
-//! MiniJinja reads the expressions of Cogwork and evaluates none of them, since its evaluation has no bound on memory and
-//! time. Here it is the oracle. What differs on purpose stands in [`DIFFERENT`].
+//! Cogwork uses MiniJinja to parse expressions but not to evaluate them, since its evaluation bounds neither memory nor
+//! time. Here it is the oracle. [`DIFFERENT`] lists the intended differences.
 
 #![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
@@ -21,7 +21,7 @@ const SCOPE: &str = r#"{
 /// Expressions over [`SCOPE`], one a line.
 const SAME: &str = include_str!("data/expressions.txt");
 
-/// Expressions of which Cogwork makes something else, with its value and the reason.
+/// Expressions with intended differences: Cogwork's value and the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     ("1e308 * 10", "error", "a number beyond the floats is an error, not `null`"),
     ("l ~ ''", r#""[3,1,2,1]""#, "a list in a text is JSON, as everywhere in Cogwork"),
@@ -54,7 +54,7 @@ fn theirs(text: &str) -> Result<String, String> {
 }
 
 #[test]
-fn an_expression_has_the_value_that_minijinja_gives_it() {
+fn an_expression_has_the_value_of_minijinja() {
     let mut compared = 0;
     let mut wrong = Vec::new();
     for text in SAME.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -70,7 +70,7 @@ fn an_expression_has_the_value_that_minijinja_gives_it() {
 }
 
 #[test]
-fn what_differs_from_minijinja_differs_as_it_is_said() {
+fn intended_differences_from_minijinja_are_as_listed() {
     for (text, expected, reason) in DIFFERENT {
         let ours = ours(text).unwrap_or_else(|_| "error".to_owned());
         assert_eq!(&ours, expected, "{text}: {reason}");

@@ -1,8 +1,8 @@
 //! The hostile corpus: every filter, test, function and operator of expressions and every part of JSONPath, with operands from
-//! a body. Each has a value or is refused, within bounds of memory and of work. The corpus is data, in `tests/hostile`;
+//! a body. Each returns a value or an error, within bounds of memory and work. The corpus is data, in `tests/hostile`;
 //! `make hostile-check` sends it to a daemon.
 //!
-//! The peak of the whole process is measured, so this file has one test that evaluates, and it runs alone in its process.
+//! The test measures the peak memory of the process, so it is the only one that evaluates, and runs alone in its process.
 
 #![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
@@ -18,7 +18,7 @@ use model::{Budget, Expression, Map, Span, Value};
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The memory of one evaluation beside its budget: what operations hold while they work, such as the items of a sort.
+/// The memory of an evaluation in addition to its budget: temporary data of operations, such as the items of a sort.
 const BESIDE: usize = 48 << 20;
 /// The sizes of the bodies, in bytes.
 const SIZES: [usize; 2] = [1 << 10, 100 << 10];
@@ -60,7 +60,7 @@ fn no_expression_over_a_hostile_body_takes_more_than_its_budget() {
 
 #[track_caller]
 fn check(kind: &str, text: &str, scope: &Value) {
-    // Some of them are refused when they are compiled.
+    // Some do not compile.
     let Ok(expression) = Expression::compile(text, Span::default()) else { return };
     let before = MEMORY.allocated();
     MEMORY.set_limit(before + MAX_MEMORY + BESIDE).expect("the limit is above what is allocated");
@@ -71,7 +71,7 @@ fn check(kind: &str, text: &str, scope: &Value) {
     MEMORY.set_limit(usize::MAX).expect("there is no limit");
 }
 
-/// The names in force over a body of about `size` bytes, as `tests/hostile/body.py` makes it.
+/// The scope of a body of about `size` bytes, as `tests/hostile/body.py` generates it.
 fn scope(size: usize) -> Value {
     let part = size / 10;
     let numbers = |from: usize| (from..from + part / 7).map(Value::from).collect::<Value>();
@@ -101,7 +101,7 @@ fn scope(size: usize) -> Value {
     ]);
     let vars = Map::from_iter([("b", Value::from(body))]);
     let scope = Value::from(Map::from_iter([("vars", Value::from(vars))]));
-    // As it is when it comes from outside: no part of it is shared.
+    // As for a value from outside, no part is shared.
     Value::from_json(scope.to_json().as_bytes(), JsonLimits::default())
         .expect("it is within the limits of JSON")
 }

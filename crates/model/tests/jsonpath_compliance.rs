@@ -1,12 +1,12 @@
-//! JSONPath as RFC 9535 has it: our own cases always, and the public compliance suite where there is one.
+//! Compliance of JSONPath with RFC 9535: own cases always, and the public compliance suite if it is available.
 //!
 //! `JSONPATH_SUITE=…/cts.json cargo nextest run -p model jsonpath` runs the suite of
-//! <https://github.com/jsonpath-standard/jsonpath-compliance-test-suite>. Three things are known to differ:
+//! <https://github.com/jsonpath-standard/jsonpath-compliance-test-suite>. There are three known differences:
 //!
-//! * a query is the text between `${{` and `}}`, so spaces around it are taken;
-//! * a descendant segment with several selectors (`$..['a','d']`) gives the nodes of one selector after those of the
-//!   other, not mixed by their parents;
-//! * a filter right after the `@` of a filter (`$[?@[?@>1]]`) is refused.
+//! * a query is the text between `${{` and `}}`, so spaces around it are accepted;
+//! * a descendant segment with several selectors (`$..['a','d']`) returns the nodes selector by selector, not
+//!   interleaved by parent;
+//! * a filter right after the `@` of a filter (`$[?@[?@>1]]`) is rejected.
 
 #![allow(clippy::unwrap_used, reason = "all of this file is tests")]
 
@@ -46,10 +46,10 @@ fn own() -> Suite {
     suite(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jsonpath.json"))
 }
 
-/// The nodes that a query finds; `Err` where it is refused.
+/// The nodes that a query selects; `Err` if it does not compile.
 fn nodes(selector: &str, document: &serde_json::Value) -> Result<Vec<serde_json::Value>, String> {
     let query = Expression::compile(selector, Span::default()).map_err(|error| error.message)?;
-    // A query that names one place gives its value, and an error where that is missing; any other gives a list.
+    // A singular query returns its value, or an error if it is missing; any other returns a list.
     let is_singular = !matches!(query.evaluate(&Value::Null, &model::Budget::default()), Ok(Value::List(_)));
     let text = document.to_string();
     let document = Value::from_json(text.as_bytes(), JsonLimits { depth: 100, nodes: 100_000 }).unwrap();
@@ -61,7 +61,7 @@ fn nodes(selector: &str, document: &serde_json::Value) -> Result<Vec<serde_json:
     }
 }
 
-/// Whether two lists of nodes are the same; `1` and `1.0` are, as RFC 9535 has it of JSON's numbers.
+/// True if two lists of nodes are equal; `1` equals `1.0`, as RFC 9535 defines for JSON numbers.
 fn same(left: &[serde_json::Value], right: &[serde_json::Value]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same_value(left, right))
 }
@@ -90,7 +90,7 @@ fn same_in_any_order(left: &[serde_json::Value], right: &[serde_json::Value]) ->
     same(&sorted(left), &sorted(right))
 }
 
-/// Whether nodes of several selectors may come in another order.
+/// True if the nodes of several selectors may be in another order.
 fn order_differs(selector: &str) -> bool {
     selector
         .split("..[")
@@ -98,7 +98,7 @@ fn order_differs(selector: &str) -> bool {
         .any(|rest| rest.split(']').next().is_some_and(|inside| inside.contains(',')))
 }
 
-/// What is wrong with how a case comes out, if anything.
+/// The difference from the expected result of a case; `None` if there is none.
 fn problem(case: &Case) -> Option<String> {
     let selector = case.selector.as_str();
     if selector.trim() != selector || !selector.starts_with('$') {
@@ -130,22 +130,22 @@ fn run(suite: &Suite) {
 }
 
 #[test]
-fn jsonpath_does_what_our_own_cases_say() {
+fn jsonpath_passes_the_own_cases() {
     let suite = own();
     assert!(suite.tests.len() >= 60);
     run(&suite);
 }
 
 #[test]
-fn jsonpath_does_what_the_public_suite_says() {
-    // Not kept in this repository: CONTRIBUTING.md says how to run it.
+fn jsonpath_passes_the_public_suite() {
+    // The suite is not part of this repository: see CONTRIBUTING.md.
     if let Some(path) = std::env::var_os("JSONPATH_SUITE") {
         run(&suite(Path::new(&path)));
     }
 }
 
 #[test]
-fn another_implementation_says_of_our_own_cases_what_they_say() {
+fn another_implementation_agrees_with_the_own_cases() {
     let mut problems = Vec::new();
     for case in own().tests {
         let expected: Vec<_> = case.result.iter().chain(&case.results).collect();
@@ -164,14 +164,14 @@ fn another_implementation_says_of_our_own_cases_what_they_say() {
 }
 
 #[test]
-fn a_call_that_makes_no_sense_is_refused_with_the_way_out() {
+fn an_ill_typed_call_is_rejected_with_a_correction() {
     let check = |selector: &str, expected: &str| {
         let message = nodes(selector, &serde_json::Value::Null).expect_err(selector);
         assert_eq!(message, format!("not a JSONPath query: {expected}"), "{selector}");
     };
     check(
         "$[?length(@.*)<3]",
-        "`length(…)` takes a query that names one place, such as `length(@.a)`; `count` takes any query",
+        "`length(…)` takes a query that selects at most one node, such as `length(@.a)`; `count` takes any query",
     );
     check("$[?count(@.*)]", "`count(…)` is a value, not true or false: compare it, as in `count(@.a) == 1`");
     check("$[?value('a')=='a']", "`value(…)` takes a query, such as `value(@.items[*])`");
@@ -201,8 +201,8 @@ fn document() -> impl Strategy<Value = serde_json::Value> {
 }
 
 const SEGMENT: &str = r"(\.[abc]|\['[abc]'\]|\[-?[1-3]\]|\[0\]|\.\*|\[\*\]|\[-?[1-3]?:-?[1-3]?(:-?[12])?\]|\.\.[abc]|\.\.\*|\[0,'a'\])";
-// Two queries are compared with `==` and `!=` only: where neither finds anything, `<=` holds by RFC 9535, and not for the
-// other implementation. Numbers and texts alone have an order by it; the other implementation has `false` above `true`.
+// Two queries are compared with `==` and `!=` only: if both are empty, `<=` is true by RFC 9535 but false in the other
+// implementation. RFC 9535 orders only numbers and texts; the other implementation orders `false` above `true`.
 const TEST: &str = r"(!?@\.[abc]|@\.[abc] ?(<|<=|>|>=) ?(-?[1-3]|'[ab]')|@\.[abc] ?(==|!=) ?(-?[1-3]|'[ab]'|true|null)|@\.[abc] ?[!=]= ?(\$\.[abc]|@\[0\])|@ ?(==|>) ?[1-3]|length\(@\.?[abc]?\) ?[<>=]= ?[12]|count\(@\.\*\) ?> ?1|match\(@\.a, ?'[ab.]\*?'\)|search\(@, ?'[ab]'\)|value\(@\.\.[ab]\) ?== ?1)";
 
 fn query() -> impl Strategy<Value = String> {
@@ -222,29 +222,29 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn two_implementations_take_spaces_at_the_same_places(
+    fn two_implementations_accept_spaces_at_the_same_positions(
         selector in query(), at in any::<prop::sample::Index>(), space in "[ \n]"
     ) {
-        // Neither before the query nor after it: there the expression's own text begins and ends.
+        // Not before or after the query, where the expression trims its text.
         let inside: Vec<usize> = selector.char_indices().map(|(at, _)| at).skip(1).collect();
         if !inside.is_empty() {
             let mut selector = selector;
             selector.insert_str(*at.get(&inside), &space);
             let (theirs, ours) = (JsonPath::parse(&selector), nodes(&selector, &serde_json::Value::Null));
-            // The other implementation does not know that spaces may stand before `..` as before any segment.
+            // The other implementation rejects spaces before `..`, which are valid before any segment.
             let theirs = theirs.is_ok() || (ours.is_ok() && selector.contains(&format!("{space}..")));
             prop_assert_eq!(theirs, ours.is_ok(), "{} {:?}", selector, ours.err());
         }
     }
 
     #[test]
-    fn two_implementations_find_the_same(selector in query(), document in document()) {
+    fn two_implementations_select_the_same_nodes(selector in query(), document in document()) {
         let theirs = JsonPath::parse(&selector);
         let ours = nodes(&selector, &document);
         prop_assert_eq!(theirs.is_ok(), ours.is_ok(), "{} {:?} {:?}", selector, theirs.err(), ours.err());
         if let (Ok(theirs), Ok(ours)) = (theirs, ours) {
             let theirs: Vec<_> = theirs.query(&document).all().into_iter().cloned().collect();
-            // The order of a map's members is nobody's business in RFC 9535.
+            // RFC 9535 does not define the order of a map's members.
             prop_assert!(same_in_any_order(&ours, &theirs), "{}: ours {:?}, theirs {:?}", selector, ours, theirs);
         }
     }

@@ -1,6 +1,6 @@
-//! Bodies made to take a process down through a schema: the memory of a check beside the body's own is bounded.
+//! Hostile bodies for a schema: the memory of a check, in addition to the body's, is bounded.
 //!
-//! The tests of a file share one allocator, so there is one test here, and it runs alone in its process.
+//! The tests of a file share one allocator, so this file has a single test, which runs alone in its process.
 
 #![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
@@ -17,7 +17,7 @@ use serde_json::json;
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
 const MIB: usize = 1 << 20;
-/// The most that a check may hold beside the value. Its budget allows 64 MiB altogether, given back or not.
+/// The peak memory of a check, in addition to the value. Its budget limits the total of allocations to 64 MiB.
 const PEAK: usize = 32 * MIB;
 
 type Bomb = (&'static str, serde_json::Value, Value);
@@ -26,7 +26,7 @@ fn read(text: &str) -> Value {
     Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON within its limits")
 }
 
-/// The schema and the body of 361 bytes that took 3.4 GiB, and deeper ones.
+/// The schema and the body of 361 bytes whose check once took 3.4 GiB, and deeper variants.
 fn trees() -> Vec<Bomb> {
     let variant = |name: &str| {
         json!({"type": "object", "required": ["type"], "properties": {
@@ -77,7 +77,7 @@ fn large_bodies() -> Vec<Bomb> {
 }
 
 #[test]
-fn a_check_holds_little_beside_the_body_whatever_the_schema_is() {
+fn a_check_needs_little_memory_for_every_schema() {
     for (name, document, body) in trees().into_iter().chain(large_bodies()) {
         let schema = JsonSchema::compile(document).expect("a schema");
         let held = MEMORY.allocated();

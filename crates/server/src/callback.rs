@@ -2,7 +2,7 @@
 //!
 //! What the provider says is shown as text, never as markup, and as little of it as tells the person what happened.
 
-use engine::{Engine, LoginAnswer};
+use engine::{Engine, LoginCallback};
 use http::header::ALLOW;
 use http::{HeaderValue, Method, Response, StatusCode};
 
@@ -20,7 +20,7 @@ pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Resp
         let text = "The address names something twice, so it does not come from the provider.";
         return resume::notice(StatusCode::BAD_REQUEST, "This did not work", text);
     };
-    match engine.end_login(answer).await {
+    match engine.runtime().end_login(answer).await {
         Ok(name) => {
             let text = format!("The connection `{name}` can be used now. You can close this page.");
             resume::notice(StatusCode::OK, "Connected", &text)
@@ -30,8 +30,8 @@ pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Resp
 }
 
 /// The parameters; `None` where one comes twice (RFC 6749, section 3.1).
-fn read(query: &str) -> Option<LoginAnswer> {
-    let mut answer = LoginAnswer::default();
+fn read(query: &str) -> Option<LoginCallback> {
+    let mut answer = LoginCallback::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let place = match &*name {
             "state" => &mut answer.state,

@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::Engine;
+use engine::{Engine, RouteMatch};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use model::HttpResponse;
 use model::value::Data;
 use tokio_util::sync::CancellationToken;
-use trigger::webhook::MOST_PARSED;
+use trigger::webhook::MAX_PARSED_BYTES;
 
 use crate::callback;
 use crate::net::{self, Budget, Held, Outgoing, Refusal, Respond, Seen};
@@ -42,13 +42,15 @@ impl Respond for Hooks {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
-            self.engine.note_refused(None, refusal.code);
+            self.engine.ingress().count_early_rejection(None, refusal.code);
             return refusal.into_response();
         }
         match route(head.uri.path()) {
             Ok(Route::Trigger { token, fragment }) if self.triggers => {
-                let answer = self.trigger(&head, token, fragment, body).await;
-                self.note(&head.method, token, answer.status());
+                // One look-up and one snapshot of the catalog for the whole request.
+                let target = self.engine.ingress().route(token);
+                let answer = self.trigger(&head, &target, fragment, body).await;
+                note(&head.method, &target, answer.status());
                 answer
             }
             Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body).await,
@@ -60,7 +62,7 @@ impl Respond for Hooks {
                 plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
             }
             Err(refusal) => {
-                self.engine.note_refused(None, refusal.code);
+                self.engine.ingress().count_early_rejection(None, refusal.code);
                 refusal.into_response()
             }
         }
@@ -69,33 +71,29 @@ impl Respond for Hooks {
 
 impl Hooks {
     fn is_ready(&self) -> bool {
-        !self.closing.is_cancelled() && self.engine.status().accepting
-    }
-
-    /// A line of the access log. The token is a secret, so it names the Automation behind it.
-    fn note(&self, method: &Method, token: &str, status: StatusCode) {
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            let automation = self.engine.mounted_at(token).map(|id| id.to_string()).unwrap_or_default();
-            tracing::debug!(automation, %method, status = status.as_u16(), "answered a request");
-        }
+        !self.closing.is_cancelled() && self.engine.runtime().status().accepting
     }
 
     async fn trigger(
         &self,
         head: &http::request::Parts,
-        token: &str,
+        target: &RouteMatch,
         fragment: &str,
         body: Incoming,
     ) -> Answer {
-        let Some(limit) = self.engine.body_limit(token) else {
-            return answer(self.engine.receive(token, request(head, fragment, Data::default())).await);
+        let Some(limit) = target.body_limit() else {
+            return answer(
+                self.engine.ingress().receive_on(target, request(head, fragment, Data::default())).await,
+            );
         };
-        match self.body(head, token, body, limit).await {
+        match self.body(head, target, body, limit).await {
             // The bytes count against the budget until the answer is there, not only while they arrive.
-            Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.data())).await),
+            Ok(held) => {
+                answer(self.engine.ingress().receive_on(target, request(head, fragment, held.data())).await)
+            }
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
-                self.engine.note_refused(Some(token), refusal.code);
+                self.engine.ingress().count_early_rejection(Some(target), refusal.code);
                 refusal.into_response()
             }
         }
@@ -105,16 +103,16 @@ impl Hooks {
     async fn body(
         &self,
         head: &http::request::Parts,
-        token: &str,
+        target: &RouteMatch,
         body: Incoming,
         limit: usize,
     ) -> Result<Held, Refusal> {
         let held = net::arrive(body, limit, &self.budget, &self.deadlines).await?;
-        if !held.is_on_disk() || !self.engine.reads_whole(token, &headers(&head.headers), &held.start()) {
+        if !held.is_on_disk() || !target.reads_whole(&headers(&head.headers), &held.start()) {
             return Ok(held);
         }
-        if held.data().len() > MOST_PARSED {
-            return Err(Refusal::too_large(MOST_PARSED));
+        if held.data().len() > MAX_PARSED_BYTES {
+            return Err(Refusal::too_large(MAX_PARSED_BYTES));
         }
         held.into_memory().await
     }
@@ -138,6 +136,14 @@ impl Hooks {
             Ok(held) => self.resume.take(head, &asking, &held.bytes()).await,
             Err(refusal) => refusal.into_response(),
         }
+    }
+}
+
+/// Writes a line of the access log. The token is a secret, so the line names the automation behind it.
+fn note(method: &Method, target: &RouteMatch, status: StatusCode) {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        let automation = target.automation().map(ToString::to_string).unwrap_or_default();
+        tracing::debug!(automation, %method, status = status.as_u16(), "answered a request");
     }
 }
 

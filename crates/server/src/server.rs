@@ -124,7 +124,7 @@ impl Bound {
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let budget = Budget::new(options.body_budget, Some(Spool::new(engine.files())));
+        let budget = Budget::new(options.body_budget, Some(Spool::new(engine.ingress().files())));
         let hooks = Listener {
             name: "hooks",
             socket: hooks,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{Files, InMemory};
+use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
@@ -46,8 +46,8 @@ pub trait Store:
     /// The bytes of a file are synced before the event that names it is committed, and they stay for as long as the
     /// event does. A file that no event names is deleted with the last value that refers to it; after a crash
     /// [`MaintenanceStore::collect_garbage`] deletes it. A store without files keeps the bytes in memory.
-    fn files(&self) -> Arc<dyn Files> {
-        Arc::new(InMemory)
+    fn files(&self) -> Arc<dyn FileStorage> {
+        Arc::new(MemoryFiles)
     }
 
     /// Returns how much of the size limit is left. Cheap: reads a counter.

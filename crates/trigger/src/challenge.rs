@@ -1,7 +1,8 @@
-//! What senders ask of an address before they send anything to it, answered without an execution.
+//! Challenges: requests with which a sender verifies an endpoint before it sends events. They are answered without an
+//! execution.
 //!
-//! A question reflects what a stranger wrote, so every answer is small, plain, and sealed against being run by a browser.
-//! What is signed for the sender is of letters and digits alone: no message that a key signs otherwise can be asked for.
+//! An answer reflects untrusted input, so it is small, plain, and sealed against execution by a browser. The daemon signs
+//! only texts of letters, digits and a few marks, so that a challenge cannot obtain a signature of another message.
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -14,25 +15,25 @@ use crate::verify::mac::Mac;
 use crate::verify::{Key, Reason};
 use crate::webhook::Request;
 
-/// The most bytes of a body that may be a question.
+/// The largest body that is searched for a challenge, in bytes.
 const MAX_BODY: usize = 4 << 10;
-/// The most bytes of a text that is given back.
+/// The longest text that an answer echoes, in bytes.
 const MAX_ECHO: usize = 1 << 10;
-/// The most bytes of a text that is signed.
+/// The longest text that an answer signs, in bytes.
 const MAX_SIGNED: usize = 256;
-/// What an answer may do in a browser: nothing.
-const NOTHING: &str = "sandbox; default-src 'none'";
+/// The content security policy of an answer, which allows nothing.
+const DENY_ALL: &str = "sandbox; default-src 'none'";
 
-/// A question that a request asks.
+/// A challenge found in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The text that the answer is made of.
+pub struct ChallengeRequest {
+    /// The text to answer with; empty if the answer needs none.
     pub text: String,
 }
 
-/// The question that a request asks, if it asks this one. Anything else about it makes it a request like any other.
+/// Finds a challenge in a request. `None` if the request does not match the rule exactly; it is then an ordinary request.
 #[must_use]
-pub fn asked(challenge: &Challenge, request: &Request) -> Option<Asked> {
+pub fn detect(challenge: &Challenge, request: &Request) -> Option<ChallengeRequest> {
     let rule = &challenge.rule;
     if request.method != rule.method {
         return None;
@@ -44,7 +45,7 @@ pub fn asked(challenge: &Challenge, request: &Request) -> Option<Asked> {
         .chain(&rule.value)
         .any(|place| matches!(place, RequestPlace::Body(_)));
     let body: Option<serde_json::Value> = if reads_body && request.body.len() <= MAX_BODY {
-        request.body.here().and_then(|body| serde_json::from_slice(body).ok())
+        request.body.in_memory().and_then(|body| serde_json::from_slice(body).ok())
     } else {
         None
     };
@@ -56,35 +57,36 @@ pub fn asked(challenge: &Challenge, request: &Request) -> Option<Asked> {
         Some(place) => at(place).filter(|text| !text.is_empty())?,
         None => String::new(),
     };
-    Some(Asked { text })
+    Some(ChallengeRequest { text })
 }
 
-/// The answer to a question. `keys` are those of the challenge, or of `verify` where it has none of its own; of several
-/// in force at `now` the first one signs.
+/// The response to a challenge. `keys` are those of the challenge, or of `verify` if the challenge has none; the first one
+/// valid at `now` signs.
 ///
 /// # Errors
-/// 401 where the token is wrong or there is no key, with the reason for the log; 400 for a text that is too long, or has
-/// characters that are not signed for a stranger.
-pub fn answer(
+/// 401 if the token is wrong or there is no key, with the reason for the log; 400 if the text is too long, or has
+/// characters that the daemon does not sign.
+pub fn respond(
     challenge: &Challenge,
-    asked: &Asked,
+    challenge_request: &ChallengeRequest,
     request: &Request,
     keys: &[Key],
     now: Timestamp,
 ) -> Result<HttpResponse, (Rejection, Reason)> {
     let rule = &challenge.rule;
-    let refused = |reason| (Rejection::unverified(), reason);
-    let odd = |message: &str| (Rejection::bad_request("bad_challenge", message), Reason::Form);
+    let unverified = |reason| (Rejection::unverified(), reason);
+    let invalid = |message: &str| (Rejection::bad_request("bad_challenge", message), Reason::Form);
     if let ChallengeGuard::Token(place) = &rule.guard {
-        let sent = text_at(place, request, None).ok_or_else(|| refused(Reason::Missing))?;
-        let known = keys.iter().fold(false, |known, key| Mac::from(key.bytes()).is(sent.as_bytes()) | known);
+        let sent = text_at(place, request, None).ok_or_else(|| unverified(Reason::Missing))?;
+        let known =
+            keys.iter().fold(false, |known, key| Mac::from(key.bytes()).matches(sent.as_bytes()) | known);
         if !known {
-            return Err(refused(Reason::Wrong));
+            return Err(unverified(Reason::Wrong));
         }
     }
-    let text = asked.text.as_str();
+    let text = challenge_request.text.as_str();
     if text.len() > MAX_ECHO {
-        return Err(odd("the text to give back is too long"));
+        return Err(invalid("the text to give back is too long"));
     }
     let json = |entries: Vec<(&str, String)>| {
         HttpResponse::json(200, &Value::from(entries.into_iter().collect::<Map>()))
@@ -98,26 +100,27 @@ pub fn answer(
             let empty = HttpResponse { status: 200, headers: Vec::new(), body: Vec::new().into() };
             empty.with_header(name.clone(), text.to_owned())
         }
-        (ChallengeAnswer::Header, _) => return Err(odd("there is no header to give back")),
+        (ChallengeAnswer::Header, _) => return Err(invalid("there is no header to give back")),
         (ChallengeAnswer::Json(name), _) => json(vec![(name, text.to_owned())]),
         (ChallengeAnswer::Mac { value, mac, prefix, encoding }, _) => {
-            if text.len() > MAX_SIGNED || !text.bytes().all(is_signed) {
-                return Err(odd(
+            if text.len() > MAX_SIGNED || !text.bytes().all(is_signable) {
+                return Err(invalid(
                     "the text to sign is too long, or has other characters than letters and digits",
                 ));
             }
-            let key = keys.iter().find(|key| key.in_force(now)).ok_or_else(|| refused(Reason::Wrong))?;
+            let key =
+                keys.iter().find(|key| key.is_valid_at(now)).ok_or_else(|| unverified(Reason::Wrong))?;
             let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.bytes());
             let made = ring::hmac::sign(&key, text.as_bytes());
             let made = format!("{prefix}{}", encode(made.as_ref(), encoding));
             json(value.map(|name| (name, text.to_owned())).into_iter().chain([(mac, made)]).collect())
         }
     };
-    Ok(response::sealed(response.with_header("content-security-policy", NOTHING)))
+    Ok(response::seal(response.with_header("content-security-policy", DENY_ALL)))
 }
 
-/// What a text to sign may have: nothing with which the messages that senders sign begin or are put together.
-fn is_signed(byte: u8) -> bool {
+/// True for bytes that a signed text may contain. They exclude the separators of the messages that senders sign.
+fn is_signable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_=+/".contains(&byte)
 }
 
@@ -129,7 +132,7 @@ fn encode(bytes: &[u8], encoding: Encoding) -> String {
     }
 }
 
-/// The text at a place, if there is exactly one.
+/// The text at a location in the request; `None` if there is none or more than one.
 fn text_at(place: &RequestPlace, request: &Request, body: Option<&serde_json::Value>) -> Option<String> {
     let single = |mut found: Box<dyn Iterator<Item = String> + '_>| {
         let first = found.next();

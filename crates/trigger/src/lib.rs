@@ -1,15 +1,15 @@
-//! When to start an Automation and with what. Pure: time and requests in, payloads and answers out.
+//! Triggers: when an Automation starts, and with what payload. Pure functions of times and requests.
 //!
-//! Nothing here reads the clock, opens a connection or waits. [`webhook::receive`] turns a request into what is
-//! stored and what steps read; [`challenge`] answers what senders ask before that; [`sending`] tells what
-//! is sent again; [`response`] makes every answer a caller can get, with the headers that keep it
-//! harmless in a browser; [`schedule::Schedule`] says when a schedule fires, in any zone, over every change of the
-//! clocks. What is outside this crate is only who asks, and what is done with the answer.
+//! Nothing here reads the clock, opens a connection or waits. [`webhook::receive`] turns a request into the stored payload
+//! and the results that steps read; [`challenge`] answers verification requests; [`dedup`] detects duplicate requests;
+//! [`response`] builds every response to a caller, with headers that keep it harmless in a browser;
+//! [`schedule::Schedule`] computes when a schedule fires, in any zone, across clock changes. The caller provides the inputs
+//! and acts on the outputs.
 
 pub mod challenge;
+pub mod dedup;
 pub mod response;
 pub mod schedule;
-pub mod sending;
 pub mod verify;
 pub mod webhook;
 
@@ -18,4 +18,4 @@ mod results;
 
 pub use rejection::Rejection;
 pub use results::results;
-pub use schedule::{Missed, Schedule, ScheduleError};
+pub use schedule::{MissedFires, Schedule, ScheduleError};

@@ -1,4 +1,4 @@
-//! Why a request starts nothing, as the caller reads it.
+//! Rejections of requests that start no execution, as the caller sees them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::{HttpResponse, Map, Value, units};
 
 use crate::response;
 
-/// A request that starts nothing: a status, a stable code for programs and a sentence for people.
+/// The rejection of a request: a status, a stable code for programs and a sentence for people.
 ///
 /// Codes: `invalid_signature` (401), `bad_challenge`, `bad_idempotency_key` (400), `idempotency_mismatch` (422),
 /// `loop_detected` (508), `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
@@ -23,38 +23,38 @@ pub struct Rejection {
     pub code: &'static str,
     /// The sentence for people: lower case, no final stop.
     pub message: String,
-    /// The methods that would be taken, where the method was the reason.
+    /// The allowed methods, if the method was not.
     pub allow: Option<String>,
-    /// When to try again, where a later try may succeed.
+    /// The delay before a retry, if one may succeed.
     pub retry_after: Option<Duration>,
 }
 
 impl Rejection {
-    /// Any other reason, by its status and its code.
+    /// A rejection with any status and code.
     #[must_use]
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), allow: None, retry_after: None }
     }
 
-    /// 404: no Automation has this address. Nothing tells a wrong token from one that was once right.
+    /// 404: no Automation has this address. The response does not reveal whether a token was ever valid.
     #[must_use]
     pub fn unknown_trigger() -> Self {
         Self::new(404, "unknown_trigger", "no such trigger")
     }
 
-    /// 404: the address is right but its Automation is switched off. Not 410, which makes some senders unsubscribe.
+    /// 404: the Automation of this address is disabled. Not 410, on which some senders unsubscribe.
     #[must_use]
     pub fn automation_disabled() -> Self {
         Self::new(404, "automation_disabled", "the automation of this trigger is disabled")
     }
 
-    /// 404: the Automation is started by something else than a request.
+    /// 404: the trigger of the Automation is not a webhook.
     #[must_use]
     pub fn not_a_webhook() -> Self {
         Self::new(404, "not_a_webhook", "this automation is not started by a webhook")
     }
 
-    /// 405: the trigger takes other methods, which `Allow` names.
+    /// 405: the trigger does not allow the method; `Allow` lists those it does.
     #[must_use]
     pub fn method_not_allowed(method: &str, allow: String) -> Self {
         let method: String = method.chars().take(32).collect();
@@ -62,7 +62,7 @@ impl Rejection {
         Self { allow: Some(allow), ..Self::new(405, "method_not_allowed", message) }
     }
 
-    /// 413: the body has more bytes than the trigger takes.
+    /// 413: the body exceeds the limit of the trigger.
     #[must_use]
     pub fn payload_too_large(max_body: usize) -> Self {
         let most = units::format_size(u64::try_from(max_body).unwrap_or(u64::MAX));
@@ -72,55 +72,55 @@ impl Rejection {
     /// 415: the body is compressed or otherwise encoded.
     #[must_use]
     pub fn unsupported_encoding() -> Self {
-        let message = "this content-encoding is not taken; send the body in gzip, or without one";
+        let message = "this content-encoding is not supported; send the body as gzip or without one";
         Self::new(415, "unsupported_encoding", message)
     }
 
-    /// 400: the body cannot be read as what its content type says.
+    /// 400: the request is malformed.
     pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(400, code, message)
     }
 
-    /// 400: the body cannot be checked against the schema of its trigger within the limits.
+    /// 400: checking the body against the trigger's schema exceeds the limits.
     pub(crate) fn schema_too_costly(limit: &LimitExceeded) -> Self {
         let message = format!("request body takes too much to check against its schema: {limit}");
         Self::bad_request("schema_too_costly", message)
     }
 
-    /// 429: too many requests for this trigger, or too many executions of it at once.
+    /// 429: too many requests for this trigger, or too many concurrent executions of it.
     #[must_use]
     pub fn rate_limited(retry_after: Duration) -> Self {
         let rejection = Self::new(429, "rate_limited", "too many requests for this trigger");
         Self { retry_after: Some(retry_after), ..rejection }
     }
 
-    /// 401: it does not come from whom it should. What was wrong is for the log, not for a stranger.
+    /// 401: the verification failed. The reason goes to the log and not to the sender.
     #[must_use]
     pub fn unverified() -> Self {
         Self::new(401, "invalid_signature", "invalid signature")
     }
 
-    /// 422: the caller's key stands for another request.
+    /// 422: the idempotency key was used for a different request.
     #[must_use]
     pub fn idempotency_mismatch() -> Self {
         let message = "this `Idempotency-Key` was sent with another request; use a new one";
         Self::new(422, "idempotency_mismatch", message)
     }
 
-    /// 508: executions start one another in a circle.
+    /// 508: executions start each other in a loop.
     #[must_use]
     pub fn loop_detected(most: u32) -> Self {
         let message = format!("executions started one another more than {most} times in a row");
         Self::new(508, "loop_detected", message)
     }
 
-    /// 503: nothing can be accepted now: the queue is full, the store does not answer, or the daemon is stopping.
+    /// 503: the daemon cannot accept requests: the queue is full, the store does not respond, or the daemon is stopping.
     #[must_use]
     pub fn unavailable(message: impl Into<String>, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(503, "unavailable", message) }
     }
 
-    /// The answer: `{"error": …, "code": …}` with `Allow` and `Retry-After` where they apply.
+    /// The response: `{"error": …, "code": …}`, with `Allow` and `Retry-After` if they apply.
     #[must_use]
     pub fn response(&self) -> HttpResponse {
         let body: Map = [("error", Value::from(self.message.as_str())), ("code", Value::from(self.code))]
@@ -131,11 +131,11 @@ impl Rejection {
             response = response.with_header("allow", allow.clone());
         }
         if let Some(delay) = self.retry_after {
-            // Whole seconds, rounded up, and never 0: a caller that obeys must not come back too early.
+            // Whole seconds, rounded up and at least 1, so that an obedient caller does not retry too early.
             let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
             response = response.with_header("retry-after", seconds.max(1).to_string());
         }
-        response::sealed(response)
+        response::seal(response)
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn check(rejection: &Rejection, expected: &str) {
         let response = rejection.response();
         let extra = ["allow", "retry-after"].map(|name| response.header(name).unwrap_or("-").to_owned());
-        let body = response.body.shown();
+        let body = response.body.for_display();
         let body = String::from_utf8_lossy(&body);
         assert_eq!(format!("{} {} {}", response.status, extra.join(" "), body), expected);
     }

@@ -1,17 +1,17 @@
-//! What steps read of any trigger: `trigger.results`.
+//! `trigger.results`, the data of a trigger that steps read.
 
 use model::{Map, Payload, Value};
 
 use crate::{Rejection, webhook};
 
-/// What `trigger.results` is for a payload. The same payload always gives the same value, so nothing derived is stored.
+/// Computes `trigger.results` of a payload. The result depends on the payload only, so it is not stored.
 ///
-/// Every kind has `body.data`, so an Automation can be started by hand with what a request would have brought:
-/// a webhook's is described at [`webhook::results`]; a schedule's is `null`, beside `scheduledAt`, `startedAt` (RFC 3339,
-/// UTC) and `timezone`; a poll's is what is new, beside `polledAt`; a manual start's are the inputs, which `inputs` names too.
+/// Every kind has `body.data`, so that an Automation can be started manually with the data of a request:
+/// [`webhook::results`] describes that of a webhook; a schedule's is `null`, in addition to `scheduledAt`, `startedAt` (RFC 3339,
+/// UTC) and `timezone`; a poll's is the new item, in addition to `polledAt`; a manual start's are the inputs, also in `inputs`.
 ///
 /// # Errors
-/// Only for a webhook whose body cannot be read; such a request is refused by [`webhook::receive`] and never stored.
+/// Returns an error only for a webhook with an unreadable body; [`webhook::receive`] rejects such a request before it is stored.
 pub fn results(payload: &Payload) -> Result<Value, Rejection> {
     if let Some(results) = payload.decided().and_then(|decided| decided.results.as_ref()) {
         return Ok(results.clone());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, ManualClock, Notice, Settings, Start};
+use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
 use jiff::Timestamp;
 use model::value::Map;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
@@ -135,12 +135,15 @@ impl House {
         let Value::Object(inputs) = inputs else { panic!("inputs are a map") };
         let inputs = inputs.into_iter().map(|(name, value)| (name, model::Value::from_serde(value)));
         let payload = Payload::manual(inputs.collect::<Map>());
-        self.engine.run(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
+        self.engine.ingress().start(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
     }
 
     /// The end of an execution.
     pub(crate) async fn end(&self, id: ExecutionId) -> Outcome {
-        tokio::time::timeout(PATIENCE, self.engine.wait(id)).await.expect("the execution ends").unwrap()
+        tokio::time::timeout(PATIENCE, self.engine.runtime().wait(id))
+            .await
+            .expect("the execution ends")
+            .unwrap()
     }
 
     /// Runs the example by hand to its end, which must be a good one, and gives its result.
@@ -213,9 +216,9 @@ fn succeeded(outcome: Outcome) -> Value {
     }
 }
 
-async fn next_execution(notices: &mut Receiver<Notice>) -> ExecutionId {
+async fn next_execution(notices: &mut Receiver<EngineEvent>) -> ExecutionId {
     loop {
-        if let Notice::ExecutionEvents { id, .. } = notices.recv().await.unwrap() {
+        if let EngineEvent::ExecutionEvents { id, .. } = notices.recv().await.unwrap() {
             return id;
         }
     }

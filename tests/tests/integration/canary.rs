@@ -213,8 +213,8 @@ async fn polled(site: &Site) {
     ask("poll-fails").await;
     ask("poll-keeps").await;
     let kept = site.ask("/polls/poll-keeps").await.to_string();
-    assert!(kept.contains("`cursor` holds a secret"), "{kept}");
-    site.daemon().says("an input of the event holds a secret").await.unwrap();
+    assert!(kept.contains("`cursor` contains a secret"), "{kept}");
+    site.daemon().says("an input of the event contains a secret").await.unwrap();
 }
 
 /// A request that somebody listens for, with a credential in every part.

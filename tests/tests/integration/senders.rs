@@ -45,5 +45,5 @@ async fn a_sender_brings_its_secret_while_somebody_waits_for_it_and_signs_with_i
     assert_eq!(site.automation("tasks").await["keysUsed"][0]["key"], json!(1));
     let again = site.cogwork(&["pair", "tasks"]).await;
     assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is set already"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is already set"), "{again:?}");
 }

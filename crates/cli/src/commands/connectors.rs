@@ -77,7 +77,7 @@ impl Subcommand for Connectors {
 }
 
 /// Shows what each example sends, and reports the manifests whose examples do not show it.
-fn test(checked: &engine::Checked, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+fn test(checked: &engine::ProjectCheck, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
     let registry = checked.catalog.registry();
     let of_project = |path: &str| path.starts_with("connectors/");
     let broken: Vec<_> = checked

@@ -182,7 +182,7 @@ fn last(row: &Row, now: Timestamp) -> String {
 
 /// The project's files as they are now.
 struct Files {
-    checked: Option<engine::Checked>,
+    checked: Option<engine::ProjectCheck>,
 }
 
 impl Files {
@@ -227,7 +227,7 @@ impl Files {
                 last_execution: None,
             }
         });
-        let broken = checked.catalog.broken().into_iter();
+        let broken = checked.catalog.invalid_files().into_iter();
         Ok(Listing {
             daemon: false,
             automations: automations.collect(),

@@ -73,7 +73,7 @@ pub(crate) trait Subcommand: clap::Args {
 
 /// A row of the table.
 pub(crate) struct Entry {
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     pub(crate) define: fn() -> Command,
     pub(crate) run: fn(&ArgMatches, &Context) -> anyhow::Result<Exit>,
 }

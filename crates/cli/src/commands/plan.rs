@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use clap::Args;
-use engine::{Change, Effect, Forecast, How};
+use engine::{Change, ChangeKind, DiffKind, ReloadPreview};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::diagnostic::Report;
@@ -53,7 +53,7 @@ struct Planned {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folder: Option<PathBuf>,
     #[serde(flatten)]
-    forecast: Forecast,
+    forecast: ReloadPreview,
     errors: usize,
     diagnostics: Vec<serde_json::Value>,
     #[serde(skip_serializing)]
@@ -88,7 +88,7 @@ async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
 async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
     let store = history::open(config)?;
     let store = store.as_deref();
-    let forecast = engine::forecast_project(&config.dir, store, time::now()).await?;
+    let forecast = engine::preview_project(&config.dir, store, time::now()).await?;
     let entries = forecast.reports.iter().flat_map(Report::entries);
     let diagnostics = entries.map(serde_json::to_value).collect::<Result<_, _>>()?;
     let rendered = forecast.reports.iter().map(|report| report.render(true)).collect();
@@ -106,8 +106,8 @@ fn print(planned: &Planned, config: &Config) -> anyhow::Result<()> {
     }
     for file in &forecast.files {
         let (mark, style) = match file.how {
-            How::Added => ("+", GOOD),
-            How::Removed => ("-", BAD),
+            DiffKind::Added => ("+", GOOD),
+            DiffKind::Removed => ("-", BAD),
             _ => ("~", WARN),
         };
         output::data(format_args!("  {} {}  {}", paint(style, mark), plain(&file.path), file.how))?;
@@ -142,12 +142,12 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 fn head(change: &Change, width: usize) -> String {
     let (mark, style, word): (&str, Style, &str) = match change.effect {
-        Effect::Added => ("+", GOOD, "added"),
-        Effect::Changed => ("~", WARN, "changed"),
-        Effect::Removed => ("-", BAD, "removed"),
-        Effect::Stale => ("!", BAD, "stale: its file has errors, the last good version stays in force"),
-        Effect::Restored => ("=", GOOD, "restored: its file says again what is in force"),
-        Effect::Broken => ("!", BAD, "broken: its file has errors, nothing is in force"),
+        ChangeKind::Added => ("+", GOOD, "added"),
+        ChangeKind::Changed => ("~", WARN, "changed"),
+        ChangeKind::Removed => ("-", BAD, "removed"),
+        ChangeKind::Stale => ("!", BAD, "stale: its file has errors, the last good version stays in force"),
+        ChangeKind::Restored => ("=", GOOD, "restored: its file says again what is in force"),
+        ChangeKind::Broken => ("!", BAD, "broken: its file has errors, nothing is in force"),
     };
     let versions = match (&change.before, &change.definition) {
         (Some(before), Some(now)) if before != now => format!("{before} → {now}"),
@@ -182,14 +182,14 @@ fn instants(instants: &[Timestamp], zone: &str) -> String {
 
 /// How many of each: `1 added, 2 changed; 7 stay as they are`.
 fn summary(planned: &Planned) -> String {
-    let Forecast { changes, unchanged, .. } = &planned.forecast;
+    let ReloadPreview { changes, unchanged, .. } = &planned.forecast;
     let effects = [
-        (Effect::Added, "added"),
-        (Effect::Changed, "changed"),
-        (Effect::Removed, "removed"),
-        (Effect::Restored, "restored"),
-        (Effect::Stale, "stale"),
-        (Effect::Broken, "broken"),
+        (ChangeKind::Added, "added"),
+        (ChangeKind::Changed, "changed"),
+        (ChangeKind::Removed, "removed"),
+        (ChangeKind::Restored, "restored"),
+        (ChangeKind::Stale, "stale"),
+        (ChangeKind::Broken, "broken"),
     ];
     let counts = effects.iter().filter_map(|(effect, word)| {
         let number = changes.iter().filter(|change| change.effect == *effect).count();

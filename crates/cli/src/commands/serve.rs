@@ -85,7 +85,7 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     let exit = loop {
         tokio::select! {
             biased;
-            reason = engine.store_lost() => {
+            reason = engine.runtime().store_lost() => {
                 output::error(format_args!("the store cannot be trusted: {}", plain(&reason)));
                 break Exit::StoreLost;
             }
@@ -167,7 +167,7 @@ async fn banner(
             plain(&started_by)
         ))?;
     }
-    for broken in catalog.broken() {
+    for broken in catalog.invalid_files() {
         output::data(format_args!("  {} {}  does not load", paint(BAD, "✗"), plain(&broken.path)))?;
     }
     Ok(())
@@ -184,7 +184,7 @@ fn warn_of_secrets(config: &Config) {
 }
 
 /// The trigger of an Automation: its live address below `base` where there is one, its schedule or its kind.
-fn started_by(deployed: &engine::Deployed, base: Option<&str>, now: jiff::Timestamp) -> String {
+fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
     if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
         return url;
     }
@@ -200,7 +200,7 @@ fn started_by(deployed: &engine::Deployed, base: Option<&str>, now: jiff::Timest
 fn loaded(catalog: &Catalog) -> String {
     let automations = count(catalog.automations().len(), "automation");
     let connections = count(catalog.connections().len(), "connection");
-    let broken = match catalog.broken().len() {
+    let broken = match catalog.invalid_files().len() {
         0 => String::new(),
         number => format!(", {}", paint(BAD, format_args!("{} with errors", count(number, "file")))),
     };
@@ -236,7 +236,7 @@ impl Reporter {
     }
 
     fn tell(&mut self, engine: &Engine) {
-        let missing = engine.missing_secrets();
+        let missing = engine.runtime().missing_secrets();
         if self.silent {
             self.log(&missing);
             return;

@@ -95,7 +95,7 @@ impl Subcommand for Validate {
         });
         for path in &outside {
             findings.files += 1;
-            findings.reports.push(check_stranger(&checked.catalog, path)?);
+            findings.reports.push(check_draft(&checked.catalog, path)?);
         }
         if findings.files == 0 && !everything {
             return Err(Fault::usage(
@@ -137,12 +137,12 @@ fn is_of_project(below: &Path) -> bool {
 }
 
 /// Checks a file that is none of the project as one of it.
-fn check_stranger(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
+fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
     use std::io::Read as _;
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
-    Ok(engine::check_stranger(catalog, &paths::shown(path).to_string(), &text))
+    Ok(engine::check_draft(catalog, &paths::shown(path).to_string(), &text))
 }
 
 impl Findings {

@@ -251,7 +251,7 @@ impl Environment {
     }
 
     /// Variables that are probably meant as settings and are none, each with the name that it is near.
-    pub(crate) fn strangers(&self) -> Vec<(String, String)> {
+    pub(crate) fn unknown_variables(&self) -> Vec<(String, String)> {
         let known: Vec<String> =
             SETTINGS.iter().map(Setting::variable).chain(Self::OTHERS.map(Into::into)).collect();
         let bare = |name: &str| name.trim_start_matches(PREFIX).to_owned();

@@ -114,7 +114,7 @@ fn a_variable_holds_a_list_with_commas() {
 fn a_variable_that_is_nearly_one_is_told() {
     let variables = [("COGWORK_HOOK", "1"), ("COGWORK_ADMIN_TOKEN", "x"), ("COGWORK_ORDER_DESK", "y")];
     let environment = Environment(variables.map(|(name, value)| (name.into(), value.into())).into());
-    assert_eq!(environment.strangers(), [("COGWORK_HOOK".to_owned(), "COGWORK_HOOKS".to_owned())]);
+    assert_eq!(environment.unknown_variables(), [("COGWORK_HOOK".to_owned(), "COGWORK_HOOKS".to_owned())]);
 }
 
 #[test]

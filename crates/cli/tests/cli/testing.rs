@@ -219,7 +219,7 @@ fn what_was_recorded_is_played_back_offline_and_a_request_that_was_not_fails() {
     let ran = project.cogwork(&["test"]).exits(1);
     for part in [
         format!("error[no-exchange]: the recording has no answer to `GET {base}/a2`"),
-        format!("error[unused-exchange]: nobody sent the recorded `GET {base}/a1`"),
+        format!("error[unused-exchange]: the recorded `GET {base}/a1` was not sent"),
     ] {
         assert!(ran.stdout.contains(&part), "`{part}` is missing in:\n{}", ran.stdout);
     }

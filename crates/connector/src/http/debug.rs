@@ -37,12 +37,12 @@ pub(super) fn request(request: &Request, url: &Url, headers: &HeaderMap, context
     write_headers(&mut text, headers, context.detail);
     let body = match &request.body {
         Body::Empty => String::new(),
-        Body::Bytes(data) => shown_body(&data.shown()),
+        Body::Bytes(data) => shown_body(&data.for_display()),
         Body::Multipart(parts) => {
             let lines = parts.iter().map(|part| {
                 let name =
                     part.file_name.as_ref().map(|name| format!(" (file `{name}`)")).unwrap_or_default();
-                format!("form field `{}`{name}: {}", part.name, shown_body(&part.data.shown()))
+                format!("form field `{}`{name}: {}", part.name, shown_body(&part.data.for_display()))
             });
             lines.collect::<Vec<_>>().join("\n")
         }

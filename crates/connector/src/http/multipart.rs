@@ -72,7 +72,7 @@ pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
         }
         head.push_str("\r\n\r\n");
         body.extend_from_slice(head.as_bytes());
-        match part.data.here() {
+        match part.data.in_memory() {
             Some(bytes) => body.extend_from_slice(bytes),
             None => pieces.extend([std::mem::take(&mut body).into(), part.data.clone()]),
         }
@@ -104,7 +104,7 @@ mod tests {
         let field = Part::of("a\"\r\n", &Value::from(5_i64)).expect("a part");
         let parts = [field, Part::file("file".to_owned(), &file, None)];
         assert_eq!(
-            String::from_utf8_lossy(&encode(&parts, "b")[0].shown()),
+            String::from_utf8_lossy(&encode(&parts, "b")[0].for_display()),
             "--b\r\nContent-Disposition: form-data; name=\"a%22%0D%0A\"\r\n\r\n5\r\n\
              --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"ö %22b%22%0D%0AX-Evil: 1\"\r\n\
              Content-Type: text/plainX-Evil: 1\r\n\r\nhello\r\n--b--\r\n"

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use model::value::{Data, PIECE};
+use model::value::{CHUNK_SIZE, Data};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// A body of bytes in a row, in memory or kept outside of it. Its length is known.
@@ -33,7 +33,7 @@ impl Pieces {
     fn next(&mut self) -> Option<Bytes> {
         loop {
             let data = self.left.front()?;
-            if let Data::Here(bytes) = data {
+            if let Data::InMemory(bytes) = data {
                 let bytes = bytes.clone();
                 self.left.pop_front();
                 if bytes.is_empty() {
@@ -47,7 +47,7 @@ impl Pieces {
                 continue;
             }
             let (at, data) = (self.at, data.clone());
-            let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
+            let count = usize::try_from(length - at).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
             self.at += count as u64;
             // Made here, where it is given back: what one thread asks for and another gives back stays with the allocator for long.
             let mut buffer = vec![0; count];

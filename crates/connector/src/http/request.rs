@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use model::value::{Data, MOST_WHOLE, NotWhole};
+use model::value::{Data, FileLoadError, MAX_LOADED_BYTES};
 use model::{ActionError, ErrorKind, Map, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -155,10 +155,10 @@ impl Request {
 
 /// A value with the bytes of its files in memory, for where it becomes text.
 pub(crate) fn whole(value: &Value) -> Result<Value, ActionError> {
-    value.loaded(MOST_WHOLE).map_err(|error| too_large(&error))
+    value.load_files(MAX_LOADED_BYTES).map_err(|error| too_large(&error))
 }
 
-fn too_large(error: &NotWhole) -> ActionError {
+fn too_large(error: &FileLoadError) -> ActionError {
     ActionError::new(ErrorKind::Input, error.to_string())
 }
 

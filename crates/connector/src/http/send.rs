@@ -1,5 +1,7 @@
 //! Sending: guard, slot, one exchange, and redirects followed by our own rules.
 
+use std::time::Duration;
+
 use ::http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::{Bytes, BytesMut};
@@ -108,12 +110,17 @@ impl Http {
         context: &Context<'_>,
     ) -> Sent {
         let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
+        let asked_at = self.timer().now();
         let _slot = self.slots.take(url).await;
         let now = self.timer().now();
         let wait =
             self.hosts.admit(url, context.connection_name(), context.subject, context.admission, now)?;
         if !wait.is_zero() {
             self.timer().pause(wait).await;
+        }
+        let waited = Duration::try_from(asked_at.duration_until(now)).unwrap_or_default() + wait;
+        if !waited.is_zero() {
+            context.log.waited(url.host_str().unwrap_or_default(), waited);
         }
         let sent = self.answer(client, request, url, headers, context).await;
         let sent = sent.map_err(|error| if error.not_sent { error } else { marked(error, request) });
@@ -220,7 +227,7 @@ fn bare(url: &Url) -> String {
 /// A body of these pieces. What is in memory goes as it is; a file is read while it is sent, and its length is known before.
 fn sent(mut pieces: Vec<Data>) -> reqwest::Body {
     match pieces.as_mut_slice() {
-        [Data::Here(bytes)] => std::mem::take(bytes).into(),
+        [Data::InMemory(bytes)] => std::mem::take(bytes).into(),
         _ => reqwest::Body::wrap(Pieces::new(pieces)),
     }
 }

@@ -112,12 +112,16 @@ fn body_of(request: &Request) -> Option<Value> {
     match &request.body {
         Body::Empty => None,
         Body::Bytes(data) => {
-            let json = Value::from_json(&data.shown(), model::value::JsonLimits::default()).ok();
-            Some(json.unwrap_or_else(|| Value::from(String::from_utf8_lossy(&data.shown()).into_owned())))
+            let json = Value::from_json(&data.for_display(), model::value::JsonLimits::default()).ok();
+            Some(
+                json.unwrap_or_else(|| {
+                    Value::from(String::from_utf8_lossy(&data.for_display()).into_owned())
+                }),
+            )
         }
         Body::Multipart(parts) => {
             let parts = parts.iter().map(|part| {
-                let text = String::from_utf8_lossy(&part.data.shown()).into_owned();
+                let text = String::from_utf8_lossy(&part.data.for_display()).into_owned();
                 (part.name.as_str(), Value::from(part.file_name.clone().unwrap_or(text)))
             });
             Some(Value::from(parts.collect::<Map>()))

@@ -62,10 +62,12 @@ fn check(action: &str, inputs: &str, expected: &str) {
         Ok(request) => {
             let body = match &request.body {
                 Body::Empty => String::new(),
-                Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(&data.shown())),
+                Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(&data.for_display())),
                 Body::Multipart(parts) => parts
                     .iter()
-                    .map(|part| format!(" {}={}", part.name, String::from_utf8_lossy(&part.data.shown())))
+                    .map(|part| {
+                        format!(" {}={}", part.name, String::from_utf8_lossy(&part.data.for_display()))
+                    })
                     .collect(),
             };
             format!("{} {}{body}", request.method, request.url)
@@ -467,7 +469,7 @@ natives: {rawRequest: {}}
         "`baseUrl` must begin with `https://` or `http://`",
         "`nope` is not an input of this connector",
         "a place of the next cursor needs the key `parameter`",
-        "`link` cannot stand beside `body`",
+        "a place of the next cursor cannot have both `body` and `link`",
         "unknown value `txt` for `type`",
         "the default of `b` must be a whole number from 1, found 0",
         "unknown key `options` in an input",

@@ -1,6 +1,6 @@
-//! Chance that a seed decides, so that it is the same again.
+//! Random numbers from a seed, so that a simulation is reproducible.
 
-/// A source of numbers (SplitMix64).
+/// A random number generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub(super) struct Chance(u64);
 
@@ -17,12 +17,12 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u32) -> u32 {
         u32::try_from(self.next() % u64::from(end.max(1))).unwrap_or_default()
     }
 
-    /// Whether it is the one of so many cases.
+    /// Returns true in one of `cases` cases.
     pub(super) fn one_in(&mut self, cases: u32) -> bool {
         self.below(cases) == 0
     }

@@ -1,4 +1,4 @@
-//! What answers in the place of actions.
+//! Simulated actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use model::value::Value;
 
 use super::program::Program;
 use super::world::{Answer, Effect, World};
-use crate::clock::{Clock as _, ManualClock};
-use crate::doubles::{Asked, Doubles};
+use runtime::{Clock as _, ManualClock};
+use runtime::{Doubles, StubRequest};
 
-/// How long a call takes that has no answer: longer than most limits around it. Actions have limits of their own.
-const PATIENCE: Duration = Duration::from_secs(1800);
+/// Duration of a call that gets no response: longer than most time limits around it. Actions have limits of their own.
+const CALL_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Answers `http.request`; everything else runs itself.
-pub(super) struct Desk {
+/// Simulates `http.request`; all other actions run for real.
+pub(super) struct SimulatedActions {
     pub(super) world: Arc<World>,
     pub(super) clock: ManualClock,
     pub(super) program: Arc<Program>,
 }
 
-/// Takes note of a call that is cut off.
-struct UnderWay {
+/// Reports a call as interrupted when it is dropped.
+struct RunningCall {
     world: Arc<World>,
     id: model::ExecutionId,
     key: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.world.cut_off(self.id, &self.key);
+        self.world.interrupt_call(self.id, &self.key);
     }
 }
 
-impl Doubles for Desk {
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+impl Doubles for SimulatedActions {
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         if asked.called.name() != "http.request" {
             return None;
         }
@@ -65,7 +65,7 @@ impl Doubles for Desk {
             let Some(answer) = world.begins(&effect) else {
                 return std::future::pending().await;
             };
-            let _under_way = UnderWay { world: world.clone(), id, key: key.clone() };
+            let _under_way = RunningCall { world: world.clone(), id, key: key.clone() };
             let result = match answer {
                 Answer::Result(value) => Ok(value),
                 Answer::Takes(seconds, value) => {
@@ -77,7 +77,7 @@ impl Doubles for Desk {
                     Err(ActionError::new(ErrorKind::Failed, "the simulation lets it fail"))
                 }
                 Answer::GivesUp => {
-                    clock.sleep_for(PATIENCE).await;
+                    clock.sleep_for(CALL_TIMEOUT).await;
                     Err(ActionError::new(ErrorKind::Timeout, "the simulation has it give up"))
                 }
             };
@@ -101,11 +101,11 @@ impl Doubles for Desk {
         true
     }
 
-    fn live(&self) -> Option<Box<dyn Send>> {
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
         None
     }
 
-    fn elsewhere(&self) -> Box<dyn Send> {
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
         Box::new(())
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold in the end, seen from outside.
+//! The oracle: invariants checked from outside at the end of a simulation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,18 +11,18 @@ use store::{ExecutionFilter, ExecutionRow, Page};
 use super::program::Program;
 use super::world::{Effect, World};
 
-/// An hour, in seconds: how far the instants of the schedule are apart.
+/// Interval of the schedule: an hour, in seconds.
 const HOUR: i64 = 3600;
 
-/// What effects were called with, over all lives: each has one key, and no other has the same.
+/// Idempotency keys of all effects over all lives: each effect always has the same key, and no two effects share one.
 #[derive(Default)]
-pub(super) struct Keys {
+pub(super) struct IdempotencyKeys {
     given: HashMap<(ExecutionId, String), String>,
     taken: HashSet<String>,
 }
 
-impl Keys {
-    /// An effect begins, perhaps not for the first time (guarantee G7).
+impl IdempotencyKeys {
+    /// Checks the key of an effect, which may be a repetition (guarantee G7).
     pub(super) fn check(&mut self, effect: &Effect) -> Result<(), String> {
         let (key, name) = (&effect.idempotency_key, (effect.id, effect.key.clone()));
         match self.given.get(&name) {
@@ -41,8 +41,8 @@ impl Keys {
     }
 }
 
-/// Says what does not hold.
-pub(super) fn judge(world: &World, program: &Program) -> Result<(), String> {
+/// Checks all final invariants.
+pub(super) fn check_invariants(world: &World, program: &Program) -> Result<(), String> {
     let rows = rows(world);
     let mut children: HashMap<(ExecutionId, String), usize> = HashMap::new();
     let mut retries: HashMap<ExecutionId, usize> = HashMap::new();
@@ -101,7 +101,7 @@ pub(super) fn judge(world: &World, program: &Program) -> Result<(), String> {
     check_count(world, increments)
 }
 
-/// Each instant of the schedule came once, and none was left out between the first and the last.
+/// Checks that each instant of the schedule ran once, without gaps between the first and the last.
 fn check_ticks(mut ticks: Vec<Timestamp>) -> Result<(), String> {
     ticks.sort_unstable();
     match ticks.windows(2).find(|pair| pair[1].as_second() - pair[0].as_second() != HOUR) {
@@ -110,7 +110,7 @@ fn check_ticks(mut ticks: Vec<Timestamp>) -> Result<(), String> {
     }
 }
 
-/// What was counted in the state is what the logs say was counted.
+/// Checks that the counter in the state equals the number of increments in the logs.
 fn check_count(world: &World, increments: u64) -> Result<(), String> {
     let count = world.memory.open().read_state("automation:main", "n").now_or_never();
     let count = count.and_then(Result::ok).flatten().map_or(Value::from(0), |entry| entry.value);

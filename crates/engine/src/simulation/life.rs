@@ -1,4 +1,4 @@
-//! One engine, from its start to its end, its crash, or a commit in doubt.
+//! The life of one engine: from its start to completion, a crash, or a commit with an unknown outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,49 +13,47 @@ use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 
 use super::chance::Chance;
-use super::desk::Desk;
+use super::desk::SimulatedActions;
 use super::program::{self, Program};
 use super::world::World;
-use crate::clock::{Clock as _, ManualClock};
 use crate::engine::Engine;
-use crate::isolation::Isolation;
-use crate::reload::Loader;
-use crate::run::Secret;
-use crate::scheduler;
-use crate::services::{Foundation, Services};
-use crate::settings::{Limits, Settings};
-use crate::told::Start;
+use runtime::Isolation;
+use runtime::Secret;
+use runtime::Start;
+use runtime::{Clock as _, ManualClock};
+use runtime::{Limits, Settings};
+use runtime::{Runtime, RuntimeParts};
 
-/// How often the clock may move on before a simulation counts as one that never comes to rest.
-const MOST_MOVES: u32 = 20_000;
+/// Maximum number of clock advances before a simulation counts as a livelock.
+const MAX_MOVES: u32 = 20_000;
 
-/// How long what was sent is remembered, at the least: less than the window by the steps that the clock may take.
-const SURELY_REMEMBERED: SignedDuration = SignedDuration::from_hours(12);
+/// Minimum retention of deduplication keys: the window minus the possible clock changes.
+const MIN_DEDUP_RETENTION: SignedDuration = SignedDuration::from_hours(12);
 
-/// What happens to an engine from outside.
+/// External events of a simulation.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Happening {
-    /// Somebody runs an Automation, and may wait for its end.
+pub(super) enum ExternalEvent {
+    /// A caller runs an Automation and may wait for its end.
     Run {
         automation: &'static str,
         waits: bool,
     },
-    /// Somebody sends a request that starts `main`, under a name or without.
+    /// A caller sends a request that starts `main`, with or without a deduplication key.
     Send {
         k: u32,
         name: Option<u32>,
     },
     Cancel(u32),
     Emit,
-    /// The clock moves on to the next instants at which somebody wakes.
+    /// The clock advances to the next due times.
     Moves(u32),
-    /// Somebody sets the clock by so many hours.
+    /// The wall clock is changed by this many hours.
     Set(i64),
-    Reload,
+    ReloadSummary,
     Settles,
 }
 
-impl Happening {
+impl ExternalEvent {
     pub(super) fn any(start: program::Start, chance: &mut Chance) -> Self {
         match chance.below(20) {
             0..=8 if start == program::Start::Manual => {
@@ -67,7 +65,7 @@ impl Happening {
             12 | 13 => Self::Emit,
             14 | 15 => Self::Moves(1 + chance.below(4)),
             16 => Self::Set(chance.pick(&[-3, -1, 1, 3])),
-            17 => Self::Reload,
+            17 => Self::ReloadSummary,
             _ => Self::Settles,
         }
     }
@@ -75,30 +73,30 @@ impl Happening {
 
 /// How an engine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum LifeEnd {
     /// Nothing was left to do.
-    Well,
+    Completed,
     Crashed,
-    /// A commit was in doubt.
-    Lost,
+    /// A commit has an unknown outcome.
+    StoreFailed,
 }
 
-/// What goes on from one engine to the next.
-pub(super) struct Story {
+/// State that outlives an engine.
+pub(super) struct SimulationState {
     pub(super) world: Arc<World>,
     pub(super) program: Arc<Program>,
     pub(super) clock: ManualClock,
-    /// Which version is on the disk.
+    /// Version of the files on disk.
     pub(super) version: usize,
-    /// What is yet to happen, the next last.
-    pub(super) happenings: Vec<Happening>,
+    /// Remaining external events, the next one last.
+    pub(super) external_events: Vec<ExternalEvent>,
     pub(super) in_flight: usize,
-    /// How often a crash may interrupt the same step.
+    /// Maximum number of crashes that may interrupt the same step.
     pub(super) interruptions: u32,
 }
 
-/// Lives the life of one engine on a thread that runs nothing else.
-pub(super) fn live(story: &mut Story) -> Ended {
+/// Runs one engine on a thread of its own.
+pub(super) fn live(story: &mut SimulationState) -> LifeEnd {
     let idle = Arc::new(Notify::new());
     let told = idle.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -109,22 +107,22 @@ pub(super) fn live(story: &mut Story) -> Ended {
     runtime.block_on(async {
         tokio::select! {
             biased;
-            () = world.crash.notified() => Ended::Crashed,
+            () = world.crash.notified() => LifeEnd::Crashed,
             ended = Life::begin(story, idle).then(Life::go_on) => ended,
         }
     })
 }
 
 struct Life<'a> {
-    story: &'a mut Story,
+    story: &'a mut SimulationState,
     idle: Arc<Notify>,
-    services: Arc<Services>,
+    runtime: Arc<Runtime>,
     engine: Engine,
-    /// How many callers wait for something.
+    /// Number of waiting callers.
     callers: Arc<AtomicUsize>,
 }
 
-/// A caller who waits.
+/// A waiting caller.
 struct Caller(Arc<AtomicUsize>);
 
 impl Caller {
@@ -141,40 +139,38 @@ impl Drop for Caller {
 }
 
 impl<'a> Life<'a> {
-    async fn begin(story: &'a mut Story, idle: Arc<Notify>) -> Self {
-        let Story { world, program, clock, version, in_flight, interruptions, .. } = &*story;
+    async fn begin(story: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
+        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*story;
         let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
         let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
-        let desk = Desk { world: world.clone(), clock: clock.clone(), program: program.clone() };
-        let services = Services::on(Foundation {
-            loader: Loader::new(&settings.dir, program::BUILTIN.clone(), Vec::new()),
+        let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
+        let runtime = Runtime::from_parts(RuntimeParts {
             settings,
             store: world.memory.open_with(world.clone()),
             secret: Secret::new([7; 32]),
             isolation: Isolation::in_memory(&world.record),
             clock: Arc::new(clock.clone()),
             http: program::nowhere(),
-            catalog: Arc::new(crate::catalog::Catalog::empty(program::BUILTIN.clone())),
+            catalog: Arc::new(catalog::Catalog::empty(program::BUILTIN.clone())),
             vault: None,
             doubles: Some(Arc::new(desk)),
         });
         let now = &program.versions[*version];
-        services.take(now.catalog.clone(), &now.reload);
-        let engine = Engine::over(services.clone());
-        let life = Self { story, idle, services, engine, callers: Arc::default() };
-        // What Engine::start does after it has loaded the folder.
-        if life.services.read_back().await.is_ok() {
+        let engine = Engine::from_parts(runtime.clone());
+        engine.put_in_force(now.catalog.clone(), &now.reload);
+        let life = Self { story, idle, runtime, engine, callers: Arc::default() };
+        // The same steps as `Engine::start` after loading the folder.
+        if life.runtime.recover_unfinished().await.is_ok() {
             if life.story.program.has_schedule {
-                life.services.tracker.spawn(scheduler::run(life.services.clone()));
+                life.engine.ingress().start_schedules();
             }
-            life.services.tracker.spawn(life.services.clone().dispatch());
-            life.services.tracker.spawn(life.services.clone().wake_in_time());
+            life.runtime.start_tasks();
         }
         life
     }
 
-    async fn go_on(mut self) -> Ended {
-        for _ in 0..MOST_MOVES {
+    async fn go_on(mut self) -> LifeEnd {
+        for _ in 0..MAX_MOVES {
             let turns = self.story.world.state().chance.below(12);
             if turns < 6 {
                 for _ in 0..turns {
@@ -183,24 +179,24 @@ impl<'a> Life<'a> {
             } else {
                 self.idle.notified().await;
             }
-            if !self.services.accepting() {
+            if !self.runtime.accepting() {
                 self.idle.notified().await;
-                return Ended::Lost;
+                return LifeEnd::StoreFailed;
             }
-            if let Some(happening) = self.story.happenings.pop() {
+            if let Some(happening) = self.story.external_events.pop() {
                 self.story.world.note(format!("{happening:?}"));
                 self.let_happen(happening).await;
                 continue;
             }
             self.idle.notified().await;
-            if !self.services.accepting() {
-                return Ended::Lost;
+            if !self.runtime.accepting() {
+                return LifeEnd::StoreFailed;
             }
             let unfinished = self.story.world.memory.open().unfinished_count().now_or_never();
             if let Some(Ok(0)) = unfinished {
                 let callers = self.callers.load(Ordering::Relaxed);
                 assert_eq!(callers, 0, "somebody waits for what has ended");
-                return Ended::Well;
+                return LifeEnd::Completed;
             }
             self.move_on();
         }
@@ -213,9 +209,9 @@ impl<'a> Life<'a> {
         self.story.clock.advance_to(next);
     }
 
-    /// What has not ended, and where the engine has it.
+    /// Describes the executions that have not ended, for error messages.
     fn left(&self) -> String {
-        let intake = &self.services.intake;
+        let intake = &self.runtime.intake;
         let mut left = format!(
             "{} in flight, {} at rest, {} in the backlog, {} callers",
             intake.in_flight(),
@@ -226,7 +222,7 @@ impl<'a> Life<'a> {
         for row in super::judge::rows(&self.story.world) {
             if !row.status.is_terminal() {
                 let number = self.story.world.state().number(row.id);
-                let standing = intake.standing(row.id).unwrap_or_default();
+                let standing = intake.queue_status(row.id).unwrap_or_default();
                 left += &format!(
                     "; execution {number} of `{}` is {:?} with {} events, it has {standing:?}",
                     row.automation, row.status, row.events
@@ -236,28 +232,28 @@ impl<'a> Life<'a> {
         left
     }
 
-    async fn let_happen(&mut self, happening: Happening) {
+    async fn let_happen(&mut self, happening: ExternalEvent) {
         match happening {
-            Happening::Run { automation, waits } => self.run(automation, waits),
-            Happening::Send { k, name } => self.send(k, name),
-            Happening::Cancel(which) => {
+            ExternalEvent::Run { automation, waits } => self.run(automation, waits),
+            ExternalEvent::Send { k, name } => self.send(k, name),
+            ExternalEvent::Cancel(which) => {
                 let accepted = self.story.world.state().accepted.get(which as usize).copied();
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 if let Some(id) = accepted {
                     tokio::spawn(async move {
                         let _caller = caller;
-                        let _ = engine.cancel(id, "the simulation wants it so").await;
+                        let _ = engine.runtime().cancel(id, "the simulation wants it so").await;
                     });
                 }
             }
-            Happening::Emit => {
+            ExternalEvent::Emit => {
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 tokio::spawn(async move {
                     let _caller = caller;
-                    let _ = engine.emit("go", Value::from(2), None).await;
+                    let _ = engine.runtime().emit("go", Value::from(2), None).await;
                 });
             }
-            Happening::Moves(times) => {
+            ExternalEvent::Moves(times) => {
                 for _ in 0..times {
                     self.idle.notified().await;
                     if let Some(next) = self.story.clock.sleeping_until().into_iter().next() {
@@ -265,13 +261,13 @@ impl<'a> Life<'a> {
                     }
                 }
             }
-            Happening::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
-            Happening::Reload => {
+            ExternalEvent::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
+            ExternalEvent::ReloadSummary => {
                 self.story.version = 1 - self.story.version;
                 let version = &self.story.program.versions[self.story.version];
-                self.services.take(version.catalog.clone(), &version.reload);
+                self.engine.put_in_force(version.catalog.clone(), &version.reload);
             }
-            Happening::Settles => self.idle.notified().await,
+            ExternalEvent::Settles => self.idle.notified().await,
         }
     }
 
@@ -282,9 +278,9 @@ impl<'a> Life<'a> {
             let _caller = caller;
             let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
             let id = model::AutomationId::parse(automation).expect("an id");
-            let Ok(id) = engine.run(&id, start).await else { return };
+            let Ok(id) = engine.ingress().start(&id, start).await else { return };
             world.heard(id, false);
-            if waits && let Ok(outcome) = engine.wait(id).await {
+            if waits && let Ok(outcome) = engine.runtime().wait(id).await {
                 world.state().told.insert(id, outcome);
             }
         });
@@ -301,7 +297,7 @@ impl<'a> Life<'a> {
         let request = Request { method: "POST".to_owned(), headers, body, ..Request::default() };
         tokio::spawn(async move {
             let _caller = caller;
-            let answer = engine.receive(program::TOKEN, request).await;
+            let answer = engine.ingress().receive(program::TOKEN, request).await;
             let id = answer.headers.iter().find(|(name, _)| name == EXECUTION_ID);
             let Some(id) = id.and_then(|(_, id)| id.parse().ok()) else {
                 if answer.status < 300 {
@@ -312,7 +308,7 @@ impl<'a> Life<'a> {
             world.heard(id, is_sync && answer.status < 300);
             let Some(name) = name else { return };
             let (first, at) = *world.state().sent.entry(name.clone()).or_insert((id, now));
-            if first != id && now.duration_since(at).abs() < SURELY_REMEMBERED {
+            if first != id && now.duration_since(at).abs() < MIN_DEDUP_RETENTION {
                 world.violated(format!("`{name}` was sent twice, and started {first} and {id}"));
             }
         });

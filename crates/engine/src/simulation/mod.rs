@@ -1,15 +1,14 @@
-//! A deterministic simulation of the engine's core: a seed decides on the Automations, on what happens to them, on how
-//! the store and the actions fare, on the order in which tasks take turns, and on the moments at which the whole engine is
-//! dropped as in a crash and another one begins on the same store. An oracle outside of the engine sees every effect and
-//! judges in the end.
+//! A deterministic simulation of the engine's core. A seed decides the Automations, the external events, the behaviour
+//! of the store and the actions, the order of tasks, and the moments at which the whole engine is dropped as in a crash
+//! and restarted on the same store. An oracle outside of the engine observes every effect and checks the invariants at
+//! the end.
 //!
-//! What the seed does not decide, and what does not matter for it: the random bits of ids (those of one instant are told
-//! apart by their count), the ids of events that are sent, and the seeds of hash maps. That the same seed gives the same
-//! trace is a test. Everything of an engine runs on one thread, the clock is moved by hand, and no thread of the system
-//! takes part.
+//! Not decided by the seed, and irrelevant: the random bits of ids (those of one instant differ by their count), the
+//! ids of events that are sent, and the seeds of hash maps. A test checks that the same seed gives the same trace. An
+//! engine runs on one thread, the clock is advanced manually, and no system thread takes part.
 //!
-//! A seed that fails says so; `SIMULATION_SEED=<seed> cargo nextest run -p engine simulation::replay --no-capture` runs
-//! it alone and prints its trace.
+//! A failing seed is reported; `SIMULATION_SEED=<seed> cargo nextest run -p engine simulation::replay --no-capture`
+//! runs it alone and prints its trace.
 
 #![expect(
     clippy::panic,
@@ -32,20 +31,20 @@ use std::time::Duration;
 
 use chance::Chance;
 use jiff::Timestamp;
-use life::{Ended, Happening, Story, live};
+use life::{ExternalEvent, LifeEnd, SimulationState, live};
 use world::World;
 
-use crate::clock::ManualClock;
+use runtime::ManualClock;
 
-/// How many seeds one test runs.
+/// Number of seeds per test.
 const SEEDS: u64 = 1250;
-/// How often an engine crashes at most; after that nothing goes wrong any more, and all must come to its end.
-const MOST_CRASHES: u32 = 3;
+/// Maximum number of crashes; after that no faults occur, and everything must end.
+const MAX_CRASHES: u32 = 3;
 
-/// How many lines of a trace are told where a seed fails.
-const MOST_TOLD: usize = 1000;
+/// Maximum number of trace lines printed for a failing seed.
+const MAX_TOLD: usize = 1000;
 
-/// What a task of the engine panicked with: nobody else hears of it.
+/// Message of a panic in an engine task, which no caller would see otherwise.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 fn listen_to_panics() {
@@ -59,7 +58,7 @@ fn listen_to_panics() {
     });
 }
 
-/// Runs a seed, and gives its trace.
+/// Runs a seed and returns its trace.
 fn simulate(seed: u64) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -68,29 +67,29 @@ fn simulate(seed: u64) -> Vec<String> {
     let world = World::new(seed);
     let count = 3 + chance.below(8);
     let start = Timestamp::from_second(1_790_000_000).expect("an instant");
-    let mut story = Story {
+    let mut story = SimulationState {
         world: world.clone(),
         clock: ManualClock::new(start),
         version: 0,
-        happenings: (0..count).map(|_| Happening::any(program.start, &mut chance)).collect(),
+        external_events: (0..count).map(|_| ExternalEvent::any(program.start, &mut chance)).collect(),
         in_flight: 1 + chance.below(3) as usize,
         program: program.clone(),
         interruptions: 1000,
     };
-    let crashes = chance.below(MOST_CRASHES + 1);
+    let crashes = chance.below(MAX_CRASHES + 1);
     let result = catch_unwind(AssertUnwindSafe(|| {
         for life in 0.. {
             let crash = (life < crashes).then(|| chance.below(90));
-            world.begin_life(crash, life < MOST_CRASHES);
-            // A restart takes time: ids of one millisecond are in order within one process only.
+            world.begin_life(crash, life < MAX_CRASHES);
+            // A restart takes time: ids within a millisecond are ordered only within one process.
             story.clock.advance(Duration::from_millis(1));
             let ended = live(&mut story);
             let panicked = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(failure) = world.state().violation.clone().or(panicked) {
                 return Err(failure);
             }
-            if ended == Ended::Well && story.happenings.is_empty() {
-                return judge::judge(&world, &program);
+            if ended == LifeEnd::Completed && story.external_events.is_empty() {
+                return judge::check_invariants(&world, &program);
             }
         }
         Ok(())
@@ -102,9 +101,9 @@ fn simulate(seed: u64) -> Vec<String> {
         Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
     };
     println!("{}", program.text);
-    // What goes round in circles says the same again and again.
-    let told = if trace.len() > MOST_TOLD {
-        [&trace[..MOST_TOLD / 2], &trace[trace.len() - MOST_TOLD / 2..]].concat()
+    // A livelock repeats the same lines.
+    let told = if trace.len() > MAX_TOLD {
+        [&trace[..MAX_TOLD / 2], &trace[trace.len() - MAX_TOLD / 2..]].concat()
     } else {
         trace
     };
@@ -118,7 +117,7 @@ fn simulate_part(part: u64) {
     }
 }
 
-/// The tests of 20,000 seeds, in parts that run side by side.
+/// Defines the tests of 20,000 seeds, in parts that run in parallel.
 macro_rules! parts {
     ($($name:ident: $part:literal),*) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! Executions that end the process whenever they run: the simulation with some of them among the others.
+//! Simulates poison executions, which kill the process whenever they run, among normal ones.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use jiff::Timestamp;
 use model::Status;
 
 use super::chance::Chance;
-use super::life::{Ended, Happening, Story, live};
+use super::life::{ExternalEvent, LifeEnd, SimulationState, live};
 use super::world::World;
 use super::{judge, program};
-use crate::clock::ManualClock;
+use runtime::ManualClock;
 
-/// How many seeds run.
+/// Number of seeds.
 const SEEDS: u64 = 200;
-/// How often a crash may interrupt the same step.
+/// Maximum number of crashes that may interrupt the same step.
 const INTERRUPTIONS: u32 = 3;
 
-/// Runs a seed in which nothing but one or two poisons ends the process, and gives how often it died.
+/// Runs a seed in which only one or two poison executions kill the process. Returns the number of crashes.
 fn simulate(seed: u64) -> Result<u32, String> {
     let program = program::of(seed);
     let mut chance = Chance::new(seed ^ 0x0bad_f00d);
     let world = World::new(seed);
     let (count, poisons) = (2 + chance.below(6), 1 + chance.below(2));
-    let mut happenings: Vec<Happening> =
-        (0..count).map(|_| Happening::any(program.start, &mut chance)).collect();
+    let mut external_events: Vec<ExternalEvent> =
+        (0..count).map(|_| ExternalEvent::any(program.start, &mut chance)).collect();
     for _ in 0..poisons {
-        let at = chance.below(u32::try_from(happenings.len()).unwrap_or(0) + 1);
-        happenings.insert(at as usize, Happening::Run { automation: "poison", waits: false });
+        let at = chance.below(u32::try_from(external_events.len()).unwrap_or(0) + 1);
+        external_events.insert(at as usize, ExternalEvent::Run { automation: "poison", waits: false });
     }
-    let mut story = Story {
+    let mut story = SimulationState {
         world: world.clone(),
         clock: ManualClock::new(Timestamp::from_second(1_790_000_000).expect("an instant")),
         version: 0,
-        happenings,
+        external_events,
         in_flight: 1 + chance.below(3) as usize,
         interruptions: INTERRUPTIONS,
         program: program.clone(),
@@ -45,23 +45,23 @@ fn simulate(seed: u64) -> Result<u32, String> {
         if let Some(violation) = world.state().violation.clone() {
             return Err(violation);
         }
-        deaths += u32::from(ended == Ended::Crashed);
-        if ended == Ended::Well && story.happenings.is_empty() {
+        deaths += u32::from(ended == LifeEnd::Crashed);
+        if ended == LifeEnd::Completed && story.external_events.is_empty() {
             return check(&world, &program).map(|()| deaths);
         }
     }
     Err("it dies again and again".to_owned())
 }
 
-/// Every poison that ran is stuck, and nobody else is.
+/// Checks that every poison execution that ran is stuck, and no other.
 fn check(world: &World, program: &program::Program) -> Result<(), String> {
-    judge::judge(world, program)?;
+    judge::check_invariants(world, program)?;
     for row in judge::rows(world) {
         let is_poison = row.automation.as_str() == "poison";
         let is_right = match row.status {
             Status::Stuck => is_poison,
             Status::Succeeded => !is_poison,
-            // Somebody may have cancelled it, or its time was up, before it ran.
+            // It may have been cancelled or have timed out before it ran.
             _ => true,
         };
         if !is_right {

@@ -1,4 +1,4 @@
-//! Automations that chance writes, and what the engine makes of them.
+//! Generated Automations and their loaded form.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use store::Address;
 
 use super::chance::Chance;
 use super::writing;
-use crate::catalog::{Catalog, Folder, Look, Reload};
-use crate::reload::{Assembled, Loader};
+use catalog::{Assembled, Loader};
+use catalog::{Catalog, Folder, ReloadSummary, ScanScope};
 
-/// How many seeds run the same program, each in its own way.
+/// Number of seeds that share a program.
 const RUNS: u64 = 25;
-/// The token of the address at which the Automation `main` is started, where it is by a request.
+/// Token of the address that starts `main`, if its trigger is a webhook.
 pub(super) const TOKEN: &str = "live";
 
-/// What starts the Automation `main`.
+/// Trigger of the Automation `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     Manual,
@@ -30,38 +30,38 @@ pub(super) struct Program {
     pub(super) versions: [Version; 2],
     pub(super) start: Start,
     pub(super) has_schedule: bool,
-    /// How many executions may run at one time, by Automation.
+    /// Concurrency limits by Automation.
     pub(super) limits: HashMap<String, Limit>,
-    /// The steps that count in the state.
+    /// Ids of the steps that increment the counter in the state.
     pub(super) increments: Vec<String>,
     pub(super) text: String,
 }
 
-/// How many executions may run at one time.
+/// A concurrency limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) count: usize,
-    /// Whether that is for each value of a key.
+    /// True if the limit applies to each value of a concurrency key.
     pub(super) keyed: bool,
 }
 
-/// What is in force.
+/// The loaded files of one version.
 pub(super) struct Version {
     pub(super) catalog: Arc<Catalog>,
-    pub(super) reload: Reload,
+    pub(super) reload: ReloadSummary,
 }
 
-/// The connectors that come with Cogwork, which take long to read.
+/// The bundled connectors, shared because parsing them takes long.
 pub(super) static BUILTIN: LazyLock<Arc<Registry>> =
-    LazyLock::new(|| Arc::new(crate::check::builtin().expect("the connectors load")));
+    LazyLock::new(|| Arc::new(catalog::builtin().expect("the connectors load")));
 
-/// HTTP that goes nowhere.
+/// An HTTP client without network access.
 pub(super) fn nowhere() -> Http {
     let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
     Http::new(options).expect("HTTP is set up")
 }
 
-/// The program that a seed runs.
+/// Generates the program of a seed.
 pub(super) fn of(seed: u64) -> Arc<Program> {
     static LAST: Mutex<Option<(u64, Arc<Program>)>> = Mutex::new(None);
     let number = seed / RUNS;
@@ -115,10 +115,10 @@ impl Program {
                 std::fs::write(automations.join(format!("{name}.yaml")), file.to_string())
                     .expect("it is written");
             }
-            let assembled = loader.assemble(&previous, &mut read, &Look::Everywhere);
+            let assembled = loader.assemble(&previous, &mut read, &ScanScope::Full);
             let Assembled { catalog, reload, .. } = assembled.expect("something changed");
             let broken: Vec<String> =
-                catalog.broken().iter().map(|broken| broken.report.render(false)).collect();
+                catalog.invalid_files().iter().map(|broken| broken.report.render(false)).collect();
             assert!(broken.is_empty(), "a program that does not load: {texts:?}\n{}", broken.join("\n"));
             previous = Arc::new(catalog);
             Version { catalog: previous.clone(), reload }
@@ -127,7 +127,7 @@ impl Program {
     }
 }
 
-/// Finds the steps that count in the state.
+/// Collects the steps that increment the counter.
 fn note_increments(file: &Value, found: &mut Vec<String>) {
     match file {
         Value::Object(entries) => {

@@ -1,4 +1,4 @@
-//! What is outside of the engine: chance, the moment of the crash, and the oracle that sees each effect.
+//! The outside world of a simulation: random faults, crashes, and the oracle that observes each effect.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,82 +13,82 @@ use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
-use super::judge::Keys;
+use super::judge::IdempotencyKeys;
 use super::program::Limit;
-use crate::isolation::RecordMemory;
+use runtime::RecordMemory;
 
-/// How often the engine may touch the outside before a simulation counts as one that never comes to rest.
-const MOST_TOUCHES: u32 = 20_000;
+/// Maximum number of operations on the outside before a simulation counts as a livelock.
+const MAX_TOUCHES: u32 = 20_000;
 
-/// Everything outside of the engine. It outlives each engine.
+/// The outside world. Outlives each engine.
 pub(super) struct World {
     pub(super) memory: Memory,
     pub(super) crash: Notify,
-    /// The crash record, from one engine to the next.
+    /// The crash record, shared by all lives.
     pub(super) record: Arc<RecordMemory>,
     state: Mutex<State>,
 }
 
 pub(super) struct State {
     pub(super) chance: Chance,
-    /// How often the engine touched the outside.
+    /// Number of operations on the outside.
     touches: u32,
-    /// How many more times the engine touches the outside before it crashes, where it does.
+    /// Operations until the next crash; `None` if there will be none.
     pub(super) until_crash: Option<u32>,
     pub(super) crashed: bool,
-    /// Whether commits may fail.
+    /// True if commits may fail.
     pub(super) faulty: bool,
-    /// Which engine this is.
+    /// Number of the current life.
     pub(super) life: u32,
-    /// What callers were told has been accepted.
+    /// Executions whose acceptance was reported to a caller.
     pub(super) accepted: Vec<ExecutionId>,
-    /// How executions ended, as callers were told.
+    /// OutcomeFilter that were reported to callers.
     pub(super) told: HashMap<ExecutionId, Outcome>,
-    /// The first thing seen that must not be.
+    /// The first violated invariant.
     pub(super) violation: Option<String>,
-    /// The first execution that each name of what was sent started, and when that was asked for.
+    /// First execution of each deduplication key, and the time of its request.
     pub(super) sent: HashMap<String, (ExecutionId, Timestamp)>,
     effects: u64,
-    /// The tries of steps that must not begin twice: the execution, the step, how many tries its log has.
+    /// Attempts that must not start twice: execution, step, number of attempts in its log.
     once: HashSet<(ExecutionId, String, usize)>,
-    /// The executions with a limit that had an effect, each with where it has its place among others, and the last life in
-    /// which it had one.
+    /// Executions with a concurrency limit that had an effect, with their concurrency group and the last life of an
+    /// effect.
     placed: BTreeMap<ExecutionId, (Gate, u32)>,
-    keys: Keys,
-    /// What came back well in this life, by execution and step.
+    keys: IdempotencyKeys,
+    /// Successful calls of this life, by execution and step.
     done: HashSet<(ExecutionId, String)>,
-    /// What is under way in this life.
+    /// Running calls of this life.
     under_way: HashSet<(ExecutionId, String)>,
-    /// The executions in the order in which they were seen.
+    /// Executions in the order of their first appearance.
     numbers: BTreeMap<ExecutionId, usize>,
     pub(super) trace: Vec<String>,
 }
 
-/// Where executions have their places among others: an Automation, and the value of its key.
+/// A concurrency group: an Automation and the value of its key.
 type Gate = (String, String);
 
-/// A call with an effect, as it is seen outside.
+/// A call with an effect, as observed outside.
 pub(super) struct Effect {
     pub(super) automation: String,
     pub(super) id: ExecutionId,
-    /// The step, with the turns of the loops around it.
+    /// The step with its loop indices.
     pub(super) key: String,
-    /// What it says it is, over all of its tries.
+    /// Idempotency key of all attempts.
     pub(super) idempotency_key: String,
-    /// What the step before it gave.
+    /// Result of the previous step.
     pub(super) saw: Value,
-    /// Whether a try of it must not begin twice.
+    /// True if an attempt must not start twice.
     pub(super) once: bool,
     pub(super) limit: Option<Limit>,
 }
 
-/// What becomes of a call.
+/// Simulated behaviour of a call.
 pub(super) enum Answer {
     Result(Value),
     Fails,
-    /// It takes so many seconds, then gives this.
+    /// Returns this value after so many seconds.
     Takes(u64, Value),
-    /// It has no answer, and gives up in the end.
+    /// Gets no response and times out.
     GivesUp,
 }
 
@@ -108,7 +108,7 @@ impl World {
             effects: 0,
             once: HashSet::new(),
             placed: BTreeMap::new(),
-            keys: Keys::default(),
+            keys: IdempotencyKeys::default(),
             done: HashSet::new(),
             under_way: HashSet::new(),
             numbers: BTreeMap::new(),
@@ -126,7 +126,7 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another engine begins.
+    /// Starts the life of another engine.
     pub(super) fn begin_life(&self, until_crash: Option<u32>, faulty: bool) {
         let mut state = self.state();
         state.life += 1;
@@ -143,14 +143,14 @@ impl World {
         self.state().trace.push(what);
     }
 
-    /// What is stored of an execution.
+    /// Stored events of an execution.
     pub(super) fn events(&self, id: ExecutionId) -> Vec<Event> {
         let events = self.memory.open();
         let events = events.events(id).now_or_never().expect("nothing waits in memory");
         events.expect("it is read").unwrap_or_default()
     }
 
-    /// Begins an effect: from here on the outside has seen it. `None` where the engine crashed before.
+    /// Records the start of an effect. `None` if the engine crashed before.
     pub(super) fn begins(&self, effect: &Effect) -> Option<Answer> {
         self.state().touch(self)?;
         if let Err(violation) = self.check_effect(effect) {
@@ -172,12 +172,12 @@ impl World {
         })
     }
 
-    /// The process dies while an execution computes.
+    /// Simulates a process crash while an execution computes.
     pub(super) fn dies(&self) {
         self.state().crash(self);
     }
 
-    /// Something was seen that must not be: the engine goes no further.
+    /// Records a violated invariant and stops the engine.
     pub(super) fn violated(&self, violation: String) {
         let mut state = self.state();
         state.violation.get_or_insert(violation);
@@ -185,7 +185,7 @@ impl World {
         self.crash.notify_one();
     }
 
-    /// Ends an effect. `None` where the engine crashed before it heard of it.
+    /// Records the end of an effect. `None` if the engine crashed before it got the result.
     pub(super) fn ends(&self, id: ExecutionId, key: &str, well: bool) -> Option<()> {
         let mut state = self.state();
         state.touch(self)?;
@@ -196,12 +196,12 @@ impl World {
         Some(())
     }
 
-    /// A call that was cut off.
-    pub(super) fn cut_off(&self, id: ExecutionId, key: &str) {
+    /// Records an interrupted call.
+    pub(super) fn interrupt_call(&self, id: ExecutionId, key: &str) {
         self.state().under_way.remove(&(id, key.to_owned()));
     }
 
-    /// What must hold whenever an effect begins.
+    /// Checks the invariants at the start of an effect.
     fn check_effect(&self, effect: &Effect) -> Result<(), String> {
         let events = self.events(effect.id);
         check_log(effect, &events)?;
@@ -224,7 +224,7 @@ impl World {
         self.check_limit(effect, &events)
     }
 
-    /// No more executions have their place than may. Those that somebody ended close outside of it, and are left out.
+    /// Checks the concurrency limit. Cancelled executions close without a permit and do not count.
     fn check_limit(&self, effect: &Effect, events: &[Event]) -> Result<(), String> {
         let Some(limit) = effect.limit else { return Ok(()) };
         let gate = (effect.automation.clone(), if limit.keyed { key_of(events) } else { String::new() });
@@ -241,7 +241,7 @@ impl World {
             let others = state.placed.iter().filter(|(id, (other, _))| **id != effect.id && *other == gate);
             others.map(|(id, (_, life))| (*id, *life == state.life)).collect()
         };
-        // Of one that crashed before anything of it was committed nobody can know that it had begun.
+        // An execution that crashed before its first commit cannot be known to have started.
         let is_placed = |(id, is_here): &(ExecutionId, bool)| {
             let events = self.events(*id);
             (*is_here || events.len() > 1) && !is_over(&events)
@@ -258,7 +258,7 @@ impl World {
         Ok(())
     }
 
-    /// Somebody was told that an execution was accepted, and by its answer whether it has decided upon that.
+    /// Records that a caller was told of an execution's acceptance, and if the response contains its outcome.
     pub(super) fn heard(&self, id: ExecutionId, decided: bool) {
         let events = self.events(id);
         if events.is_empty() {
@@ -272,7 +272,7 @@ impl World {
     }
 }
 
-/// What the log of an execution must say when an effect of it begins.
+/// Checks the log of an execution at the start of an effect.
 fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
     let key = &effect.key;
     if events.is_empty() {
@@ -299,28 +299,28 @@ fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
     if committed { Ok(()) } else { Err(format!("`{key}` begins with {token}, which is not committed")) }
 }
 
-/// What a caller said under the key by which executions are told apart.
+/// Returns the concurrency key of an execution's request.
 fn key_of(events: &[Event]) -> String {
     let Some(Event::Started { payload, .. }) = events.first() else { return String::new() };
     match &**payload {
-        Payload::Webhook(payload) => String::from_utf8_lossy(&payload.body.data.shown()).into_owned(),
+        Payload::Webhook(payload) => String::from_utf8_lossy(&payload.body.data.for_display()).into_owned(),
         _ => String::new(),
     }
 }
 
-/// Whether an execution has ended, or somebody has ended it.
+/// Returns true if an execution has ended or been cancelled.
 fn is_over(events: &[Event]) -> bool {
     events.iter().any(|event| matches!(event, Event::Finished { .. } | Event::Cancelling { .. }))
 }
 
 impl State {
-    /// The engine touches the outside. `None` where it crashes at that.
+    /// Counts an operation on the outside. `None` if the engine crashes at it.
     fn touch(&mut self, world: &World) -> Option<()> {
         if self.crashed {
             return None;
         }
         self.touches += 1;
-        if self.touches > MOST_TOUCHES {
+        if self.touches > MAX_TOUCHES {
             self.violation.get_or_insert_with(|| "it goes round and round".to_owned());
             self.until_crash = Some(0);
         }
@@ -341,7 +341,7 @@ impl State {
         world.crash.notify_one();
     }
 
-    /// The number of an execution, the same whatever its id is.
+    /// Number of an execution, independent of its random id.
     pub(super) fn number(&mut self, id: ExecutionId) -> usize {
         let next = self.numbers.len();
         *self.numbers.entry(id).or_insert(next)
@@ -390,7 +390,7 @@ impl Faults for World {
     }
 }
 
-/// An event in short.
+/// Short form of an event for the trace.
 fn word(event: &Event) -> String {
     let (word, step) = match event {
         Event::Started { .. } => ("started", ""),
@@ -408,6 +408,8 @@ fn word(event: &Event) -> String {
         Event::Failing { .. } => ("failing", ""),
         Event::Cancelling { .. } => ("cancelling", ""),
         Event::ClockSet { .. } => ("clockSet", ""),
+        Event::Waited { reason, .. } => ("waited", reason.word()),
+        Event::Answered { .. } => ("answered", ""),
         Event::Retried { .. } => ("retried", ""),
         Event::Finished { outcome, .. } => ("finished", outcome.status().word()),
     };

@@ -1,27 +1,27 @@
-//! The text of Automations, as chance writes it.
+//! Generates the text of Automations.
 
 use serde_json::{Value, json};
 
 use super::chance::Chance;
 use super::program::Start;
 
-/// The most steps of a list.
-const MOST_STEPS: u32 = 4;
-/// What a caller says under `k`, in an expression.
+/// Maximum number of steps in a list.
+const MAX_STEPS: u32 = 4;
+/// Expression of the caller's value `k`.
 const K: &str = "trigger.results.body.data.k";
 
-/// What the steps of a program are told apart by, and may refer to.
+/// State of the generator of one Automation.
 struct Writer<'a> {
     chance: &'a mut Chance,
     count: u32,
     start: Start,
-    /// Whether it may call the other Automation.
+    /// True if it may call the other Automation.
     calls: bool,
-    /// Whether it has answered the caller: that is done once.
+    /// True if it has a `respond` step, which may occur once.
     answered: bool,
 }
 
-/// The Automation that most of it is about.
+/// Generates the main Automation.
 pub(super) fn main(start: Start, chance: &mut Chance) -> Value {
     let mut writer = Writer { chance, count: 0, start, calls: true, answered: false };
     let trigger = match start {
@@ -46,7 +46,7 @@ pub(super) fn main(start: Start, chance: &mut Chance) -> Value {
     file
 }
 
-/// The one that it calls, and that is run by hand.
+/// Generates the Automation that is called by the main one and run manually.
 pub(super) fn child(chance: &mut Chance) -> Value {
     let mut writer = Writer { chance, count: 100, start: Start::Manual, calls: false, answered: false };
     let mut steps = vec![writer.act(None)];
@@ -62,14 +62,14 @@ pub(super) fn child(chance: &mut Chance) -> Value {
     file
 }
 
-/// The one with a schedule.
+/// Generates the Automation with a schedule.
 pub(super) fn clock(chance: &mut Chance) -> Value {
     let mut writer = Writer { chance, count: 200, start: Start::Manual, calls: false, answered: false };
     let trigger = json!({"schedule": {"cron": "0 * * * *", "misfire": "all", "overlap": "allow"}});
     json!({"trigger": trigger, "steps": [writer.act(None)], "timeout": "1m"})
 }
 
-/// The one that ends the process whenever its step begins.
+/// Generates the Automation whose step kills the process.
 pub(super) fn poison() -> Value {
     let step = json!({"id": "kill", "action": "http.request",
         "with": {"method": "POST", "url": "http://sim/${{ execution.id }}/kill/poison"}});
@@ -83,7 +83,7 @@ impl Writer<'_> {
     }
 
     fn list(&mut self, depth: u32) -> Value {
-        let count = 1 + self.chance.below(MOST_STEPS - depth);
+        let count = 1 + self.chance.below(MAX_STEPS - depth);
         let mut steps: Vec<Value> = Vec::new();
         for _ in 0..count {
             let before = steps.last().and_then(|step: &Value| Some(step["id"].as_str()?.to_owned()));
@@ -152,11 +152,11 @@ impl Writer<'_> {
         concurrency
     }
 
-    /// A step with an effect. It takes along what the one before it gave.
+    /// Generates a step with an effect. It sends the result of the previous step.
     fn act(&mut self, before: Option<&str>) -> Value {
         let id = self.id();
         let once = self.chance.one_in(6);
-        // What only reads waits longer for its commit.
+        // Results of read-only calls are committed later.
         let method = self.chance.pick(&["POST", "POST", "GET"]);
         let mut with = json!({"method": method, "url": address(&id, once)});
         if let Some(before) = before {
@@ -190,7 +190,7 @@ impl Writer<'_> {
     }
 }
 
-/// Where the effect of a step goes, with what the oracle has to know of it.
+/// Builds the URL of an effect, which tells the oracle what it has to know.
 fn address(id: &str, once: bool) -> String {
     let tail = if once { "/once" } else { "" };
     format!("http://sim/${{{{ execution.id }}}}/{id}{tail}")

@@ -14,7 +14,7 @@ fn manual(steps: &str) -> String {
 }
 
 async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.wait(id)).await.expect("it ends"))
+    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
 }
 
 async fn crash(engine: Engine) {
@@ -104,7 +104,7 @@ async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     soon(async {
-        while engine.status().resting < 2 {
+        while engine.runtime().status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
@@ -112,12 +112,12 @@ async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
     crash(engine).await;
     let engine = project.start().await;
     soon(async {
-        while engine.status().resting < 2 {
+        while engine.runtime().status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    assert_eq!(engine.emit("go", 5.into(), None).await.expect("it is sent"), 1);
+    assert_eq!(engine.runtime().emit("go", 5.into(), None).await.expect("it is sent"), 1);
     assert_eq!(end(&engine, id).await, r#"{"got":5}"#);
     stop(engine).await;
 }
@@ -129,12 +129,12 @@ async fn with_its_caller_a_called_execution_is_cancelled() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     soon(async {
-        while engine.status().resting < 2 {
+        while engine.runtime().status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    engine.cancel(id, "enough").await.expect("it is asked");
+    engine.runtime().cancel(id, "enough").await.expect("it is asked");
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     soon(async {
         while all(&engine).await != ["test cancelled", "slow cancelled"] {
@@ -272,7 +272,11 @@ async fn the_state_is_an_automation_s_own_unless_it_is_shared_and_ends_with_its_
     }
     let other = || async {
         let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-        let id = engine.run(&AutomationId::parse("other").expect("an id"), start).await.expect("it starts");
+        let id = engine
+            .ingress()
+            .start(&AutomationId::parse("other").expect("an id"), start)
+            .await
+            .expect("it starts");
         end(&engine, id).await
     };
     assert_eq!(other().await, r#"{"own":null,"shared":10}"#);

@@ -106,7 +106,7 @@ fn a_reload_tells_as_much_of_a_file_as_a_check_does() {
     let checked = check_project(dir.path(), &[]).expect("the connectors load");
     assert_eq!(checked.catalog.automations().len(), 0, "what has errors is not in force");
     let text = check_text(&checked.catalog, "automations/order-desk.yaml", EVERYTHING);
-    assert_eq!(said(&checked.catalog.broken()[0].report), said(&text));
+    assert_eq!(said(&checked.catalog.invalid_files()[0].report), said(&text));
 }
 
 #[test]

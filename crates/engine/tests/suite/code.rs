@@ -35,7 +35,7 @@ fn shown(answer: &model::HttpResponse) -> String {
         "{} {} {}",
         answer.status,
         answer.header("content-type").unwrap_or("-"),
-        String::from_utf8_lossy(&answer.body.shown())
+        String::from_utf8_lossy(&answer.body.for_display())
     )
 }
 
@@ -71,11 +71,11 @@ async fn an_error_says_where_in_the_file_and_shows_the_line_to_its_author_alone(
     let yaml = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: it\n    code: |\n      const twice = (x) => x.a.b * 2;\n      export default () => ({ data: twice({}) });\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
-    let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
     assert_eq!(answer.status, 500);
     assert!(!shown(&answer).contains("test.yaml"), "{}", shown(&answer));
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    let model::Outcome::Failed { error } = soon(engine.wait(id)).await.expect("it ends") else {
+    let model::Outcome::Failed { error } = soon(engine.runtime().wait(id)).await.expect("it ends") else {
         panic!("it failed")
     };
     let place = error.place.as_ref().expect("it has a place");
@@ -106,7 +106,7 @@ async fn awaited(code: &str) -> (Project, Arc<Watched>, engine::Engine) {
 #[tokio::test]
 async fn short_code_for_whose_end_somebody_waits_is_one_write() {
     let (_project, counting, engine) = awaited("return { data: 1 }").await;
-    let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
     assert_eq!((answer.status, counting.written()), (200, (1, 0)));
     stop(engine).await;
 }
@@ -125,7 +125,7 @@ async fn an_execution_whose_code_takes_long_is_accepted_meanwhile() {
         }
     };
     tokio::select! {
-        answer = engine.receive(&address, post("{}")) => panic!("{}", shown(&answer)),
+        answer = engine.ingress().receive(&address, post("{}")) => panic!("{}", shown(&answer)),
         () = soon(accepted) => {}
     }
     crash(engine).await;
@@ -144,7 +144,7 @@ async fn what_code_writes_to_the_state_is_there_for_the_next_execution() {
     }
     let mut seen = Vec::new();
     for id in ids {
-        seen.push(show(&soon(engine.wait(id)).await.expect("it ends")));
+        seen.push(show(&soon(engine.runtime().wait(id)).await.expect("it ends")));
     }
     seen.sort();
     assert_eq!(seen, ["1", "2", "3", "4", "5"], "none of them saw the same");
@@ -159,7 +159,7 @@ async fn code_that_fails_leaves_the_state_as_it_was() {
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"n":"none"}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"n":"none"}"#);
     stop(engine).await;
 }
 
@@ -173,7 +173,7 @@ async fn the_last_step_s_response_object_answers_the_caller() {
         async move {
             let project = Project::with(&yaml);
             let engine = project.start().await;
-            let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+            let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
             stop(engine).await;
             shown(&answer)
         }
@@ -193,7 +193,7 @@ async fn a_response_object_in_the_midst_is_a_result_like_any_other() {
         "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: a\n    code: |\n      export default () => ({ statusCode: 404, body: 'x' });\n  - set: {s: \"${{ steps.a.results.statusCode }}\"}\n",
     );
     let engine = project.start().await;
-    let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
     assert_eq!(shown(&answer), r#"200 application/json {"s":404}"#);
     stop(engine).await;
 }
@@ -214,8 +214,8 @@ async fn a_file_of_code_is_taken_up_when_it_changes_and_executions_keep_theirs()
     let engine = project.start().await;
     let second = start_with(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(3601));
-    assert_eq!(show(&soon(engine.wait(first)).await.expect("it ends")), r#""old""#);
-    assert_eq!(show(&soon(engine.wait(second)).await.expect("it ends")), r#""new""#);
+    assert_eq!(show(&soon(engine.runtime().wait(first)).await.expect("it ends")), r#""old""#);
+    assert_eq!(show(&soon(engine.runtime().wait(second)).await.expect("it ends")), r#""new""#);
     project.write("automations/lib/it.js", "export default () => ({ data: ");
     let reload = engine.reload().await;
     assert_eq!(reload.stale.len(), 1, "the last good version stays in force");
@@ -261,7 +261,7 @@ async fn lines_of_the_logger_are_in_the_execution_s_log() {
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    soon(engine.wait(id)).await.expect("it ends");
+    soon(engine.runtime().wait(id)).await.expect("it ends");
     assert_eq!(steps_of(&engine, id).await, ["it=1"]);
     let lines = engine.store().logs(id, 0, 10).await.expect("read");
     let shown: Vec<String> = lines.iter().map(|line| format!("{:?} {}", line.level, line.message)).collect();
@@ -277,22 +277,22 @@ async fn the_code_of_a_trigger_decides_payload_and_answer_before_the_steps() {
     );
     let engine = project.start().await;
     let address = live(&engine);
-    let answer = soon(engine.receive(&address, post(r#"{"n": 4}"#))).await;
+    let answer = soon(engine.ingress().receive(&address, post(r#"{"n": 4}"#))).await;
     assert_eq!(shown(&answer), r#"201 application/json {"n":4}"#);
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"got":8}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"got":8}"#);
     let lines = engine.store().logs(id, 0, 10).await.expect("read");
     assert_eq!(lines.first().map(|line| line.message.as_str()), Some("n is 4"));
 
-    let declined = soon(engine.receive(&address, post(r#"{"n": 0}"#))).await;
+    let declined = soon(engine.ingress().receive(&address, post(r#"{"n": 0}"#))).await;
     assert_eq!(shown(&declined), r#"400 application/json {"n":0}"#);
     let id = declined.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     assert_eq!(
-        show(&soon(engine.wait(id)).await.expect("it ends")),
+        show(&soon(engine.runtime().wait(id)).await.expect("it ends")),
         "cancelled: declined by the trigger's code"
     );
 
-    let failed = soon(engine.receive(&address, post(r#"{"n": -1}"#))).await;
+    let failed = soon(engine.ingress().receive(&address, post(r#"{"n": -1}"#))).await;
     assert_eq!(failed.status, 500);
     assert!(shown(&failed).contains("trigger_code_failed") && !shown(&failed).contains("too small"));
     let page = store::Page { before: None, limit: 10 };
@@ -314,8 +314,8 @@ async fn what_is_sent_twice_gets_the_answer_that_the_code_of_the_trigger_gave_th
         request.headers.push(("x-id".to_owned(), b"7".to_vec()));
         request
     };
-    let first = soon(engine.receive(&address, twice())).await;
-    let second = soon(engine.receive(&address, twice())).await;
+    let first = soon(engine.ingress().receive(&address, twice())).await;
+    let second = soon(engine.ingress().receive(&address, twice())).await;
     assert_eq!(first.status, 202, "{}", shown(&first));
     assert_eq!((second.status, &second.body), (202, &first.body));
     stop(engine).await;

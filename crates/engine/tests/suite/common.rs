@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use engine::{Engine, ManualClock, Notice, Settings, Start};
+use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
@@ -76,7 +76,7 @@ impl Project {
     pub(crate) async fn start_on(&self, store: Arc<dyn Store>) -> Engine {
         let engine = Engine::start(self.settings.clone(), store, Arc::new(self.clock.clone())).await;
         let engine = engine.expect("the engine starts");
-        for broken in engine.catalog().broken() {
+        for broken in engine.catalog().invalid_files() {
             println!("{}", broken.report.render(false));
         }
         engine
@@ -116,7 +116,7 @@ pub(crate) async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
     let inputs: Map = json(inputs).as_map().expect("a map").clone();
     let start = Start { payload: Payload::manual(inputs), origin: Origin::Manual };
     let id = model::AutomationId::parse("test").expect("an id");
-    engine.run(&id, start).await.expect("it starts")
+    engine.ingress().start(&id, start).await.expect("it starts")
 }
 
 /// Runs an Automation of these steps to its end, and gives its outcome as `result` or `error: message`.
@@ -128,7 +128,7 @@ pub(crate) async fn outcome_with(yaml: &str, inputs: &str) -> String {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let id = start_with(&engine, inputs).await;
-    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
     show(&outcome)
 }
@@ -271,14 +271,14 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
     let id = start_with(engine, inputs).await;
     soon(async {
         loop {
-            if let Notice::ExecutionEvents { id: of, status: Status::Waiting, .. } =
+            if let EngineEvent::ExecutionEvents { id: of, status: Status::Waiting, .. } =
                 notices.recv().await.expect("notices come")
                 && of == id
             {
                 break;
             }
         }
-        while engine.status().resting == 0 {
+        while engine.runtime().status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -288,5 +288,5 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
 
 /// How an execution ended, in words.
 pub(crate) async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.wait(id)).await.expect("it ends"))
+    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::{ConnectionState, Engine, LoginAnswer};
+use engine::{ConnectionState, Engine, LoginCallback};
 use pretty_assertions::assert_eq;
 use tests::wiki::{
     Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
@@ -69,9 +69,9 @@ impl World {
 }
 
 /// What the provider sends the browser back with.
-async fn consent(url: &str) -> LoginAnswer {
+async fn consent(url: &str) -> LoginCallback {
     let mut query = redirect(url).await;
-    LoginAnswer {
+    LoginCallback {
         state: query.remove("state"),
         code: query.remove("code"),
         error: query.remove("error"),
@@ -102,17 +102,17 @@ async fn redirect(url: &str) -> HashMap<String, String> {
 }
 
 async fn login(engine: &Engine) -> Result<String, String> {
-    let begun = engine.begin_login("main").map_err(|error| error.to_string())?;
-    soon(engine.end_login(consent(&begun.url).await)).await
+    let begun = engine.runtime().begin_login("main").map_err(|error| error.to_string())?;
+    soon(engine.runtime().end_login(consent(&begun.url).await)).await
 }
 
 async fn run(engine: &Engine) -> String {
     let id = start_with(engine, "{}").await;
-    show(&soon(engine.wait(id)).await.expect("it ends"))
+    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
 }
 
 fn state(engine: &Engine) -> ConnectionState {
-    engine.connection("main").expect("a connection").state
+    engine.runtime().connection("main").expect("a connection").state
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
     let engine = world.project.start().await;
     assert_eq!(state(&engine), ConnectionState::NeedsLogin);
     assert!(run(&engine).await.contains("cogwork connections login main"));
-    let begun = engine.begin_login("main").expect("it begins");
+    let begun = engine.runtime().begin_login("main").expect("it begins");
     let host = world.wiki.gateway_url().trim_start_matches("http://").replace(':', "%3A");
     for part in [
         &format!("audience={host}"),
@@ -133,7 +133,7 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
     ] {
         assert!(begun.url.contains(part), "{part} is missing in {}", begun.url);
     }
-    assert_eq!(soon(engine.end_login(consent(&begun.url).await)).await, Ok("main".to_owned()));
+    assert_eq!(soon(engine.runtime().end_login(consent(&begun.url).await)).await, Ok("main".to_owned()));
     assert!(run(&engine).await.starts_with("{\"count\":"));
     assert_eq!(state(&engine), ConnectionState::Healthy);
     stop(engine).await;
@@ -148,17 +148,17 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
 async fn a_state_is_good_for_one_answer_and_ten_minutes() {
     let world = World::new().await;
     let engine = world.project.start().await;
-    let begun = engine.begin_login("main").expect("it begins");
+    let begun = engine.runtime().begin_login("main").expect("it begins");
     let answer = consent(&begun.url).await;
-    let forged = LoginAnswer { state: Some("x".repeat(43)), ..answer.clone() };
-    assert!(engine.end_login(forged).await.is_err());
-    assert!(soon(engine.end_login(answer.clone())).await.is_ok());
-    let again = engine.end_login(answer).await.expect_err("used");
+    let forged = LoginCallback { state: Some("x".repeat(43)), ..answer.clone() };
+    assert!(engine.runtime().end_login(forged).await.is_err());
+    assert!(soon(engine.runtime().end_login(answer.clone())).await.is_ok());
+    let again = engine.runtime().end_login(answer).await.expect_err("used");
     assert!(again.contains("has been used or is too old"), "{again}");
-    let begun = engine.begin_login("main").expect("it begins");
+    let begun = engine.runtime().begin_login("main").expect("it begins");
     let late = consent(&begun.url).await;
     world.project.clock.advance(Duration::from_secs(601));
-    assert!(engine.end_login(late).await.is_err());
+    assert!(engine.runtime().end_login(late).await.is_err());
     stop(engine).await;
 }
 
@@ -168,7 +168,7 @@ async fn a_consent_to_a_site_that_there_is_not_leaves_a_connection_that_fails_an
     let engine = world.project.start().await;
     let reason = login(&engine).await.expect_err("no such site");
     assert!(reason.contains("there is no site `nowhere`"), "{reason}");
-    let report = engine.connection("main").expect("a connection");
+    let report = engine.runtime().connection("main").expect("a connection");
     assert_eq!(report.state, ConnectionState::Failing);
     let said = serde_json::to_string(&report).expect("JSON");
     assert!(said.contains("there is no site `nowhere`"), "{said}");
@@ -202,9 +202,9 @@ async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhe
         world.connect(&more);
         let before = world.wiki.count("POST", "/oauth/token");
         let engine = world.project.start().await;
-        let begun = engine.begin_login("main").expect("it begins");
-        let answer = LoginAnswer { issuer: issuer.clone(), ..consent(&begun.url).await };
-        let ended = soon(engine.end_login(answer)).await;
+        let begun = engine.runtime().begin_login("main").expect("it begins");
+        let answer = LoginCallback { issuer: issuer.clone(), ..consent(&begun.url).await };
+        let ended = soon(engine.runtime().end_login(answer)).await;
         assert_eq!(ended.is_ok(), connects, "{named:?} {issuer:?} {ended:?}");
         let sent = world.wiki.count("POST", "/oauth/token") - before;
         assert_eq!(sent, usize::from(connects), "{named:?} {issuer:?}");
@@ -235,7 +235,7 @@ async fn tokens_and_polls_pass_the_guard_as_steps_do() {
     let refusals = [
         login(&engine).await.expect_err("the exchange of a code is refused"),
         run(&engine).await,
-        soon(engine.poll_now(&id)).await.expect("a poll").error.expect("it is refused"),
+        soon(engine.ingress().poll_now(&id)).await.expect("a poll").error.expect("it is refused"),
     ];
     for refusal in &refusals {
         assert!(refusal.contains("`127.0.0.1` may not be called"), "{refusals:?}");
@@ -276,7 +276,7 @@ async fn many_who_find_a_dead_token_renew_it_once() {
         ids.push(start_with(&engine, "{}").await);
     }
     for id in ids {
-        let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+        let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
         assert!(outcome.starts_with("{\"count\":"), "{outcome}");
     }
     assert_eq!(world.wiki.refreshes(), 1);
@@ -355,7 +355,7 @@ async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection()
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
     world.wiki.rate_limit(Some(RateLimit::new(1, Duration::from_secs(60))));
-    let limits = || engine.connection("main").expect("a connection").hosts.remove(0);
+    let limits = || engine.runtime().connection("main").expect("a connection").hosts.remove(0);
     assert!(run(&engine).await.starts_with("{\"count\":"));
     let told = limits().rate_limit.expect("it tells");
     assert_eq!((told.limit.as_deref(), told.remaining.as_deref()), (Some("1"), Some("0")));
@@ -424,16 +424,16 @@ async fn a_client_gets_tokens_by_itself_and_shares_them() {
 async fn a_test_makes_the_call_that_the_manifest_names_and_notes_what_came_of_it() {
     let world = World::new().await;
     let engine = world.project.start().await;
-    let tested = soon(engine.test_connection("main")).await.expect("a test");
+    let tested = soon(engine.runtime().test_connection("main")).await.expect("a test");
     assert!(tested.error.expect("it is not connected").message.contains("not connected"));
     login(&engine).await.expect("connected");
-    let tested = soon(engine.test_connection("main")).await.expect("a test");
+    let tested = soon(engine.runtime().test_connection("main")).await.expect("a test");
     assert_eq!((tested.action.as_str(), tested.error), ("wiki.listSpaces", None));
-    let report = engine.connection("main").expect("a connection");
+    let report = engine.runtime().connection("main").expect("a connection");
     assert_eq!((report.state, report.used_by), (ConnectionState::Healthy, vec!["test".to_owned()]));
     assert!(report.site.is_some() && report.expires_at.is_some());
     assert!(
-        soon(engine.test_connection("mian"))
+        soon(engine.runtime().test_connection("mian"))
             .await
             .expect_err("unknown")
             .to_string()

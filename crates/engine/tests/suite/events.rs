@@ -31,7 +31,7 @@ fn project(peer: &Peer) -> Project {
 async fn standing(engine: &Engine, is: impl Fn(&Subscription) -> bool) -> Subscription {
     soon(async {
         loop {
-            if let [one] = engine.subscriptions().as_slice()
+            if let [one] = engine.ingress().subscriptions().as_slice()
                 && is(one)
             {
                 return one.clone();
@@ -44,7 +44,7 @@ async fn standing(engine: &Engine, is: impl Fn(&Subscription) -> bool) -> Subscr
 
 async fn nothing_left(engine: &Engine) {
     soon(async {
-        while !engine.subscriptions().is_empty() {
+        while !engine.ingress().subscriptions().is_empty() {
             tokio::task::yield_now().await;
         }
     })
@@ -139,7 +139,7 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
 
 /// The webhooks that the peer lists: one of another's, and one at the address that was asked for, which tells of this.
 fn listed(engine: &Engine, event: &str) -> String {
-    let url = &engine.subscriptions()[0].url;
+    let url = &engine.ingress().subscriptions()[0].url;
     format!(
         r#"[{{"id": 1, "events": ["push"], "config": {{"url": "https://elsewhere.example.com/trigger/x"}}}},
             {{"id": 9, "events": ["{event}"], "config": {{"url": "{url}"}}}}]"#
@@ -152,7 +152,7 @@ async fn one_that_was_made_before_a_crash_is_found_again_and_taken_over() {
     let project = project(&peer);
     let engine = project.start().await;
     let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
-    let before = standing(&engine, |one| one.asked).await;
+    let before = standing(&engine, |one| one.requested).await;
     assert_eq!((before.remote, before.failures), (Value::Null, 0), "written down before it is asked for");
     stop(engine).await;
     drop(unanswered);
@@ -216,8 +216,11 @@ async fn a_circle_ends_at_the_address_of_an_event_too_and_is_counted() {
     let mut request = post("{}");
     request.headers.push(("x-github-event".to_owned(), b"push".to_vec()));
     request.headers.push(("x-cogwork-trace".to_owned(), b"a;10".to_vec()));
-    assert_eq!(soon(engine.receive(&live, request)).await.status, 508);
+    assert_eq!(soon(engine.ingress().receive(&live, request)).await.status, 508);
     let id = model::AutomationId::parse("test").expect("an id");
-    assert_eq!(engine.refused_of(&id).into_iter().collect::<Vec<_>>(), [("loop_detected".to_owned(), 1)]);
+    assert_eq!(
+        engine.ingress().rejections_of(&id).into_iter().collect::<Vec<_>>(),
+        [("loop_detected".to_owned(), 1)]
+    );
     stop(engine).await;
 }

@@ -7,7 +7,7 @@ use crate::common::{Project, show, soon, start_with, stop};
 async fn outcome(project: &Project) -> String {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
     show(&outcome)
 }
@@ -30,7 +30,7 @@ async fn what_a_step_writes_another_reads_and_lists() {
 ",
     );
     let expected =
-        r#"{"id":"17","path":"out/a.json","why":"`out/a.json` is there already, with another content"}"#;
+        r#"{"id":"17","path":"out/a.json","why":"`out/a.json` already exists with different content"}"#;
     assert_eq!(outcome(&project).await, expected);
     assert_eq!(
         std::fs::read_to_string(project.path("files/out/a.json")).expect("it is there"),

@@ -1,6 +1,6 @@
 //! What a change on disk would do, told before it is taken; and that telling changes nothing.
 
-use engine::{Change, Effect, Engine, Forecast};
+use engine::{Change, ChangeKind, Engine, ReloadPreview};
 use pretty_assertions::assert_eq;
 
 use crate::common::{Peer, Project, call, soon, start_with, stop};
@@ -8,13 +8,13 @@ use crate::common::{Peer, Project, call, soon, start_with, stop};
 const SCHEDULED: &str = "trigger:\n  schedule: {daily: {at: \"08:30\"}, timezone: Europe/Berlin}\nsteps:\n  - action: log.info\n    with: {message: hello}\n";
 const HOOK: &str = "trigger:\n  webhook: {}\nsteps:\n  - id: first\n    action: log.info\n    with: {message: hello}\n  - id: choice\n    if: trigger.results.body.data.ok\n    then:\n      - id: inner\n        action: log.info\n        with: {message: inner}\n";
 
-async fn forecast(engine: &Engine) -> Forecast {
-    soon(engine.forecast()).await.expect("a forecast")
+async fn forecast(engine: &Engine) -> ReloadPreview {
+    soon(engine.preview_reload()).await.expect("a forecast")
 }
 
 /// `id effect: what is different`.
 fn told(changes: &[Change]) -> Vec<String> {
-    changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.words())).collect()
+    changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.summary())).collect()
 }
 
 /// What is told of a file that changes from one text to another.
@@ -150,7 +150,7 @@ async fn executions_in_flight_are_told_with_the_version_that_they_stay_on() {
     project.write("automations/test.yaml", &text.replace("/a", "/b"));
     let planned = forecast(&engine).await;
     let change = &planned.changes[0];
-    assert_eq!((change.effect, change.executions.len()), (Effect::Changed, 1));
+    assert_eq!((change.effect, change.executions.len()), (ChangeKind::Changed, 1));
     assert_eq!(Some(&change.executions[0].definition), change.before.as_ref());
     assert_eq!(change.executions[0].count, 2);
     // A third on the next version is not left behind by the one after that.
@@ -162,13 +162,13 @@ async fn executions_in_flight_are_told_with_the_version_that_they_stay_on() {
     let back = forecast(&engine).await;
     assert_eq!(
         back.changes[0].executions,
-        [engine::InFlight { definition: back.changes[0].before.clone().expect("one"), count: 1 }]
+        [engine::InFlightExecutions { definition: back.changes[0].before.clone().expect("one"), count: 1 }]
     );
     for asked in asked.into_iter().chain([third]) {
         asked.answer(200, "{}").await;
     }
     for id in [one, two, three] {
-        soon(engine.wait(id)).await.expect("it ends");
+        soon(engine.runtime().wait(id)).await.expect("it ends");
     }
     assert!(forecast(&engine).await.changes[0].executions.is_empty());
     stop(engine).await;
@@ -178,7 +178,7 @@ async fn executions_in_flight_are_told_with_the_version_that_they_stay_on() {
 async fn without_anything_in_force_everything_is_new() {
     let project = Project::with(HOOK);
     let now = "2026-03-02T08:00:00Z".parse().expect("an instant");
-    let forecast = engine::forecast_project(project.dir.path(), None, now).await.expect("a forecast");
+    let forecast = engine::preview_project(project.dir.path(), None, now).await.expect("a forecast");
     assert_eq!(told(&forecast.changes), ["test Added: webhook: mounted"]);
     assert_eq!((forecast.generation, forecast.unchanged), (0, 0));
 }

@@ -26,7 +26,7 @@ pub(crate) fn tokens(engine: &Engine) -> (String, String) {
 }
 
 pub(crate) fn text(response: &HttpResponse) -> String {
-    format!("{} {}", response.status, String::from_utf8_lossy(&response.body.shown()))
+    format!("{} {}", response.status, String::from_utf8_lossy(&response.body.for_display()))
 }
 
 #[tokio::test]
@@ -37,10 +37,10 @@ async fn an_asynchronous_start_is_answered_with_its_id_and_nothing_else() {
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
     assert_eq!(live.len(), 43, "256 bits as base64url");
-    let answer = soon(engine.receive(&live, post(r#"{"n": 7}"#))).await;
+    let answer = soon(engine.ingress().receive(&live, post(r#"{"n": 7}"#))).await;
     let id = answer.header("x-execution-id").expect("it names the execution").to_owned();
     assert_eq!(text(&answer), format!(r#"200 {{"executionId":"{id}"}}"#));
-    let outcome = soon(engine.wait(id.parse().expect("an id"))).await.expect("it ends");
+    let outcome = soon(engine.runtime().wait(id.parse().expect("an id"))).await.expect("it ends");
     assert_eq!(crate::common::show(&outcome), r#"{"got":7}"#);
     stop(engine).await;
 }
@@ -51,10 +51,10 @@ async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
-    assert_eq!(text(&soon(engine.receive(&live, post(r#"{"n": 7}"#))).await), r#"200 {"got":7}"#);
+    assert_eq!(text(&soon(engine.ingress().receive(&live, post(r#"{"n": 7}"#))).await), r#"200 {"got":7}"#);
     for address in [&live, &test] {
-        let answer = soon(engine.receive(address, post(r#"{"n": "7"}"#))).await;
-        let expected = r#"400 {"error":"request body does not fit its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
+        let answer = soon(engine.ingress().receive(address, post(r#"{"n": "7"}"#))).await;
+        let expected = r#"400 {"error":"request body does not match its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
         assert_eq!(text(&answer), expected);
         assert_eq!(answer.header("x-execution-id"), None);
     }
@@ -80,10 +80,10 @@ async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_i
     let (live, _) = tokens(&engine);
     let deep = (0..25)
         .fold(r#"{"type":"z"}"#.to_owned(), |inner, _| format!(r#"{{"type":"a","children":[{inner}]}}"#));
-    let answer = soon(engine.receive(&live, post(&deep))).await;
+    let answer = soon(engine.ingress().receive(&live, post(&deep))).await;
     let place = "/children/0".repeat(25);
     let expected = format!(
-        r#"400 {{"error":"request body does not fit its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
+        r#"400 {{"error":"request body does not match its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
     );
     assert_eq!(text(&answer), expected);
     stop(engine).await;
@@ -98,10 +98,10 @@ async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_i
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
     let body = format!("[{}]", vec![format!("\"{}\"", texts(199)); 3_000].join(","));
-    let answer = soon(engine.receive(&live, post(&body))).await;
+    let answer = soon(engine.ingress().receive(&live, post(&body))).await;
     let answer = text(&answer);
     assert!(answer.starts_with("400 ") && answer.contains(r#""code":"schema_too_costly""#), "{answer}");
-    assert_eq!(engine.status().refused.get("schema_too_costly"), Some(&1));
+    assert_eq!(engine.runtime().status().refused.get("schema_too_costly"), Some(&1));
     stop(engine).await;
 }
 
@@ -111,9 +111,9 @@ async fn a_synchronous_start_is_answered_with_the_last_result_or_the_failure() {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let answer = soon(engine.receive(&live, post(r#"{"n": 7}"#))).await;
+    let answer = soon(engine.ingress().receive(&live, post(r#"{"n": 7}"#))).await;
     assert_eq!(text(&answer), r#"200 {"got":8}"#);
-    let answer = soon(engine.receive(&live, post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&live, post("{}"))).await;
     assert_eq!(answer.status, 500);
     assert!(
         text(&answer).contains("executionId")
@@ -132,12 +132,12 @@ async fn respond_answers_the_caller_and_the_work_after_it_goes_on() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let answer = soon(engine.receive(&live, post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&live, post("{}"))).await;
     assert_eq!(text(&answer), r#"201 {"ok":true}"#);
     assert_eq!(answer.header("x-page"), Some("7"));
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     peer.asked().await.answer(200, "1").await;
-    soon(engine.wait(id)).await.expect("it ends");
+    soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -154,7 +154,7 @@ async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
     let due = engine.clock().now() + Duration::from_secs(10);
     let waiting = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.receive(&live, post("{}")).await }
+        async move { engine.ingress().receive(&live, post("{}")).await }
     });
     let held = peer.asked().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
@@ -163,7 +163,7 @@ async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
     assert_eq!(answer.status, 504);
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     held.answer(200, "1").await;
-    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
     assert!(matches!(outcome, model::Outcome::Succeeded { .. }));
     stop(engine).await;
 }
@@ -183,7 +183,7 @@ async fn what_starts_nothing_says_why() {
         (live.as_str(), post(&large), "413 payload_too_large"),
         (live.as_str(), Request { method: "PUT".to_owned(), ..post("{}") }, "405 method_not_allowed"),
     ] {
-        let answer = soon(engine.receive(token, request)).await;
+        let answer = soon(engine.ingress().receive(token, request)).await;
         let code = expected.split(' ').next_back().expect("a code");
         assert!(
             text(&answer).starts_with(&expected[..3]) && text(&answer).contains(code),
@@ -195,11 +195,11 @@ async fn what_starts_nothing_says_why() {
     let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await;
     assert!(rows.expect("read").is_empty(), "nothing was started");
     assert_eq!(
-        soon(engine.receive(&live, Request { method: "HEAD".to_owned(), ..post("") })).await.status,
+        soon(engine.ingress().receive(&live, Request { method: "HEAD".to_owned(), ..post("") })).await.status,
         200
     );
     // The test address answers although the automation is off, and marks what it starts.
-    let answer = soon(engine.receive(&off.test, post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&off.test, post("{}"))).await;
     assert_eq!(answer.status, 200);
     let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
     assert!(engine.store().execution(id).await.expect("read").expect("exists").origin.is_test());
@@ -212,9 +212,13 @@ async fn a_condition_that_does_not_hold_starts_nothing_and_is_counted() {
         Project::with("trigger:\n  webhook: {}\n  if: trigger.results.body.data.n > 1\nsteps: []\n");
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    assert!(soon(engine.receive(&live, post(r#"{"n": 1}"#))).await.header("x-execution-id").is_none());
-    assert!(soon(engine.receive(&live, post(r#"{"n": 2}"#))).await.header("x-execution-id").is_some());
-    assert_eq!(engine.status().refused.get("filtered"), Some(&1));
+    assert!(
+        soon(engine.ingress().receive(&live, post(r#"{"n": 1}"#))).await.header("x-execution-id").is_none()
+    );
+    assert!(
+        soon(engine.ingress().receive(&live, post(r#"{"n": 2}"#))).await.header("x-execution-id").is_some()
+    );
+    assert_eq!(engine.runtime().status().refused.get("filtered"), Some(&1));
     stop(engine).await;
 }
 
@@ -230,16 +234,16 @@ async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
     let (live, _) = tokens(&engine);
     let sync =
         engine.catalog().find("sync").expect("in force").address.clone().expect("an address").live.clone();
-    let first = soon(engine.receive(&live, post("{}"))).await;
+    let first = soon(engine.ingress().receive(&live, post("{}"))).await;
     assert_eq!(first.status, 200);
     let held = peer.asked().await;
-    let answer = soon(engine.receive(&sync, post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&sync, post("{}"))).await;
     assert_eq!(answer.status, 429);
     assert!(answer.header("retry-after").is_some());
     // One may wait. The dispatcher may have taken it to wait for a slot, so a second may as well.
     let mut statuses = Vec::new();
     for _ in 0..3 {
-        statuses.push(soon(engine.receive(&live, post("{}"))).await.status);
+        statuses.push(soon(engine.ingress().receive(&live, post("{}"))).await.status);
     }
     assert_eq!(statuses[0], 200);
     assert_eq!(statuses[2], 503);
@@ -269,11 +273,11 @@ async fn an_empty_password_lets_nobody_in() {
         project.write("secrets/pw", empty);
         // `u:` and `:`.
         for credentials in ["dTo=", "Og=="] {
-            assert_eq!(engine.receive(live, with(credentials)).await.status, 401, "{credentials}");
+            assert_eq!(engine.ingress().receive(live, with(credentials)).await.status, 401, "{credentials}");
         }
     }
     project.write("secrets/pw", "p");
-    assert_eq!(engine.receive(live, with("dTpw")).await.status, 200, "`u:p`");
+    assert_eq!(engine.ingress().receive(live, with("dTpw")).await.status, 200, "`u:p`");
     stop(engine).await;
 }
 
@@ -292,24 +296,24 @@ async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_befor
         request
     };
     let right = signature("hook secret", "{\"a\": 1}");
-    let answer = engine.receive(&address.live, signed(&right)).await;
+    let answer = engine.ingress().receive(&address.live, signed(&right)).await;
     assert_eq!(answer.status, 401, "without its secret nobody is let in");
     project.write("secrets/hook", "hook secret\n");
     for token in [&address.live, &address.test] {
-        let wrong = engine.receive(token, signed("00")).await;
+        let wrong = engine.ingress().receive(token, signed("00")).await;
         assert_eq!(wrong.status, 401);
         let mut broken = signed("00");
         broken.body = "{".into();
-        assert_eq!(engine.receive(token, broken).await.status, 401, "it is not read before");
-        assert_eq!(engine.receive(token, signed(&right)).await.status, 200);
+        assert_eq!(engine.ingress().receive(token, broken).await.status, 401, "it is not read before");
+        assert_eq!(engine.ingress().receive(token, signed(&right)).await.status, 200);
     }
-    assert_eq!(engine.receive(&address.live, post("{\"a\": 1}")).await.status, 401);
+    assert_eq!(engine.ingress().receive(&address.live, post("{\"a\": 1}")).await.status, 401);
     let page = store::Page { before: None, limit: 10 };
     let rows =
         engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
     assert_eq!(rows.len(), 2, "what is refused leaves nothing behind");
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
-    let used: Vec<_> = engine.keys_used(&id).into_iter().collect();
+    let used: Vec<_> = engine.ingress().keys_used(&id).into_iter().collect();
     assert_eq!(used, [(0, engine.clock().now())], "which key it was is known");
     stop(engine).await;
 }
@@ -387,9 +391,9 @@ async fn credentials_in_headers_and_in_the_query_are_masked_by_their_names() {
     ] {
         request.headers.push((name.to_owned(), value.as_bytes().to_vec()));
     }
-    let answer = soon(engine.receive(&live, request)).await;
+    let answer = soon(engine.ingress().receive(&live, request)).await;
     assert_eq!(answer.status, 200, "the trigger's `if` reads the query as it came");
-    let told: serde_json::Value = serde_json::from_slice(&answer.body.shown()).expect("JSON");
+    let told: serde_json::Value = serde_json::from_slice(&answer.body.for_display()).expect("JSON");
     let query =
         serde_json::json!({"page": "1", "token": "***", "api_key": ["***", "***"], "issueKey": "A-1"});
     assert_eq!(told["query"], query);
@@ -413,8 +417,8 @@ async fn the_code_of_a_synchronous_trigger_decides_whether_anything_runs() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    assert_eq!(text(&soon(engine.receive(&live, post(r#"{"n": 0}"#))).await), "401 no");
-    let answer = soon(engine.receive(&live, post(r#"{"n": 6}"#))).await;
+    assert_eq!(text(&soon(engine.ingress().receive(&live, post(r#"{"n": 0}"#))).await), "401 no");
+    let answer = soon(engine.ingress().receive(&live, post(r#"{"n": 6}"#))).await;
     assert_eq!(text(&answer), r#"200 {"got":7}"#, "who is let in gets the result of the steps");
     let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
     let lines = engine.store().logs(id, 0, 10).await.expect("read");

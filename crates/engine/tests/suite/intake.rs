@@ -35,7 +35,7 @@ async fn started(engine: &Engine) -> usize {
 
 fn refused(engine: &Engine, reason: &str) -> u64 {
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
-    let (of_it, all) = (engine.refused_of(&id), engine.status().refused);
+    let (of_it, all) = (engine.ingress().rejections_of(&id), engine.runtime().status().refused);
     assert_eq!(of_it.get(reason), all.get(reason), "both count the same");
     of_it.get(reason).copied().unwrap_or_default()
 }
@@ -47,25 +47,25 @@ async fn what_is_sent_again_starts_nothing_and_gets_the_first_ones_answer() {
     let project = Project::with(BY_ID);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
-    let first = soon(engine.receive(&live, post(r#"{"id": "a"}"#))).await;
+    let first = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     assert!(!is_duplicate(&first));
-    let again = soon(engine.receive(&live, post(r#"{"id": "a", "try": 2}"#))).await;
+    let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a", "try": 2}"#))).await;
     assert_eq!(text(&again), text(&first));
     assert!(is_duplicate(&again));
     assert_eq!((started(&engine).await, refused(&engine, "duplicate")), (1, 1));
     // Another id, none, and another address are something else.
     for (token, body) in [(&live, r#"{"id": "b"}"#), (&live, "{}"), (&live, "{}"), (&test, r#"{"id": "a"}"#)]
     {
-        let answer = soon(engine.receive(token, post(body))).await;
+        let answer = soon(engine.ingress().receive(token, post(body))).await;
         assert!(answer.status == 200 && !is_duplicate(&answer), "{body}");
     }
     // It is known after a restart, and no longer than it is said.
     stop(engine).await;
     let engine = project.start().await;
-    let again = soon(engine.receive(&live, post(r#"{"id": "a"}"#))).await;
+    let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     assert_eq!(execution(&again), execution(&first));
     project.clock.advance(Duration::from_secs(3600));
-    let later = soon(engine.receive(&live, post(r#"{"id": "a"}"#))).await;
+    let later = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     assert_ne!(execution(&later), execution(&first));
     stop(engine).await;
 }
@@ -77,7 +77,7 @@ async fn of_many_that_send_the_same_at_once_one_starts() {
     let (live, _) = tokens(&engine);
     let racers = (0..50).map(|_| {
         let (engine, live) = (engine.clone(), live.clone());
-        tokio::spawn(async move { engine.receive(&live, post(r#"{"id": "a"}"#)).await })
+        tokio::spawn(async move { engine.ingress().receive(&live, post(r#"{"id": "a"}"#)).await })
     });
     let mut answers = Vec::new();
     for racer in racers.collect::<Vec<_>>() {
@@ -95,13 +95,13 @@ async fn what_was_sent_is_remembered_when_its_history_is_gone() {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let first = soon(engine.receive(&live, post(r#"{"id": "a"}"#))).await;
-    let again = soon(engine.receive(&live, post(r#"{"id": "a"}"#))).await;
+    let first = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
+    let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     assert_eq!((text(&again), is_duplicate(&again)), (text(&first), true));
     let later = project.clock.now() + Duration::from_secs(60);
     let all = store::PruneFilter::new(store::PruneRule::EndedBefore(later));
     assert_eq!(engine.store().prune(all, 100).await.expect("it prunes"), 1);
-    let again = soon(engine.receive(&live, post(r#"{"id": "a"}"#))).await;
+    let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     let id = execution(&first);
     assert_eq!(text(&again), format!(r#"200 {{"executionId":"{id}"}}"#));
     assert_eq!(started(&engine).await, 0);
@@ -122,13 +122,14 @@ async fn what_is_signed_alike_is_the_same_whatever_is_not_signed() {
         let request = with(post(body), "x-hub-signature-256", &format!("sha256={}", signature("s", body)));
         with(request, "x-github-delivery", delivery)
     };
-    let first = soon(engine.receive(&live, signed("{}", "1"))).await;
-    let again = soon(engine.receive(&live, signed("{}", "2"))).await;
+    let first = soon(engine.ingress().receive(&live, signed("{}", "1"))).await;
+    let again = soon(engine.ingress().receive(&live, signed("{}", "2"))).await;
     assert_eq!((execution(&again), is_duplicate(&again)), (execution(&first), true));
-    let other = soon(engine.receive(&live, signed("[]", "1"))).await;
+    let other = soon(engine.ingress().receive(&live, signed("[]", "1"))).await;
     assert_ne!(execution(&other), execution(&first));
     // A replay that is not signed gets nothing, not even the answer.
-    let wrong = soon(engine.receive(&live, with(post("{}"), "x-hub-signature-256", "sha256=00"))).await;
+    let wrong =
+        soon(engine.ingress().receive(&live, with(post("{}"), "x-hub-signature-256", "sha256=00"))).await;
     assert_eq!((wrong.status, wrong.header("x-execution-id")), (401, None));
     stop(engine).await;
 }
@@ -146,10 +147,10 @@ async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request
     let keyed = |body: &str, key: &str| with(post(body), "Idempotency-Key", key);
     let calls = [0, 1].map(|_| {
         let (engine, live, request) = (engine.clone(), live.clone(), keyed("{}", "k"));
-        tokio::spawn(async move { engine.receive(&live, request).await })
+        tokio::spawn(async move { engine.ingress().receive(&live, request).await })
     });
     let held = peer.asked().await;
-    let other = soon(engine.receive(&live, keyed("[]", "k"))).await;
+    let other = soon(engine.ingress().receive(&live, keyed("[]", "k"))).await;
     assert_eq!((other.status, text(&other).contains("idempotency_mismatch")), (422, true));
     held.answer(200, r#"{"n": 7}"#).await;
     let mut answers = Vec::new();
@@ -162,13 +163,13 @@ async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request
     // The answer is kept, over a restart too.
     stop(engine).await;
     let engine = project.start().await;
-    let stored = soon(engine.receive(&live, keyed("{}", "k"))).await;
+    let stored = soon(engine.ingress().receive(&live, keyed("{}", "k"))).await;
     assert_eq!((text(&stored), is_duplicate(&stored)), (text(&answers[0]), true));
     assert_eq!(started(&engine).await, 1);
     project.clock.advance(Duration::from_secs(24 * 3600));
     let call = tokio::spawn({
         let (engine, live, request) = (engine.clone(), live.clone(), keyed("{}", "k"));
-        async move { engine.receive(&live, request).await }
+        async move { engine.ingress().receive(&live, request).await }
     });
     peer.asked().await.answer(200, "1").await;
     assert!(!is_duplicate(&soon(call).await.expect("it answers")), "it is remembered for a day");
@@ -183,14 +184,18 @@ async fn beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again() {
     let (live, test) = tokens(&engine);
     let mut statuses = Vec::new();
     for _ in 0..3 {
-        statuses.push(soon(engine.receive(&live, post("{}"))).await.status);
+        statuses.push(soon(engine.ingress().receive(&live, post("{}"))).await.status);
     }
     assert_eq!(statuses, [200, 200, 429]);
-    assert_eq!(soon(engine.receive(&test, post("{}"))).await.status, 200, "the test address counts apart");
-    let answer = soon(engine.receive(&live, post("{}"))).await;
+    assert_eq!(
+        soon(engine.ingress().receive(&test, post("{}"))).await.status,
+        200,
+        "the test address counts apart"
+    );
+    let answer = soon(engine.ingress().receive(&live, post("{}"))).await;
     assert_eq!((answer.header("retry-after"), refused(&engine, "rate_limited")), (Some("5"), 2));
     project.clock.advance(Duration::from_secs(5));
-    assert_eq!(soon(engine.receive(&live, post("{}"))).await.status, 200);
+    assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
     assert_eq!(started(&engine).await, 4);
     stop(engine).await;
 }
@@ -210,7 +215,7 @@ async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
         let request = trace.iter().fold(post("{}"), |request, trace| with(request, "X-Cogwork-Trace", trace));
         let calling = tokio::spawn({
             let (engine, live) = (engine.clone(), live.clone());
-            async move { engine.receive(&live, request).await }
+            async move { engine.ingress().receive(&live, request).await }
         });
         let asked = peer.asked().await;
         let sent = asked.header("x-cogwork-trace").expect("each call says its chain").to_owned();
@@ -221,12 +226,12 @@ async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
         trace = Some(sent);
     }
     let request = with(post("{}"), "x-cogwork-trace", &trace.expect("there is one"));
-    let answer = soon(engine.receive(&live, request)).await;
+    let answer = soon(engine.ingress().receive(&live, request)).await;
     assert_eq!((answer.status, refused(&engine, "loop_detected")), (508, 1));
     // What is no trace of ours means nothing.
     let odd = tokio::spawn({
         let (engine, request) = (engine.clone(), with(post("{}"), "x-cogwork-trace", "a b;99"));
-        async move { engine.receive(&live, request).await }
+        async move { engine.ingress().receive(&live, request).await }
     });
     let asked = peer.asked().await;
     assert!(asked.header("x-cogwork-trace").expect("sent").ends_with(";0"));
@@ -251,8 +256,8 @@ async fn a_challenge_is_answered_without_an_execution_once_its_sender_is_verifie
         with(request, "X-Slack-Signature", &format!("v0={made}"))
     };
     for token in [&live, &test] {
-        assert_eq!(text(&soon(engine.receive(token, ask("s"))).await), "200 3eZb");
-        assert_eq!(soon(engine.receive(token, ask("t"))).await.status, 401);
+        assert_eq!(text(&soon(engine.ingress().receive(token, ask("s"))).await), "200 3eZb");
+        assert_eq!(soon(engine.ingress().receive(token, ask("t"))).await.status, 401);
     }
     assert_eq!(started(&engine).await, 0);
     stop(engine).await;
@@ -266,14 +271,14 @@ async fn a_challenge_is_answered_whatever_methods_start_the_automation_and_not_w
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
     let ask = |token: &str| get(&format!("hub.mode=subscribe&hub.verify_token={token}&hub.challenge=115"));
-    assert_eq!(soon(engine.receive(&live, ask("m"))).await.status, 401, "its secret is not set");
+    assert_eq!(soon(engine.ingress().receive(&live, ask("m"))).await.status, 401, "its secret is not set");
     project.write("secrets/meta", "m");
-    assert_eq!(text(&soon(engine.receive(&live, ask("m"))).await), "200 115");
-    assert_eq!(soon(engine.receive(&live, ask("n"))).await.status, 401);
-    assert_eq!(soon(engine.receive(&live, get(""))).await.status, 405);
+    assert_eq!(text(&soon(engine.ingress().receive(&live, ask("m"))).await), "200 115");
+    assert_eq!(soon(engine.ingress().receive(&live, ask("n"))).await.status, 401);
+    assert_eq!(soon(engine.ingress().receive(&live, get(""))).await.status, 405);
     let mut limited = None;
     for _ in 0..30 {
-        let answer = soon(engine.receive(&live, ask("m"))).await;
+        let answer = soon(engine.ingress().receive(&live, ask("m"))).await;
         limited = limited.or((answer.status == 429).then_some(answer));
     }
     assert!(limited.expect("they are rate-limited").header("retry-after").is_some());
@@ -289,27 +294,27 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     let (live, _) = tokens(&engine);
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
     let offer = |secret: &str| with(post(""), "X-Hook-Secret", secret);
-    assert_eq!(soon(engine.receive(&live, offer("early"))).await.status, 401);
-    engine.pair("test").expect("it waits");
+    assert_eq!(soon(engine.ingress().receive(&live, offer("early"))).await.status, 401);
+    engine.ingress().pair("test").expect("it waits");
     project.clock.advance(Duration::from_secs(600));
-    assert_eq!(soon(engine.receive(&live, offer("late"))).await.status, 401);
-    let until = engine.pair("test").expect("it waits");
-    assert_eq!(engine.pairing(&id), Some(until));
-    let answer = soon(engine.receive(&live, offer("brought"))).await;
+    assert_eq!(soon(engine.ingress().receive(&live, offer("late"))).await.status, 401);
+    let until = engine.ingress().pair("test").expect("it waits");
+    assert_eq!(engine.ingress().pairing(&id), Some(until));
+    let answer = soon(engine.ingress().receive(&live, offer("brought"))).await;
     assert_eq!((answer.status, answer.header("x-hook-secret")), (200, Some("brought")));
-    assert_eq!(engine.pairing(&id), None);
-    assert_eq!(soon(engine.receive(&live, offer("second"))).await.status, 401);
+    assert_eq!(engine.ingress().pairing(&id), None);
+    assert_eq!(soon(engine.ingress().receive(&live, offer("second"))).await.status, 401);
     // It verifies from now on, and no other takes its place.
     let signed = with(post("{}"), "x-hook-signature", &signature("brought", "{}"));
-    assert_eq!(soon(engine.receive(&live, signed)).await.status, 200);
-    let refused = engine.pair("test").expect_err("there is one").to_string();
-    assert!(refused.contains("`asana` is set already"), "{refused}");
-    let kept: Vec<String> = engine.secrets().into_iter().map(|secret| secret.name).collect();
+    assert_eq!(soon(engine.ingress().receive(&live, signed)).await.status, 200);
+    let refused = engine.ingress().pair("test").expect_err("there is one").to_string();
+    assert!(refused.contains("`asana` is already set"), "{refused}");
+    let kept: Vec<String> = engine.runtime().secrets().into_iter().map(|secret| secret.name).collect();
     assert_eq!(kept, ["asana"]);
     // It is kept for good.
     stop(engine).await;
     let engine = project.start().await;
     let signed = with(post("[]"), "x-hook-signature", &signature("brought", "[]"));
-    assert_eq!(soon(engine.receive(&live, signed)).await.status, 200);
+    assert_eq!(soon(engine.ingress().receive(&live, signed)).await.status, 200);
     stop(engine).await;
 }

@@ -9,13 +9,13 @@ use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_a
 
 /// Sends an event and gives the number of steps that it was taken to at once.
 async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
-    soon(engine.emit(name, json(data), None)).await.expect("it is sent")
+    soon(engine.runtime().emit(name, json(data), None)).await.expect("it is sent")
 }
 
 /// Waits until an execution rests.
 async fn at_rest(engine: &Engine) {
     soon(async {
-        while engine.status().resting == 0 {
+        while engine.runtime().status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Engine;
-use model::value::{Data, PIECE};
+use model::value::{CHUNK_SIZE, Data};
 use model::{Event, StepOutcome, Value};
 use pretty_assertions::assert_eq;
 use trigger::webhook::Request;
@@ -18,10 +18,10 @@ fn bytes(count: usize) -> Vec<u8> {
 
 /// A request whose body arrived on disk.
 fn sent(engine: &Engine, content_type: &str, body: &[u8]) -> Request {
-    let mut file = engine.files().begin().expect("it begins");
+    let mut file = engine.ingress().files().create().expect("it begins");
     file.write(body).expect("it is written");
     let body = file.finish().expect("it is there");
-    assert!(body.is_kept());
+    assert!(body.is_external());
     let headers = vec![("content-type".to_owned(), content_type.as_bytes().to_vec())];
     Request { method: "POST".to_owned(), headers, body, ..Request::default() }
 }
@@ -36,7 +36,7 @@ const FORM: &str = "multipart/form-data; boundary=x";
 
 async fn resting(engine: &Engine) {
     soon(async {
-        while engine.status().resting == 0 || engine.status().in_flight > 0 {
+        while engine.runtime().status().resting == 0 || engine.runtime().status().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -54,9 +54,9 @@ async fn a_file_is_handed_on_from_disk_as_a_body_and_in_a_form_also_after_a_cras
          - action: http.request\n    with: {{method: POST, url: \"{base}/form\", multipart: {{a: b, file: \"{upload}\"}}}}\n"
     ));
     let engine = project.start().await;
-    let file = bytes(2 * PIECE + 100);
+    let file = bytes(2 * CHUNK_SIZE + 100);
     let (live, _) = tokens(&engine);
-    assert_eq!(engine.receive(&live, sent(&engine, FORM, &form(&file))).await.status, 200);
+    assert_eq!(engine.ingress().receive(&live, sent(&engine, FORM, &form(&file))).await.status, 200);
     resting(&engine).await;
     crash(engine).await;
     let engine = project.start().await;
@@ -83,12 +83,12 @@ async fn an_answer_is_a_handle_to_the_file_and_is_given_again_to_whom_sends_agai
         let project = Project::with(&format!("trigger: {{webhook: {{mode: sync, verify: none}}}}\n{steps}"));
         let engine = project.start().await;
         let (live, _) = tokens(&engine);
-        let file = bytes(PIECE + 1);
+        let file = bytes(CHUNK_SIZE + 1);
         for _ in 0..2 {
             let mut request = sent(&engine, "image/png", &file);
             request.headers.push(("idempotency-key".to_owned(), b"one".to_vec()));
-            let answer = soon(engine.receive(&live, request)).await;
-            assert!(answer.status == 200 && answer.body.is_kept(), "{answer:?}");
+            let answer = soon(engine.ingress().receive(&live, request)).await;
+            assert!(answer.status == 200 && answer.body.is_external(), "{answer:?}");
             assert_eq!(
                 (answer.header("content-type"), &answer.body),
                 (Some("image/png"), &Data::from(file.clone()))
@@ -106,7 +106,7 @@ async fn a_file_in_json_or_text_is_whole_or_an_error() {
     );
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let answer = soon(engine.receive(&live, sent(&engine, "image/png", &bytes(1000)))).await;
+    let answer = soon(engine.ingress().receive(&live, sent(&engine, "image/png", &bytes(1000)))).await;
     assert!(
         answer.status == 200 && text(&answer).contains(r#""encoding":"base64","data":"#),
         "{}",
@@ -131,15 +131,18 @@ steps:
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
     for (size, look, expected) in [
-        (PIECE, true, format!(r#"200 {{"size":{PIECE},"first":165}}"#)),
+        (CHUNK_SIZE, true, format!(r#"200 {{"size":{CHUNK_SIZE},"first":165}}"#)),
         (7 << 20, false, format!(r#"200 {{"size":{},"first":null}}"#, 7 << 20)),
         (7 << 20, true, "500".to_owned()),
     ] {
         let mut request = sent(&engine, "image/png", &bytes(size));
         request.raw_query = if look { "look=1".to_owned() } else { String::new() };
-        let answer = text(&soon(engine.receive(&live, request)).await);
+        let answer = text(&soon(engine.ingress().receive(&live, request)).await);
         assert!(answer.starts_with(&expected), "{answer}");
-        assert!(expected != "500" || answer.contains("at most 6MiB of one can be used whole"), "{answer}");
+        assert!(
+            expected != "500" || answer.contains("at most 6MiB of a file can be loaded into memory"),
+            "{answer}"
+        );
     }
     stop(engine).await;
 }
@@ -155,14 +158,14 @@ async fn a_large_file_that_an_action_gives_goes_through_no_log() {
     std::fs::create_dir(project.path("files")).expect("a folder");
     std::fs::write(project.path("files/large.bin"), &file).expect("it is written");
     let id = crate::common::start_with(&engine, "{}").await;
-    soon(engine.wait(id)).await.expect("it ends");
+    soon(engine.runtime().wait(id)).await.expect("it ends");
     let events = engine.store().events(id).await.expect("they are read").expect("it is there");
     let results = events.iter().filter_map(|event| match event {
         Event::StepFinished { outcome: StepOutcome::Succeeded { result }, .. } => Some(result),
         _ => None,
     });
     let data: Vec<Data> = results.filter_map(|result| Some(found(result)?.data.clone())).collect();
-    assert!(matches!(data.as_slice(), [Data::Kept(_)]), "{data:?}");
+    assert!(matches!(data.as_slice(), [Data::External(_)]), "{data:?}");
     assert_eq!(data[0], Data::from(file));
     stop(engine).await;
 }
@@ -174,15 +177,15 @@ async fn a_captured_file_is_saved_with_its_bytes() {
     let (_, test) = tokens(&engine);
     let id = model::AutomationId::parse("test").expect("an id");
     let minute = Duration::from_secs(60);
-    engine.listen(&id, minute, 1).await.expect("it listens");
-    let file = bytes(PIECE);
-    assert_eq!(engine.receive(&test, sent(&engine, "image/png", &file)).await.status, 200);
-    let view = soon(engine.captures(&id, 0, minute)).await.expect("somebody has listened");
+    engine.ingress().listen(&id, minute, 1).await.expect("it listens");
+    let file = bytes(CHUNK_SIZE);
+    assert_eq!(engine.ingress().receive(&test, sent(&engine, "image/png", &file)).await.status, 200);
+    let view = soon(engine.ingress().captures(&id, 0, minute)).await.expect("somebody has listened");
     let payload = model::Payload::clone(&view.captures.first().expect("it was captured").payload);
-    engine.save_payload(&id, "first", payload).await.expect("it is saved");
-    let saved = engine.saved_payload(&id, "first").await.expect("it is read");
+    engine.ingress().save_payload(&id, "first", payload).await.expect("it is saved");
+    let saved = engine.ingress().saved_payload(&id, "first").await.expect("it is read");
     let model::Payload::Webhook(saved) = saved else { panic!("a request is saved") };
-    assert_eq!(saved.body.data.here().map(|data| data.to_vec()), Some(file));
+    assert_eq!(saved.body.data.in_memory().map(|data| data.to_vec()), Some(file));
     stop(engine).await;
 }
 

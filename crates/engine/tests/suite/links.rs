@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::trial::{Stage, find};
+use engine::testing::{TestRunner, find_test_files};
 use pretty_assertions::assert_eq;
 
 use crate::common::{Project, stop};
@@ -126,13 +126,13 @@ async fn a_saved_payload_that_is_a_link_out_or_a_pipe_is_never_opened() {
     let id = model::AutomationId::parse("test").expect("an id");
     let told = |name: &'static str| {
         let (engine, id) = (engine.clone(), id.clone());
-        async move { engine.saved_payload(&id, name).await.expect_err("refused").to_string() }
+        async move { engine.ingress().saved_payload(&id, name).await.expect_err("refused").to_string() }
     };
     assert!(told("out").await.contains("the link `payloads/test/out.json` leads out"));
     assert!(told("pipe").await.contains("it is not a regular file"));
-    assert!(engine.saved_payloads(&id).await.expect("a list").is_empty());
+    assert!(engine.ingress().saved_payloads(&id).await.expect("a list").is_empty());
     let payload = model::payload::Payload::manual(model::value::Map::new());
-    assert!(engine.save_payload(&id, "out", payload).await.is_err());
+    assert!(engine.ingress().save_payload(&id, "out", payload).await.is_err());
     assert_eq!(std::fs::read_to_string(outside.path().join("line")).expect("read"), OUTSIDE);
     stop(engine).await;
 }
@@ -150,9 +150,9 @@ fn a_file_that_a_test_sends_and_its_recording_are_no_links_out() {
     assert!(told.contains("the link `automations/cassettes/c.yaml` leads out"), "{told}");
     std::fs::remove_file(project.path("automations/cassettes/c.yaml")).expect("removed");
     project.write("automations/test.test.yaml", &test.replace(", cassette: c.yaml", ""));
-    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
-    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
-    let told = stage.play(suite, &suite.cases[0], None).report.render(false);
+    let told = runner.run(suite, &suite.cases[0], None).report.render(false);
     assert!(told.contains("the link `automations/body.bin` leads out"), "{told}");
 }

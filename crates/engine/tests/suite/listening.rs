@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::{Aside, Engine, PayloadError, Start};
+use engine::{Engine, NonTrigger, PayloadError, Start};
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
 use model::value::Value;
@@ -31,7 +31,8 @@ async fn executions(engine: &Engine) -> usize {
 
 /// The request with this number, as it was captured, and why it would be refused.
 async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'static str>) {
-    let view = soon(engine.captures(&id(), number - 1, MINUTE)).await.expect("somebody has listened");
+    let view =
+        soon(engine.ingress().captures(&id(), number - 1, MINUTE)).await.expect("somebody has listened");
     let capture = view.captures.first().expect("it was captured");
     assert_eq!(capture.number, number);
     let Payload::Webhook(payload) = &*capture.payload else { panic!("a request is captured") };
@@ -39,17 +40,17 @@ async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'sta
 }
 
 fn body(payload: &WebhookPayload) -> String {
-    String::from_utf8_lossy(&payload.body.data.shown()).into_owned()
+    String::from_utf8_lossy(&payload.body.data.for_display()).into_owned()
 }
 
 /// Sends a request and gives the execution that it started, which has to be a test.
 async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> String {
-    let answer = soon(engine.receive(token, request)).await;
+    let answer = soon(engine.ingress().receive(token, request)).await;
     let execution = answer.header("x-execution-id").unwrap_or_else(|| panic!("{}", text(&answer)));
     let execution = execution.parse().expect("an id");
     let stored = engine.store().execution(execution).await.expect("read").expect("it exists");
     assert_eq!(stored.origin, Origin::Test);
-    show(&soon(engine.wait(execution)).await.expect("it ends"))
+    show(&soon(engine.runtime().wait(execution)).await.expect("it ends"))
 }
 
 #[tokio::test]
@@ -57,21 +58,21 @@ async fn what_comes_while_somebody_listens_is_kept_and_starts_nothing_up_to_the_
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
-    assert!(engine.captures(&id(), 0, MINUTE).await.is_none(), "nobody has listened");
+    assert!(engine.ingress().captures(&id(), 0, MINUTE).await.is_none(), "nobody has listened");
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
-    let begun = engine.listen(&id(), MINUTE, 2).await.expect("it listens");
+    let begun = engine.ingress().listen(&id(), MINUTE, 2).await.expect("it listens");
     assert_eq!((begun.listening, begun.left, begun.captures.len()), (true, 2, 0));
     for n in [2, 3] {
-        let answer = soon(engine.receive(&test, post(&format!("{{\"n\": {n}}}")))).await;
+        let answer = soon(engine.ingress().receive(&test, post(&format!("{{\"n\": {n}}}")))).await;
         assert_eq!(text(&answer), CAPTURED);
     }
-    let view = engine.captures(&id(), 0, MINUTE).await.expect("somebody has listened");
+    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody has listened");
     assert_eq!((view.listening, view.left, view.captures.len()), (false, 0, 2));
     let (second, refused) = captured(&engine, 2).await;
     assert_eq!((second.method.as_str(), body(&second).as_str(), refused), ("POST", r#"{"n": 3}"#, None));
     assert_eq!(executions(&engine).await, 1);
     assert_eq!(
-        soon(engine.receive(&live, post("{}"))).await.status,
+        soon(engine.ingress().receive(&live, post("{}"))).await.status,
         404,
         "the live address knows nothing of it"
     );
@@ -84,20 +85,20 @@ async fn listening_ends_when_its_time_is_up_or_it_is_told_to() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    let long = engine.listen(&id(), 100 * MINUTE, 5000).await.expect("it listens");
+    let long = engine.ingress().listen(&id(), 100 * MINUTE, 5000).await.expect("it listens");
     assert_eq!((long.until, long.left), (engine.clock().now() + 10 * MINUTE, 100), "cut to what is allowed");
-    let short = engine.listen(&id(), MINUTE, 1).await.expect("it listens");
+    let short = engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
     let watching = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.captures(&id(), 0, 10 * MINUTE).await }
+        async move { engine.ingress().captures(&id(), 0, 10 * MINUTE).await }
     });
     soon(project.clock.somebody_sleeps_until(short.until)).await;
     project.clock.advance(MINUTE);
     let over = soon(watching).await.expect("it comes back").expect("somebody has listened");
     assert_eq!((over.listening, over.captures.len()), (false, 0));
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
-    engine.listen(&id(), MINUTE, 1).await.expect("it listens");
-    engine.stop_listening(&id());
+    engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
+    engine.ingress().stop_listening(&id());
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 2}"#)).await, r#"{"got":2}"#);
     stop(engine).await;
 }
@@ -107,13 +108,13 @@ async fn whoever_watches_is_told_as_soon_as_something_comes() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    let begun = engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let begun = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     let watching = tokio::spawn({
         let engine = engine.clone();
         async move { captured(&engine, 1).await }
     });
     soon(project.clock.somebody_sleeps_until(begun.until)).await;
-    assert_eq!(text(&soon(engine.receive(&test, post(r#"{"n": 1}"#))).await), CAPTURED);
+    assert_eq!(text(&soon(engine.ingress().receive(&test, post(r#"{"n": 1}"#))).await), CAPTURED);
     assert_eq!(body(&soon(watching).await.expect("told").0), r#"{"n": 1}"#);
     stop(engine).await;
 }
@@ -127,7 +128,7 @@ async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials()
     project.write("secrets/hook", "hook secret");
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     let send = |body: &'static str, signature: String| {
         let mut request = post(body);
         request.raw_query = "key=hook%20secret&page=1".to_owned();
@@ -138,7 +139,7 @@ async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials()
         ] {
             request.headers.push((name.to_owned(), value.as_bytes().to_vec()));
         }
-        soon(engine.receive(&test, request))
+        soon(engine.ingress().receive(&test, request))
     };
     assert_eq!(send("{}", "00".to_owned()).await.status, 401);
     assert_eq!(send("{", signature("hook secret", "{")).await.status, 400);
@@ -167,23 +168,24 @@ async fn what_senders_ask_first_is_shown_as_such_and_is_not_what_is_waited_for()
         Project::with("trigger: {webhook: {verify: none, challenge: dropbox, methods: [POST]}}\nsteps: []\n");
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.listen(&id(), MINUTE, 1).await.expect("it listens");
+    engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
     let ask = |method: &str, query: &str| {
         let request =
             Request { method: method.to_owned(), raw_query: query.to_owned(), ..Request::default() };
-        soon(engine.receive(&test, request))
+        soon(engine.ingress().receive(&test, request))
     };
     assert_eq!(text(&ask("GET", "challenge=abc").await), "200 abc");
     assert_eq!(ask("HEAD", "").await.status, 200);
-    let view = engine.captures(&id(), 0, MINUTE).await.expect("somebody listens");
+    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody listens");
     assert_eq!((view.listening, view.left), (true, 1), "neither is what is waited for");
-    let shown: Vec<_> = view.captures.iter().map(|one| (one.number, one.aside.map(Aside::word))).collect();
+    let shown: Vec<_> =
+        view.captures.iter().map(|one| (one.number, one.aside.map(NonTrigger::word))).collect();
     assert_eq!(shown, [(1, Some("challenge")), (2, Some("probe"))]);
     assert_eq!(captured(&engine, 1).await.0.raw_query, "challenge=abc");
     assert_eq!(ask("DELETE", "").await.status, 405);
     let (deleted, refused) = captured(&engine, 3).await;
     assert_eq!((deleted.method.as_str(), refused), ("DELETE", Some("method_not_allowed")));
-    assert!(!engine.captures(&id(), 0, MINUTE).await.expect("somebody has listened").listening);
+    assert!(!engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody has listened").listening);
     assert_eq!(executions(&engine).await, 0);
     stop(engine).await;
 }
@@ -195,10 +197,16 @@ async fn senders_get_the_answers_that_need_no_execution() {
     );
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.listen(&id(), MINUTE, 5).await.expect("it listens");
-    assert_eq!(text(&soon(engine.receive(&test, post(r#"{"n": 7}"#))).await), r#"201 {"twice":14}"#);
-    assert_eq!(text(&soon(engine.receive(&test, post(r#"{"n": 1}"#))).await), r#"200 {"filtered":true}"#);
-    assert_eq!(engine.captures(&id(), 0, MINUTE).await.expect("listened").captures.len(), 2);
+    engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    assert_eq!(
+        text(&soon(engine.ingress().receive(&test, post(r#"{"n": 7}"#))).await),
+        r#"201 {"twice":14}"#
+    );
+    assert_eq!(
+        text(&soon(engine.ingress().receive(&test, post(r#"{"n": 1}"#))).await),
+        r#"200 {"filtered":true}"#
+    );
+    assert_eq!(engine.ingress().captures(&id(), 0, MINUTE).await.expect("listened").captures.len(), 2);
     assert_eq!(executions(&engine).await, 0);
     stop(engine).await;
 }
@@ -207,8 +215,8 @@ async fn senders_get_the_answers_that_need_no_execution() {
 async fn nobody_listens_where_nothing_is_sent() {
     let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     let engine = project.start().await;
-    let refused = engine.listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
-    assert_eq!(refused, "nothing is sent to `test`: its trigger is `manual`");
+    let refused = engine.ingress().listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
+    assert_eq!(refused, "`test` receives no requests: its trigger is `manual`");
     stop(engine).await;
 }
 
@@ -217,29 +225,30 @@ async fn a_capture_is_saved_by_name_edited_and_started_again() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.listen(&id(), MINUTE, 1).await.expect("it listens");
-    soon(engine.receive(&test, post(r#"{"n": 7}"#))).await;
+    engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
+    soon(engine.ingress().receive(&test, post(r#"{"n": 7}"#))).await;
     let payload = Payload::Webhook(captured(&engine, 1).await.0);
-    let saved = engine.save_payload(&id(), "first", payload.clone()).await.expect("it is saved");
+    let saved = engine.ingress().save_payload(&id(), "first", payload.clone()).await.expect("it is saved");
     assert_eq!(saved.path, "payloads/test/first.json");
-    let listed = engine.saved_payloads(&id()).await.expect("they are listed");
+    let listed = engine.ingress().saved_payloads(&id()).await.expect("they are listed");
     assert_eq!(
         listed.iter().map(|one| (one.name.as_str(), one.bytes)).collect::<Vec<_>>(),
         [("first", saved.bytes)]
     );
-    assert_eq!(engine.saved_payload(&id(), "first").await.expect("it is read"), payload);
+    assert_eq!(engine.ingress().saved_payload(&id(), "first").await.expect("it is read"), payload);
     let file = project.path(&saved.path);
     let written = std::fs::read_to_string(&file).expect("it is there");
     std::fs::write(&file, written.replace("\\\"n\\\": 7", "\\\"n\\\": 12345")).expect("it is edited");
-    let payload = engine.saved_payload(&id(), "first").await.expect("it is read");
-    let run = engine.run(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
-    assert_eq!(show(&soon(engine.wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
+    let payload = engine.ingress().saved_payload(&id(), "first").await.expect("it is read");
+    let run =
+        engine.ingress().start(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
+    assert_eq!(show(&soon(engine.runtime().wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
     std::fs::write(&file, "{").expect("it is broken");
-    let broken = engine.saved_payload(&id(), "first").await.expect_err("it is broken");
+    let broken = engine.ingress().saved_payload(&id(), "first").await.expect_err("it is broken");
     assert!(matches!(broken, PayloadError::Malformed { .. }), "{broken}");
-    let missing = engine.saved_payload(&id(), "second").await.expect_err("there is none");
+    let missing = engine.ingress().saved_payload(&id(), "second").await.expect_err("there is none");
     assert!(matches!(missing, PayloadError::Missing { .. }), "{missing}");
-    let outside = engine.save_payload(&id(), "../first", Payload::manual(Map::new())).await;
+    let outside = engine.ingress().save_payload(&id(), "../first", Payload::manual(Map::new())).await;
     assert!(matches!(outside, Err(PayloadError::Name(_))), "{outside:?}");
     stop(engine).await;
 }
@@ -260,20 +269,20 @@ async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
     let mut peer = Peer::new().await;
     let project = told_by(&peer);
     let engine = project.start().await;
-    let begun = engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let begun = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 7}"#).await;
     soon(async {
-        while engine.subscriptions().iter().any(|one| one.remote.is_null()) {
+        while engine.ingress().subscriptions().iter().any(|one| one.remote.is_null()) {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    assert!(engine.subscriptions().iter().all(|one| one.test));
+    assert!(engine.ingress().subscriptions().iter().all(|one| one.test));
     // Who listens anew goes on with it.
     project.clock.advance(MINUTE / 2);
-    let again = engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let again = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     soon(project.clock.somebody_sleeps_until(again.until)).await;
     project.clock.advance_to(begun.until);
     assert!(peer.asked_already().is_none());
@@ -282,11 +291,11 @@ async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/7");
     asked.answer(204, "").await;
     // It is made anew, and taken back at once where somebody says so.
-    engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 8}"#).await;
-    engine.stop_listening(&id());
+    engine.ingress().stop_listening(&id());
     let asked = peer.asked().await;
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/8");
     asked.answer(204, "").await;

@@ -27,6 +27,7 @@ mod flow;
 mod forecast;
 mod found;
 mod hiding;
+mod history;
 mod hooks;
 mod intake;
 mod kept_events;

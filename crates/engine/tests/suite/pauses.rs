@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Answer, Notice, SignalError};
+use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
 use model::value::{Map, Value};
 
@@ -16,7 +16,7 @@ async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {
     project.settings.limits.in_flight = 1;
     let engine = project.start().await;
     let first = start_and_rest(&engine, "{}").await;
-    assert_eq!((engine.status().in_flight, engine.status().resting), (0, 1));
+    assert_eq!((engine.runtime().status().in_flight, engine.runtime().status().resting), (0, 1));
     let row = engine.store().execution(first).await.expect("it is read").expect("it exists");
     assert_eq!(row.status, Status::Waiting);
     let second = start_with(&engine, "{}").await;
@@ -40,7 +40,10 @@ async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(200, "1").await;
     soon(async {
-        while !matches!(notices.recv().await, Ok(Notice::ExecutionEvents { status: Status::Waiting, .. })) {}
+        while !matches!(
+            notices.recv().await,
+            Ok(EngineEvent::ExecutionEvents { status: Status::Waiting, .. })
+        ) {}
     })
     .await;
     crash(engine).await;
@@ -95,20 +98,29 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
     ));
     let engine = project.start().await;
     let id = start_and_rest(&engine, r#"{"name": "7"}"#).await;
-    assert_eq!(engine.emit("order-8", json(r#"{"amount": 99}"#), None).await.expect("it is sent"), 0);
-    assert_eq!(engine.emit("order-7", json(r#"{"amount": 3}"#), None).await.expect("it is sent"), 1);
+    assert_eq!(
+        engine.runtime().emit("order-8", json(r#"{"amount": 99}"#), None).await.expect("it is sent"),
+        0
+    );
+    assert_eq!(
+        engine.runtime().emit("order-7", json(r#"{"amount": 3}"#), None).await.expect("it is sent"),
+        1
+    );
     soon(async {
-        while engine.status().resting == 0 {
+        while engine.runtime().status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
     .await;
     assert_eq!(
-        engine.standing(id).await.expect("it is known").pauses.len(),
+        engine.runtime().standing(id).await.expect("it is known").pauses.len(),
         1,
         "it does not let that through"
     );
-    assert_eq!(engine.emit("order-7", json(r#"{"amount": 30}"#), None).await.expect("it is sent"), 1);
+    assert_eq!(
+        engine.runtime().emit("order-7", json(r#"{"amount": 30}"#), None).await.expect("it is sent"),
+        1
+    );
     assert_eq!(end(&engine, id).await, r#"{"got":{"amount":30}}"#);
     stop(engine).await;
 }
@@ -120,7 +132,7 @@ async fn an_event_that_came_is_there_after_a_restart() {
     let id = start_and_rest(&engine, "{}").await;
     crash(engine).await;
     let engine = project.start().await;
-    assert_eq!(engine.emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent"), 1);
+    assert_eq!(engine.runtime().emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent"), 1);
     // Whether or not it was taken up before the end, what came is durable.
     crash(engine).await;
     let engine = project.start().await;
@@ -139,7 +151,7 @@ async fn one_execution_sends_an_event_to_another_once() {
     let id = start_and_rest(&engine, "{}").await;
     let sender = model::AutomationId::parse("sender").expect("an id");
     let start = engine::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
-    let sent = engine.run(&sender, start).await.expect("it starts");
+    let sent = engine.ingress().start(&sender, start).await.expect("it starts");
     assert_eq!(end(&engine, sent).await, r#"{"delivered":1}"#);
     assert_eq!(end(&engine, id).await, r#"{"from":"sender"}"#);
     stop(engine).await;
@@ -173,7 +185,7 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
     ));
     let engine = project.start().await;
     let id = start_and_rest(&engine, r#"{"name": "it"}"#).await;
-    let pending = engine.standing(id).await.expect("it is known").pauses.remove(0);
+    let pending = engine.runtime().standing(id).await.expect("it is known").pauses.remove(0);
     let shown = serde_json::to_value(&pending).expect("it is shown");
     assert_eq!(
         shown["on"],
@@ -185,17 +197,17 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
         by: Some("a test".to_owned()),
     };
     for (option, form, expected) in [
-        ("sned", r#"{"copies": 1}"#, "`sned` is none of the answers: send, keep"),
+        ("sned", r#"{"copies": 1}"#, "`sned` is not an option; choose one of: send, keep"),
         ("send", "{}", "input `copies` is required (whole number)"),
         ("send", r#"{"copies": "many"}"#, "input `copies`:"),
         ("send", r#"{"copies": 1, "copeis": 1}"#, "the form has no input `copeis`; did you mean `copies`?"),
     ] {
-        let error = engine.answer(id, None, answer(option, form)).await.expect_err(option);
+        let error = engine.runtime().answer(id, None, answer(option, form)).await.expect_err(option);
         assert!(error.to_string().starts_with(expected), "{error}");
     }
-    engine.answer(id, Some("ask"), answer("send", r#"{"copies": 2}"#)).await.expect("it is taken");
+    engine.runtime().answer(id, Some("ask"), answer("send", r#"{"copies": 2}"#)).await.expect("it is taken");
     assert_eq!(end(&engine, id).await, r#"{"option":"send","form":{"copies":2,"note":"none"}}"#);
-    let late = engine.answer(id, None, answer("keep", r#"{"copies": 2}"#)).await;
+    let late = engine.runtime().answer(id, None, answer("keep", r#"{"copies": 2}"#)).await;
     assert!(matches!(late, Err(SignalError::NotWaiting)), "{late:?}");
     stop(engine).await;
 }
@@ -207,8 +219,10 @@ async fn of_two_answers_at_one_time_one_counts() {
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
     let answer = |option: &str| Answer { option: option.to_owned(), form: Map::new(), by: None };
-    let (first, second) =
-        tokio::join!(engine.answer(id, None, answer("a")), engine.answer(id, None, answer("b")));
+    let (first, second) = tokio::join!(
+        engine.runtime().answer(id, None, answer("a")),
+        engine.runtime().answer(id, None, answer("b"))
+    );
     assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
     let expected = if first.is_ok() { "a" } else { "b" };
     assert_eq!(end(&engine, id).await, format!(r#"{{"option":"{expected}","form":{{}}}}"#));
@@ -224,19 +238,19 @@ async fn a_resume_address_stands_for_its_execution_and_no_other_text_does() {
     let id = start_and_rest(&engine, "{}").await;
     let said = steps_of(&engine, id).await.remove(0);
     let token = said.rsplit('/').next().expect("a token").trim_end_matches("\"}").to_owned();
-    assert_eq!(engine.resumed_by(&token), Some(id));
+    assert_eq!(engine.runtime().resumed_by(&token), Some(id));
     for at in 0..token.len() {
         let mut changed = token.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).expect("it is text");
         // The last character has bits that mean nothing.
-        assert!(engine.resumed_by(&changed) != Some(id) || at + 1 == token.len(), "{at}");
+        assert!(engine.runtime().resumed_by(&changed) != Some(id) || at + 1 == token.len(), "{at}");
     }
-    assert_eq!(engine.resumed_by(""), None);
-    assert_eq!(engine.resumed_by(&token[..22]), None);
+    assert_eq!(engine.runtime().resumed_by(""), None);
+    assert_eq!(engine.runtime().resumed_by(&token[..22]), None);
     crash(engine).await;
     let engine = project.start().await;
-    assert_eq!(engine.resumed_by(&token), Some(id), "the address outlives the process");
+    assert_eq!(engine.runtime().resumed_by(&token), Some(id), "the address outlives the process");
     stop(engine).await;
 }
 
@@ -252,9 +266,9 @@ async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
     let id = start_with(&engine, "{}").await;
     let held = peer.asked().await;
     // One branch pauses while the other is in its step: what comes reaches it there, or is kept for it.
-    engine.emit("left", json("1"), None).await.expect("it is sent");
+    engine.runtime().emit("left", json("1"), None).await.expect("it is sent");
     held.answer(200, "0").await;
-    engine.emit("right", json("2"), None).await.expect("it is sent");
+    engine.runtime().emit("right", json("2"), None).await.expect("it is sent");
     assert_eq!(end(&engine, id).await, r#"{"left":1,"right":2}"#);
     stop(engine).await;
 }
@@ -268,7 +282,7 @@ async fn a_cancellation_counts_whenever_it_comes() {
         for _ in 0..round {
             tokio::task::yield_now().await;
         }
-        assert!(engine.cancel(id, "enough").await.expect("it is asked"));
+        assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
         assert_eq!(end(&engine, id).await, "cancelled: enough", "{round}");
     }
     stop(engine).await;
@@ -279,9 +293,9 @@ async fn a_resting_execution_can_be_cancelled() {
     let project = Project::with(&manual("  - waitFor: {event: never}\n"));
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
-    assert!(engine.cancel(id, "not needed any more").await.expect("it is asked"));
+    assert!(engine.runtime().cancel(id, "not needed any more").await.expect("it is asked"));
     assert_eq!(end(&engine, id).await, "cancelled: not needed any more");
-    assert_eq!(engine.status().resting, 0);
+    assert_eq!(engine.runtime().status().resting, 0);
     stop(engine).await;
 }
 
@@ -293,25 +307,25 @@ async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
     let first = start_and_rest(&engine, "{}").await;
     let second = start_with(&engine, "{}").await;
     soon(async {
-        while engine.standing(second).await.expect("it is known").turn.is_none() {
+        while engine.runtime().standing(second).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let turn = engine.standing(second).await.expect("it is known").turn.expect("it waits its turn");
+    let turn = engine.runtime().standing(second).await.expect("it is known").turn.expect("it waits its turn");
     assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "it says who has the place");
     crash(engine).await;
 
     let engine = project.start().await;
     soon(async {
-        while engine.standing(second).await.expect("it is known").turn.is_none() {
+        while engine.runtime().standing(second).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     project.clock.advance(Duration::from_millis(5));
     assert_eq!(
-        engine.emit("go", Value::from(1), None).await.expect("it is sent"),
+        engine.runtime().emit("go", Value::from(1), None).await.expect("it is sent"),
         1,
         "only the first waits for it"
     );

@@ -65,7 +65,7 @@ async fn polled(project: &Project, engine: &Engine, polls: u64) {
 }
 
 fn standing(engine: &Engine) -> PollState {
-    engine.polls().pop().expect("it polls").standing
+    engine.ingress().polls().pop().expect("it polls").standing
 }
 
 #[tokio::test]
@@ -113,7 +113,10 @@ async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_e
         let standing = standing(&engine);
         pauses.push((standing.failures, standing.next_at.duration_since(due).as_secs() / 60));
         if standing.failures == 2 {
-            assert_eq!(standing.error.as_deref(), Some("`http.request` gave no list of items, but a map"));
+            assert_eq!(
+                standing.error.as_deref(),
+                Some("`http.request` returned no list of items, but a map")
+            );
         }
     }
     assert_eq!(pauses, [(1, 1), (2, 2), (0, 1)]);
@@ -138,7 +141,7 @@ async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_doe
             let second = Duration::from_secs(1);
             project.clock.advance(left.unsigned_abs() - second);
             settled(&project, &next.to_string()).await;
-            assert!(!engine.polls().pop().expect("it polls").busy, "set by {hours} h");
+            assert!(!engine.ingress().polls().pop().expect("it polls").busy, "set by {hours} h");
             project.clock.advance(second);
             let before = standing(&engine).polls;
             peer.asked().await.answer(status, r#"{"no": "list"}"#).await;
@@ -189,12 +192,12 @@ async fn a_cursor_leads_from_one_poll_to_the_next_and_can_be_rewound_and_reset()
     asked.answer(200, r#"{"list":[],"next":"b"}"#).await;
     polled(&project, &engine, 2).await;
     // Rewound, what it had seen is new again.
-    engine.rewind_poll(&id(), Value::from("0")).await.expect("it is rewound");
+    engine.ingress().rewind_poll(&id(), Value::from("0")).await.expect("it is rewound");
     let asked = peer.asked().await;
     assert_eq!(asked.line, "GET /list?after=0");
     asked.answer(200, r#"{"list":[{"id":1}],"next":"b"}"#).await;
     polled(&project, &engine, 1).await;
-    engine.reset_poll(&id()).await.expect("it is reset");
+    engine.ingress().reset_poll(&id()).await.expect("it is reset");
     let asked = peer.asked().await;
     assert_eq!(asked.line, "GET /list?after=none");
     asked.answer(200, r#"{"list":[],"next":"a"}"#).await;
@@ -222,13 +225,13 @@ async fn a_poll_goes_on_after_a_change_of_the_steps_and_begins_anew_after_one_of
         .write("automations/test.yaml", &format!("enabled: false\n{}", yaml(&peer.base, ", id: item.key")));
     engine.reload().await;
     soon(async {
-        while !engine.polls().is_empty() {
+        while !engine.ingress().polls().is_empty() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     project.clock.advance(Duration::from_secs(600));
-    assert!(engine.poll_now(&id()).await.is_err());
+    assert!(engine.ingress().poll_now(&id()).await.is_err());
     assert!(peer.asked_already().is_none());
     assert_eq!(given(&engine).await.len(), 1);
     stop(engine).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{Deployed, Engine};
+use engine::{Deployment, Engine};
 use pretty_assertions::assert_eq;
 
 use crate::common::{Project, stop};
@@ -166,13 +166,13 @@ fn a_text_is_checked_against_the_files_around_it_as_the_file_would_be() {
 }
 
 /// What is in force, to see which of it is another after a reload.
-fn in_force(engine: &Engine) -> BTreeMap<String, Arc<Deployed>> {
+fn in_force(engine: &Engine) -> BTreeMap<String, Arc<Deployment>> {
     let catalog = engine.catalog();
     catalog.automations().map(|deployed| (deployed.automation.id.to_string(), deployed.clone())).collect()
 }
 
 /// The ids that were decided upon anew between two looks.
-fn anew(before: &BTreeMap<String, Arc<Deployed>>, now: &BTreeMap<String, Arc<Deployed>>) -> Vec<String> {
+fn anew(before: &BTreeMap<String, Arc<Deployment>>, now: &BTreeMap<String, Arc<Deployment>>) -> Vec<String> {
     let other =
         |id: &&String| before.get(*id).zip(now.get(*id)).is_none_or(|(old, new)| !Arc::ptr_eq(old, new));
     now.keys().filter(other).cloned().collect()

@@ -23,12 +23,12 @@ async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() 
     assert!(reload.reports.iter().any(|report| report.render(false).contains("sett")));
     assert_eq!(engine.catalog().find("test").expect("in force").state(), "stale");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":1}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":1}"#);
     project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {v: 3}\n");
     engine.reload().await;
     assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":3}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":3}"#);
     stop(engine).await;
 }
 
@@ -38,9 +38,9 @@ async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_runn
     project.write("automations/broken.yaml", "trigger: [\n");
     project.write("automations/unknown.yaml", "trigger: {manual: {}}\nsteps:\n  - action: nobody.knows\n");
     let engine = project.start().await;
-    assert_eq!(engine.catalog().broken().len(), 2);
+    assert_eq!(engine.catalog().invalid_files().len(), 2);
     let id = start_with(&engine, "{}").await;
-    soon(engine.wait(id)).await.expect("it ends");
+    soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -69,8 +69,8 @@ async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
     assert_eq!(live(&engine, "orders"), token);
     project.write("automations/renamed.yaml", "id: orders\ntrigger: {manual: {}}\nsteps: []\n");
     engine.reload().await;
-    let answer = soon(engine.receive(&token, trigger::webhook::Request::default())).await;
-    assert!(String::from_utf8_lossy(&answer.body.shown()).contains("not_a_webhook"));
+    let answer = soon(engine.ingress().receive(&token, trigger::webhook::Request::default())).await;
+    assert!(String::from_utf8_lossy(&answer.body.for_display()).contains("not_a_webhook"));
     project.write("automations/renamed.yaml", &format!("id: orders\n{GOOD}"));
     engine.reload().await;
     assert_eq!(live(&engine, "orders"), token);
@@ -88,8 +88,8 @@ async fn a_removed_file_is_out_of_force_and_its_address_unknown() {
     std::fs::remove_file(project.path("automations/test.yaml")).expect("removed");
     let reload = engine.reload().await;
     assert_eq!(reload.removed.len(), 1);
-    let answer = soon(engine.receive(&token, trigger::webhook::Request::default())).await;
-    assert!(String::from_utf8_lossy(&answer.body.shown()).contains("unknown_trigger"));
+    let answer = soon(engine.ingress().receive(&token, trigger::webhook::Request::default())).await;
+    assert!(String::from_utf8_lossy(&answer.body.for_display()).contains("unknown_trigger"));
     stop(engine).await;
 }
 
@@ -100,7 +100,7 @@ async fn of_two_files_with_one_id_the_first_stays_and_the_second_is_refused() {
     let engine = project.start().await;
     let catalog = engine.catalog();
     assert_eq!(catalog.find("test").expect("in force").automation.source.path(), "automations/test.yaml");
-    assert!(catalog.broken()[0].report.render(false).contains("taken by `automations/test.yaml`"));
+    assert!(catalog.invalid_files()[0].report.render(false).contains("taken by `automations/test.yaml`"));
     stop(engine).await;
 }
 
@@ -128,10 +128,16 @@ async fn a_connection_that_changes_has_every_automation_checked_again() {
         "trigger: {manual: {}}\nsteps:\n  - action: wiki.listSpaces\n    connection: main\n",
     );
     let engine = project.start().await;
-    assert!(engine.catalog().broken()[0].report.render(false).contains("there is no connection `main`"));
+    assert!(
+        engine.catalog().invalid_files()[0].report.render(false).contains("there is no connection `main`")
+    );
     project.write("connections/main.yaml", "type: wiki.basic\nwith: {email: a@example.com, apiToken: \"${{ secrets.t }}\", host: \"http://127.0.0.1:1\"}\n");
     engine.reload().await;
-    assert!(engine.catalog().broken().is_empty(), "{}", engine.catalog().broken()[0].report.render(false));
+    assert!(
+        engine.catalog().invalid_files().is_empty(),
+        "{}",
+        engine.catalog().invalid_files()[0].report.render(false)
+    );
     stop(engine).await;
 }
 
@@ -152,10 +158,11 @@ async fn watching() -> (Project, engine::Engine) {
 /// Lets time pass in steps of `wait`, whenever somebody waits so long, until a reload has taken something.
 async fn reloaded(
     project: &Project,
-    notices: &mut tokio::sync::broadcast::Receiver<engine::Notice>,
+    notices: &mut tokio::sync::broadcast::Receiver<engine::EngineEvent>,
     wait: Duration,
 ) {
-    let taken = async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} };
+    let taken =
+        async { while !matches!(notices.recv().await, Ok(engine::EngineEvent::CatalogChanged { .. })) {} };
     let time = async {
         loop {
             project.clock.somebody_sleeps_until(project.clock.now() + wait).await;
@@ -181,7 +188,7 @@ async fn a_save_is_noticed_without_being_asked() {
         .expect("renamed");
     reloaded(&project, &mut notices, SETTLED).await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":2}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":2}"#);
     stop(engine).await;
 }
 

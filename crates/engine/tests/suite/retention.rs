@@ -35,7 +35,7 @@ async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
     settled(&project, "2026-03-02T09:00:00Z").await;
     for fails in [true, false, false, true, false, false, false] {
         let id = start_with(&engine, &format!(r#"{{"fails": {fails}}}"#)).await;
-        soon(engine.wait(id)).await.expect("it ends");
+        soon(engine.runtime().wait(id)).await.expect("it ends");
     }
     assert_eq!(kept(&engine).await, (5, 2));
     for (wait, next, expected) in [
@@ -61,7 +61,7 @@ async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
 async fn send(engine: &Engine, number: usize) -> HttpResponse {
     let (live, _) = tokens(engine);
     let request = post(&format!(r#"{{"n": {number}, "text": "{:BODY$}"}}"#, number));
-    soon(Box::pin(engine.receive(&live, request))).await
+    soon(Box::pin(engine.ingress().receive(&live, request))).await
 }
 
 /// Sends it until it is taken.
@@ -78,7 +78,7 @@ async fn send_until_taken(engine: &Engine, number: usize) {
 async fn where_the_size_runs_out_the_oldest_that_ended_go_and_new_ones_are_taken() {
     let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: []\n");
     let (engine, store) = small_store(&project).await;
-    let first = soon(engine.receive(&tokens(&engine).0, post("{}"))).await;
+    let first = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
     // Four times as much as there is room for.
     for number in 0..400 {
         send_until_taken(&engine, number).await;

@@ -15,7 +15,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 });
 
 static AUTOMATION: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
-    let schema = model::schema::automation(&engine::surroundings(&CATALOG));
+    let schema = model::schema::automation(&engine::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     jsonschema::validator_for(&schema).expect("the schema compiles")
 });
@@ -38,7 +38,7 @@ fn the_examples_are_valid_by_their_schema() {
 
 #[test]
 fn connections_are_valid_by_their_schema() {
-    let schema = model::schema::connection(&engine::surroundings(&CATALOG));
+    let schema = model::schema::connection(&engine::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     let validator = jsonschema::validator_for(&schema).expect("the schema compiles");
     let check = |text: &str, fine: bool| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::trial::{Stage, Verdict, find};
+use engine::testing::{TestResult, TestRunner, find_test_files};
 use pretty_assertions::assert_eq;
 
 use crate::common::Project;
@@ -14,21 +14,21 @@ fn play(automation: &str, tests: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn verdicts(automation: &str, tests: &str) -> Vec<Verdict> {
+fn verdicts(automation: &str, tests: &str) -> Vec<TestResult> {
     let project = Project::with(automation);
     project.write("automations/test.test.yaml", tests);
     let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
     for report in &checked.reports {
         assert!(!report.has_errors(), "{}", report.render(false));
     }
-    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
-    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let [file] = files.as_slice() else { panic!("one file of tests") };
     let suite = file.suite.as_ref().unwrap_or_else(|| panic!("{}", file.report.render(false)));
-    suite.cases.iter().map(|case| stage.play(suite, case, None)).collect()
+    suite.cases.iter().map(|case| runner.run(suite, case, None)).collect()
 }
 
-fn told(verdict: &Verdict) -> String {
+fn told(verdict: &TestResult) -> String {
     let entries = verdict.report.entries();
     let lines = entries.iter().map(|entry| format!("{} {}: {}", entry.code, entry.line, entry.message));
     let told = lines.collect::<Vec<_>>().join("\n");
@@ -41,7 +41,7 @@ fn check(automation: &str, tests: &str, expected: &[&str]) {
     let project = Project::with(automation);
     project.write("automations/test.test.yaml", tests);
     let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
-    let files = find(project.dir.path(), &checked.catalog, &[]);
+    let files = find_test_files(project.dir.path(), &checked.catalog, &[]);
     let entries = files[0].report.entries();
     let found: Vec<String> = entries.iter().map(|entry| format!("{} {}", entry.code, entry.line)).collect();
     assert_eq!(found, expected, "\n{}", files[0].report.render(false));
@@ -107,7 +107,7 @@ fn a_test_that_gives_nothing_to_wait_for_says_what_is_missing() {
     let automation =
         "trigger: {manual: {}}\nsteps:\n  - {id: ask, waitFor: {approval: {message: Really?}}}\n";
     let verdicts = verdicts(automation, "tests:\n  - name: waits for ever\n");
-    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not come to an end");
+    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not finish");
     let label = "the step `ask` waits for an answer (approve, reject): give it below `approvals:`";
     assert!(verdicts[0].report.render(false).contains(label), "{}", verdicts[0].report.render(false));
 }
@@ -158,7 +158,7 @@ fn an_answer_that_the_action_never_gives_is_doubted() {
             &format!("tests:\n  - {{name: a, doubles: {{page: {{result: {result}}}}}}}\n"),
         );
         let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
-        let files = find(project.dir.path(), &checked.catalog, &[]);
+        let files = find_test_files(project.dir.path(), &checked.catalog, &[]);
         let messages: Vec<String> =
             files[0].report.entries().into_iter().map(|entry| entry.message).collect();
         assert_eq!(messages, expected, "{result}");
@@ -166,14 +166,14 @@ fn an_answer_that_the_action_never_gives_is_doubted() {
     doubt("{id: \"1\", title: a, version: {number: 2}}", &[]);
     doubt(
         "{titel: a}",
-        &["`wiki.createPage` never gives this: there is no `titel` in it; did you mean `title`?"],
+        &["`wiki.createPage` never returns this: there is no `titel` in it; did you mean `title`?"],
     );
-    doubt("{title: [a]}", &["`wiki.createPage` never gives this: `title` is a list, not text"]);
+    doubt("{title: [a]}", &["`wiki.createPage` never returns this: `title` is a list, not text"]);
     doubt(
         "{title: \"${{ inputs.title }}\", version: {numbr: 1}}",
-        &["`wiki.createPage` never gives this: there is no `version.numbr` in it; did you mean `number`?"],
+        &["`wiki.createPage` never returns this: there is no `version.numbr` in it; did you mean `number`?"],
     );
-    doubt("[]", &["`wiki.createPage` never gives this: the result is a list, not Page"]);
+    doubt("[]", &["`wiki.createPage` never returns this: the result is a list, not Page"]);
 }
 
 /// A project in which one Automation calls another.
@@ -184,12 +184,12 @@ fn calls(tests: &str) -> Vec<String> {
     project.write("automations/child.yaml", "trigger: {manual: {}}\ninputs: {name: {type: text}}\nsteps:\n  - {wait: 1h}\n  - {id: ask, action: http.request, with: {url: \"https://example.com/${{ inputs.name }}\"}}\n  - stop: {result: \"${{ steps.ask.results.body }}\"}\n");
     project.write("automations/test.test.yaml", tests);
     let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
-    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
-    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
     let mut told: Vec<String> = Vec::new();
     for case in &suite.cases {
-        let verdict = stage.play(suite, case, None);
+        let verdict = runner.run(suite, case, None);
         let ran = verdict.coverage.iter().map(|coverage| coverage.automation.id.to_string());
         told.push(format!("{} ({})", self::told(&verdict), ran.collect::<Vec<_>>().join(", ")));
     }
@@ -215,16 +215,16 @@ fn a_recording_answers_what_has_no_double() {
         "tests:\n  - {name: a, cassette: a.yaml, expect: {result: {name: \"1\"}, calls: {ask: 1}}}\n",
     );
     let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
-    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
-    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("the file is good");
     assert_eq!(
-        told(&stage.play(suite, &suite.cases[0], None)),
+        told(&runner.run(suite, &suite.cases[0], None)),
         "cannot-play 2: there is no recording `a.yaml` yet"
     );
     let tape = Arc::new(connector::Tape::play(recording));
-    let told = told(&stage.play(suite, &suite.cases[0], Some(tape)));
-    assert_eq!(told, "unused-exchange 2: nobody sent the recorded `GET https://example.com/2`");
+    let told = told(&runner.run(suite, &suite.cases[0], Some(tape)));
+    assert_eq!(told, "unused-exchange 2: the recorded `GET https://example.com/2` was not sent");
 }
 
 #[test]

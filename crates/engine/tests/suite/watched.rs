@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::Files;
+use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
@@ -287,7 +287,7 @@ impl MaintenanceStore for Watched {
 
 #[async_trait]
 impl Store for Watched {
-    fn files(&self) -> Arc<dyn Files> {
+    fn files(&self) -> Arc<dyn FileStorage> {
         self.inner.files()
     }
 

@@ -1,6 +1,7 @@
 //! What happens to an execution.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,26 @@ pub enum Event {
         /// Forward by so many milliseconds; back where it is negative.
         by_ms: i64,
     },
+    /// The execution waited for something other than its own pauses and retries, for [`Event::MIN_WAITED`] or longer.
+    /// Recorded when the wait ends and committed with what follows it.
+    Waited {
+        /// When the wait ended.
+        at: Timestamp,
+        /// The step that waited; `None` if the whole execution did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<String>,
+        /// The cause of the wait.
+        reason: DelayReason,
+        /// The length of the wait in milliseconds.
+        ms: u64,
+    },
+    /// The answer that the caller of a synchronous webhook got, if no other event of the log tells it: 504 after a timeout.
+    Answered {
+        /// When the caller was answered.
+        at: Timestamp,
+        /// The HTTP status code.
+        status: u16,
+    },
     /// The whole execution will be tried again from the step that failed.
     Retried {
         /// When it failed.
@@ -182,6 +203,15 @@ pub enum Event {
 }
 
 impl Event {
+    /// The shortest wait that is recorded as [`Event::Waited`].
+    pub const MIN_WAITED: Duration = Duration::from_millis(100);
+
+    /// True for events that only explain the history: nothing in the state of an execution depends on them.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        matches!(self, Self::Waited { .. } | Self::Answered { .. })
+    }
+
     /// When it happened.
     #[must_use]
     pub fn at(&self) -> Timestamp {
@@ -201,6 +231,8 @@ impl Event {
             | Self::Failing { at, .. }
             | Self::Cancelling { at, .. }
             | Self::ClockSet { at, .. }
+            | Self::Waited { at, .. }
+            | Self::Answered { at, .. }
             | Self::Retried { at, .. }
             | Self::Finished { at, .. } => *at,
         }
@@ -228,6 +260,42 @@ pub enum CallRecord {
 impl CallRecord {
     /// The most characters of an address that are kept.
     pub const MAX_URL_CHARS: usize = 300;
+}
+
+/// The cause of a delay that the execution itself did not ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum DelayReason {
+    /// As many executions as `limits.inFlight` allows were running.
+    Slot,
+    /// Other executions held all permits of its concurrency key.
+    Permit {
+        /// The concurrency key; empty if the automation has none.
+        key: String,
+        /// The execution whose permit it got, or that held one when the wait was cancelled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<ExecutionId>,
+    },
+    /// The store had not committed what the step depends on.
+    Commit,
+    /// The limit of concurrent requests to a host was reached, or the host had asked for a break.
+    Host {
+        /// The name of the host.
+        host: String,
+    },
+}
+
+impl DelayReason {
+    /// The word for it in JSON and tables.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Slot => "slot",
+            Self::Permit { .. } => "permit",
+            Self::Commit => "commit",
+            Self::Host { .. } => "host",
+        }
+    }
 }
 
 /// For what a step pauses.

@@ -129,7 +129,10 @@ impl Execution {
         match event {
             Event::Started { .. } => return Err(illegal("it has started already")),
             Event::Resumed { waited, .. } => self.interruptions += u32::from(!waited),
-            Event::Cancelling { .. } | Event::ClockSet { .. } => {}
+            Event::Cancelling { .. }
+            | Event::ClockSet { .. }
+            | Event::Waited { .. }
+            | Event::Answered { .. } => {}
             Event::StepStarted { step, .. } => {
                 let state = open(&mut self.steps, step).map_err(illegal)?;
                 state.in_flight = true;

@@ -23,7 +23,11 @@ pub enum StepOutcome {
         /// Why.
         error: ActionError,
         /// What takes its place where `onError` lets the execution go on; absent where the error passes up.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::given")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::value::deserialize_present"
+        )]
         handled: Option<Value>,
     },
     /// By a step inside it, or itself, that led out of more than it.

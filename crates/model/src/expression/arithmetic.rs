@@ -1,6 +1,6 @@
-//! The arithmetic operators of expressions.
+//! Arithmetic operators of expressions.
 //!
-//! Whole numbers are exact up to 64 bits, as values are; what goes beyond is an error, never another number.
+//! Integers are exact up to 64 bits, as values are; a result beyond is an error and never rounded.
 
 use super::compare::Numeric;
 use super::evaluation::Failure;
@@ -8,7 +8,7 @@ use super::program::Arithmetic;
 use crate::budget::Budget;
 use crate::value::Value;
 
-/// `left operator right`.
+/// Evaluates `left operator right`.
 pub(super) fn apply(
     operator: Arithmetic,
     left: &Value,
@@ -21,7 +21,7 @@ pub(super) fn apply(
             return Ok(Value::from([left.as_str(), right.as_str()].concat()));
         }
         (Arithmetic::Add, Value::List(left), Value::List(right)) => {
-            budget.list(left.0.len() + right.0.len())?;
+            budget.allocate_list(left.0.len() + right.0.len())?;
             return Ok(left.0.iter().chain(&right.0).cloned().collect());
         }
         (Arithmetic::Multiply, Value::String(text), Value::Number(_)) => return repeat(text, right, budget),
@@ -34,8 +34,8 @@ pub(super) fn apply(
         }
         _ => {}
     }
-    let sign = sign(operator);
-    let (Some(a), Some(b)) = (Numeric::of_value(left), Numeric::of_value(right)) else {
+    let sign = symbol(operator);
+    let (Some(a), Some(b)) = (Numeric::from_value(left), Numeric::from_value(right)) else {
         let hint = match operator {
             Arithmetic::Add if left.as_str().or(right.as_str()).is_some() => "; `~` joins texts",
             _ => "",
@@ -43,25 +43,25 @@ pub(super) fn apply(
         return Err(format!("`{sign}` does not take a {} and a {}{hint}", left.kind(), right.kind()).into());
     };
     let result = match (a, b) {
-        (Numeric::Integer(a), Numeric::Integer(b)) => integers(operator, a, b),
-        _ => floats(operator, a.float(), b.float()),
+        (Numeric::Integer(a), Numeric::Integer(b)) => apply_integers(operator, a, b),
+        _ => apply_floats(operator, a.to_float(), b.to_float()),
     };
-    result.and_then(value).ok_or_else(|| Failure::Message(unable(sign, left, right)))
+    result.and_then(to_value).ok_or_else(|| Failure::Message(error_message(sign, left, right)))
 }
 
-/// `-value`.
+/// Evaluates `-value`.
 pub(super) fn negate(value: &Value) -> Result<Value, Failure> {
     let negated = match value {
-        Value::Number(number) => match Numeric::of(number) {
-            Numeric::Integer(integer) => self::value(Numeric::Integer(-integer)),
-            Numeric::Float(float) => self::value(Numeric::Float(-float)),
+        Value::Number(number) => match Numeric::from_number(number) {
+            Numeric::Integer(integer) => to_value(Numeric::Integer(-integer)),
+            Numeric::Float(float) => to_value(Numeric::Float(-float)),
         },
         other => return Err(format!("`-` does not take a {}", other.kind()).into()),
     };
     negated.ok_or_else(|| format!("-{value} has more than 64 bits").into())
 }
 
-fn sign(operator: Arithmetic) -> &'static str {
+fn symbol(operator: Arithmetic) -> &'static str {
     match operator {
         Arithmetic::Add => "+",
         Arithmetic::Subtract => "-",
@@ -73,14 +73,14 @@ fn sign(operator: Arithmetic) -> &'static str {
     }
 }
 
-fn unable(sign: &str, left: &Value, right: &Value) -> String {
+fn error_message(sign: &str, left: &Value, right: &Value) -> String {
     let zero = right.as_i64() == Some(0) && matches!(sign, "/" | "//" | "%");
-    let why = if zero { "division by zero" } else { "the result is no number of 64 bits" };
+    let why = if zero { "division by zero" } else { "the result is not a number of 64 bits" };
     format!("{left} {sign} {right} cannot be calculated: {why}")
 }
 
-/// The number as a value; `None` where no value can hold it.
-pub(super) fn value(number: Numeric) -> Option<Value> {
+/// Converts a number to a value; `None` if no value can represent it.
+pub(super) fn to_value(number: Numeric) -> Option<Value> {
     match number {
         Numeric::Integer(integer) => match i64::try_from(integer) {
             Ok(integer) => Some(Value::from(integer)),
@@ -90,32 +90,32 @@ pub(super) fn value(number: Numeric) -> Option<Value> {
     }
 }
 
-fn integers(operator: Arithmetic, a: i128, b: i128) -> Option<Numeric> {
+fn apply_integers(operator: Arithmetic, a: i128, b: i128) -> Option<Numeric> {
     Some(Numeric::Integer(match operator {
         Arithmetic::Add => a.checked_add(b)?,
         Arithmetic::Subtract => a.checked_sub(b)?,
         Arithmetic::Multiply => a.checked_mul(b)?,
         Arithmetic::Divide if b == 0 => return None,
         Arithmetic::Divide => {
-            return floats(operator, Numeric::Integer(a).float(), Numeric::Integer(b).float());
+            return apply_floats(operator, Numeric::Integer(a).to_float(), Numeric::Integer(b).to_float());
         }
         Arithmetic::FloorDivide => floor_divide(a, b)?.0,
         Arithmetic::Remainder => floor_divide(a, b)?.1,
         Arithmetic::Power if b < 0 => {
-            return floats(operator, Numeric::Integer(a).float(), Numeric::Integer(b).float());
+            return apply_floats(operator, Numeric::Integer(a).to_float(), Numeric::Integer(b).to_float());
         }
         Arithmetic::Power => a.checked_pow(u32::try_from(b).ok()?)?,
     }))
 }
 
-/// Quotient and remainder, rounded towards minus infinity, as Python has them.
+/// Quotient and remainder, rounded towards minus infinity as in Python.
 fn floor_divide(a: i128, b: i128) -> Option<(i128, i128)> {
     let (quotient, remainder) = (a.checked_div(b)?, a.checked_rem(b)?);
     let crosses = remainder != 0 && (remainder < 0) != (b < 0);
     Some(if crosses { (quotient - 1, remainder + b) } else { (quotient, remainder) })
 }
 
-fn floats(operator: Arithmetic, a: f64, b: f64) -> Option<Numeric> {
+fn apply_floats(operator: Arithmetic, a: f64, b: f64) -> Option<Numeric> {
     let divides = matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder);
     if divides && b == 0.0 {
         return None;
@@ -132,20 +132,20 @@ fn floats(operator: Arithmetic, a: f64, b: f64) -> Option<Numeric> {
     result.is_finite().then_some(Numeric::Float(result))
 }
 
-fn times(count: &Value) -> Result<usize, Failure> {
+fn repeat_count(count: &Value) -> Result<usize, Failure> {
     let count = count.as_i64().and_then(|count| usize::try_from(count).ok());
     count.ok_or_else(|| "texts and lists are repeated a whole number of times".into())
 }
 
 fn repeat(text: &str, count: &Value, budget: &Budget) -> Result<Value, Failure> {
-    let count = times(count)?;
+    let count = repeat_count(count)?;
     budget.allocate(text.len().saturating_mul(count))?;
     Ok(Value::from(text.repeat(count)))
 }
 
 fn repeat_list(items: &[Value], count: &Value, budget: &Budget) -> Result<Value, Failure> {
-    let count = times(count)?;
-    budget.list(items.len().saturating_mul(count))?;
+    let count = repeat_count(count)?;
+    budget.allocate_list(items.len().saturating_mul(count))?;
     let mut repeated = Vec::with_capacity(items.len() * count);
     if !items.is_empty() {
         (0..count).for_each(|_| repeated.extend_from_slice(items));

@@ -1,6 +1,6 @@
-//! Comparisons of values under a [`Budget`]: equality, order, containment, and the numbers below them.
+//! Comparisons of values under a [`Budget`]: equality, order, containment, and numeric comparison.
 //!
-//! In expressions a boolean equals its number (`true == 1`); in JSONPath values of two kinds are never equal.
+//! In expressions a boolean equals its number (`true == 1`); in JSONPath values of different types are never equal.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use crate::budget::{Budget, Exceeded};
 use crate::value::{Number, Value};
 
-/// A number as arithmetic sees it.
+/// A number for arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Numeric {
     Integer(i128),
@@ -17,7 +17,7 @@ pub(super) enum Numeric {
 }
 
 impl Numeric {
-    pub(super) fn of(number: &Number) -> Self {
+    pub(super) fn from_number(number: &Number) -> Self {
         match (number.as_i64(), number.as_u64()) {
             (Some(integer), _) => Self::Integer(integer.into()),
             (_, Some(integer)) => Self::Integer(integer.into()),
@@ -25,17 +25,17 @@ impl Numeric {
         }
     }
 
-    /// A number, or the number of a boolean.
-    pub(super) fn of_value(value: &Value) -> Option<Self> {
+    /// The number of a numeric or boolean value; `None` for other types.
+    pub(super) fn from_value(value: &Value) -> Option<Self> {
         match value {
-            Value::Number(number) => Some(Self::of(number)),
+            Value::Number(number) => Some(Self::from_number(number)),
             Value::Bool(value) => Some(Self::Integer((*value).into())),
             _ => None,
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a float is what is asked for")]
-    pub(super) fn float(self) -> f64 {
+    pub(super) fn to_float(self) -> f64 {
         match self {
             Self::Integer(integer) => integer as f64,
             Self::Float(float) => float,
@@ -52,9 +52,9 @@ impl Numeric {
     }
 }
 
-/// The order of an integer and a float, exact beyond the integers that a float can hold.
+/// Compares an integer and a float exactly, also beyond the integers that a float can represent.
 fn order_mixed(integer: i128, float: f64) -> Ordering {
-    // Integers here have 64 bits, so a float beyond them is beyond all of them.
+    // Integers here have 64 bits, so these bounds exceed all of them.
     if float >= 1e30 {
         return Ordering::Less;
     }
@@ -67,24 +67,24 @@ fn order_mixed(integer: i128, float: f64) -> Ordering {
     order.then(0.0_f64.partial_cmp(&(float - whole)).unwrap_or(Ordering::Equal))
 }
 
-/// The order of two numbers.
+/// Compares two numbers.
 pub(super) fn order_numbers(left: &Number, right: &Number) -> Ordering {
-    Numeric::of(left).order(Numeric::of(right))
+    Numeric::from_number(left).order(Numeric::from_number(right))
 }
 
-/// Equality in expressions.
+/// Equality as expressions define it.
 pub(super) fn equal(left: &Value, right: &Value, budget: &Budget) -> Result<bool, Exceeded> {
-    if let (Some(left), Some(right)) = (Numeric::of_value(left), Numeric::of_value(right)) {
-        budget.work(1)?;
+    if let (Some(left), Some(right)) = (Numeric::from_value(left), Numeric::from_value(right)) {
+        budget.charge(1)?;
         return Ok(left.order(right).is_eq());
     }
     equal_with(left, right, budget, equal)
 }
 
-/// Equality in JSONPath.
+/// Equality as JSONPath defines it.
 pub(super) fn equal_json(left: &Value, right: &Value, budget: &Budget) -> Result<bool, Exceeded> {
     if let (Value::Number(left), Value::Number(right)) = (left, right) {
-        budget.work(1)?;
+        budget.charge(1)?;
         return Ok(order_numbers(left, right).is_eq());
     }
     equal_with(left, right, budget, equal_json)
@@ -96,10 +96,10 @@ fn equal_with(
     budget: &Budget,
     inner: fn(&Value, &Value, &Budget) -> Result<bool, Exceeded>,
 ) -> Result<bool, Exceeded> {
-    budget.work(1)?;
+    budget.charge(1)?;
     match (left, right) {
         (Value::String(left), Value::String(right)) if left.len() == right.len() => {
-            budget.read(left.len())?;
+            budget.charge_text(left.len())?;
             Ok(left == right)
         }
         (Value::List(left), Value::List(right)) => {
@@ -124,7 +124,7 @@ fn equal_with(
                 return Ok(false);
             }
             for (key, left) in left.iter() {
-                budget.read(key.len())?;
+                budget.charge_text(key.len())?;
                 let Some(right) = right.get(key) else { return Ok(false) };
                 if !inner(left, right, budget)? {
                     return Ok(false);
@@ -133,7 +133,7 @@ fn equal_with(
             Ok(true)
         }
         (Value::File(left), Value::File(right)) => {
-            budget.read(left.data.here().map_or(0, bytes::Bytes::len))?;
+            budget.charge_text(left.data.in_memory().map_or(0, bytes::Bytes::len))?;
             Ok(left == right)
         }
         (Value::Null, Value::Null) => Ok(true),
@@ -142,8 +142,8 @@ fn equal_with(
     }
 }
 
-/// The order of two values: by kind first (null, boolean, number, text, list, map, file), then by content.
-/// Its work is charged before with [`charge_order`], since a sort cannot fail half-way.
+/// Orders two values: by type first (null, boolean, number, text, list, map, file), then by content. Call [`charge_order`]
+/// before, because a sort cannot fail half-way.
 pub(super) fn order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
@@ -166,7 +166,7 @@ pub(super) fn order(left: &Value, right: &Value) -> Ordering {
             entries.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| left.len().cmp(&right.len()))
         }
         (Value::File(left), Value::File(right)) => {
-            let bytes = |file: &crate::value::File| file.data.here().cloned();
+            let bytes = |file: &crate::value::File| file.data.in_memory().cloned();
             left.data.len().cmp(&right.data.len()).then_with(|| bytes(left).cmp(&bytes(right)))
         }
         _ => rank(left).cmp(&rank(right)),
@@ -185,7 +185,7 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// As [`order`], but two texts are compared without regard to the case of ASCII letters.
+/// As [`order`], but ignores the case of ASCII letters in texts.
 pub(super) fn order_folded(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::String(left), Value::String(right)) => {
@@ -196,47 +196,47 @@ pub(super) fn order_folded(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Charges the comparison of two values, once: the smaller of them.
+/// Charges one comparison of two values by the size of the smaller.
 pub(super) fn charge_order(left: &Value, right: &Value, budget: &Budget) -> Result<(), Exceeded> {
     match (left, right) {
-        (Value::String(left), Value::String(right)) => budget.read(left.len().min(right.len())),
+        (Value::String(left), Value::String(right)) => budget.charge_text(left.len().min(right.len())),
         (Value::List(_) | Value::Map(_) | Value::File(_), _) if rank(left) == rank(right) => {
             charge_whole(left, budget).map(drop)
         }
-        _ => budget.work(1),
+        _ => budget.charge(1),
     }
 }
 
-/// Charges a visit of everything in a value, parts that are shared as often as they occur, and gives the units.
+/// Charges a traversal of a value, shared parts as often as they occur, and returns the units.
 pub(super) fn charge_whole(value: &Value, budget: &Budget) -> Result<usize, Exceeded> {
     let own = match value {
         Value::String(text) => text.len() / crate::budget::BYTES_PER_UNIT + 1,
         Value::File(file) => {
-            file.data.here().map_or(1, bytes::Bytes::len) / crate::budget::BYTES_PER_UNIT + 1
+            file.data.in_memory().map_or(1, bytes::Bytes::len) / crate::budget::BYTES_PER_UNIT + 1
         }
         _ => 1,
     };
-    budget.work(own)?;
+    budget.charge(own)?;
     match value {
         Value::List(list) => list.0.iter().try_fold(own, |sum, item| Ok(sum + charge_whole(item, budget)?)),
         Value::Map(map) => map.iter().try_fold(own, |sum, (key, item)| {
             let units = key.len() / crate::budget::BYTES_PER_UNIT + 1;
-            budget.work(units)?;
+            budget.charge(units)?;
             Ok(sum + units + charge_whole(item, budget)?)
         }),
         _ => Ok(own),
     }
 }
 
-/// The hash of a map's entry, with a key of the process, so that nobody can send entries that collide.
+/// The hasher of map entries, with a random key per process against forged collisions.
 static ENTRIES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// A value as a key of a hash table: equal where [`equal`] holds.
+/// A value as a key of a hash table, with the equality of [`equal`].
 pub(super) struct HashKey<'v>(pub(super) &'v Value);
 
 impl PartialEq for HashKey<'_> {
     fn eq(&self, other: &Self) -> bool {
-        // The work was charged when the keys were made.
+        // The caller charged the work when it created the keys.
         equal(self.0, other.0, &Budget::default()).unwrap_or(false)
     }
 }
@@ -250,7 +250,7 @@ impl Hash for HashKey<'_> {
 }
 
 fn hash<H: Hasher>(value: &Value, state: &mut H) {
-    if let Some(number) = Numeric::of_value(value) {
+    if let Some(number) = Numeric::from_value(value) {
         2_u8.hash(state);
         match number {
             Numeric::Integer(integer) => integer.hash(state),
@@ -272,7 +272,7 @@ fn hash<H: Hasher>(value: &Value, state: &mut H) {
             list.0.len().hash(state);
             list.0.iter().for_each(|item| hash(item, state));
         }
-        // The order of the entries does not matter for equality.
+        // Equality ignores the order of entries.
         Value::Map(map) => {
             map.len().hash(state);
             let sum = map.iter().fold(0_u64, |sum, (key, item)| {
@@ -288,7 +288,7 @@ fn hash<H: Hasher>(value: &Value, state: &mut H) {
     }
 }
 
-/// The indices of a slice in order, as Python and RFC 9535 (section 2.3.4.2) have them; none for a step of zero.
+/// The indices of a slice, in order, as Python and RFC 9535 (section 2.3.4.2) define them; none for a step of zero.
 pub(super) fn slice_indices(
     length: usize,
     start: Option<i64>,

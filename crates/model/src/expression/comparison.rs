@@ -1,53 +1,53 @@
-//! The comparisons of an expression, for checks of whether they can ever hold.
+//! Extracts the comparisons of an expression, for checks that find those that can never be true.
 
 use std::ops::Range;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr};
 use minijinja::machinery::parse_expr;
 
+use super::dependencies::{self, Reference};
 use super::program::literal;
-use super::reading::{self, Reference};
 use crate::value::Value;
 
 /// `left == right`, `left != right` or `left in right`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
-    /// Its sides, in order.
-    pub sides: [Side; 2],
+pub struct ComparisonSite {
+    /// The operands, left first.
+    pub operands: [Operand; 2],
     /// True for `!=`.
     pub negated: bool,
-    /// True for `in`, that of `not in` included: the right side is a list, or a text that is searched.
-    pub within: bool,
-    /// Where it ends, in bytes of the expression's text.
+    /// True for `in` and `not in`: the right operand is a list, or a text that is searched.
+    pub is_containment: bool,
+    /// The end, in bytes of the expression's text.
     pub end: usize,
 }
 
-/// One side of a comparison.
+/// An operand of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Side {
-    /// The path whose value it is, where it is nothing else.
+pub struct Operand {
+    /// The path, if the operand is nothing but a path.
     pub path: Option<Reference>,
-    /// Every path that is read on this side.
+    /// Every path that the operand reads.
     pub reads: Vec<Reference>,
-    /// Its values where it is a literal, or a list of literals.
+    /// The values, if the operand is a literal or a list of literals.
     pub literals: Option<Vec<Value>>,
-    /// Where it stands, in bytes of the expression's text.
+    /// The location, in bytes of the expression's text.
     pub at: Range<usize>,
 }
 
-/// All comparisons of an expression.
-pub(super) fn find(text: &str) -> Vec<Compared> {
+/// Finds all comparisons of an expression.
+pub(super) fn find_comparisons(text: &str) -> Vec<ComparisonSite> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
     let mut found = Vec::new();
     visit(&parsed, text, &mut found);
     found
 }
 
-fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<Compared>) {
-    let mut compare = |left: &Expr<'_>, right: &Expr<'_>, negated: bool, within: bool| {
-        let sides = [side(left, text), side(right, text)];
-        let end = sides[1].at.end;
-        found.push(Compared { sides, negated, within, end });
+fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<ComparisonSite>) {
+    let mut compare = |left: &Expr<'_>, right: &Expr<'_>, negated: bool, is_containment: bool| {
+        let operands = [operand(left, text), operand(right, text)];
+        let end = operands[1].at.end;
+        found.push(ComparisonSite { operands, negated, is_containment, end });
     };
     match expr {
         Expr::BinOp(op) => match op.op {
@@ -71,86 +71,86 @@ fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<Compared>) {
         }
         _ => {}
     }
-    inner(expr, &mut |part| visit(part, text, found));
+    visit_children(expr, &mut |part| visit(part, text, found));
 }
 
-/// Calls `look` with each expression directly inside another.
-fn inner(expr: &Expr<'_>, look: &mut dyn FnMut(&Expr<'_>)) {
+/// Calls `visit` with each direct subexpression.
+fn visit_children(expr: &Expr<'_>, visit: &mut dyn FnMut(&Expr<'_>)) {
     match expr {
         Expr::Var(_) | Expr::Const(_) => {}
-        Expr::GetAttr(link) => look(&link.expr),
+        Expr::GetAttr(link) => visit(&link.expr),
         Expr::GetItem(link) => {
-            look(&link.expr);
-            look(&link.subscript_expr);
+            visit(&link.expr);
+            visit(&link.subscript_expr);
         }
         Expr::Slice(slice) => {
-            look(&slice.expr);
-            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(look);
+            visit(&slice.expr);
+            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(visit);
         }
-        Expr::UnaryOp(op) => look(&op.expr),
+        Expr::UnaryOp(op) => visit(&op.expr),
         Expr::BinOp(op) => {
-            look(&op.left);
-            look(&op.right);
+            visit(&op.left);
+            visit(&op.right);
         }
         Expr::Compare(chain) => {
-            look(&chain.expr);
-            chain.ops.iter().for_each(|operand| look(&operand.expr));
+            visit(&chain.expr);
+            chain.ops.iter().for_each(|operand| visit(&operand.expr));
         }
         Expr::IfExpr(choice) => {
-            look(&choice.test_expr);
-            look(&choice.true_expr);
-            choice.false_expr.iter().for_each(look);
+            visit(&choice.test_expr);
+            visit(&choice.true_expr);
+            choice.false_expr.iter().for_each(visit);
         }
         Expr::Filter(filter) => {
-            filter.expr.iter().for_each(&mut *look);
-            arguments(&filter.args, look);
+            filter.expr.iter().for_each(&mut *visit);
+            arguments(&filter.args, visit);
         }
         Expr::Test(test) => {
-            look(&test.expr);
-            arguments(&test.args, look);
+            visit(&test.expr);
+            arguments(&test.args, visit);
         }
         Expr::Call(call) => {
-            look(&call.expr);
-            arguments(&call.args, look);
+            visit(&call.expr);
+            arguments(&call.args, visit);
         }
-        Expr::List(list) => list.items.iter().for_each(look),
-        Expr::Tuple(tuple) => tuple.items.iter().for_each(look),
-        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(look),
+        Expr::List(list) => list.items.iter().for_each(visit),
+        Expr::Tuple(tuple) => tuple.items.iter().for_each(visit),
+        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(visit),
     }
 }
 
-fn arguments(arguments: &[CallArg<'_>], look: &mut dyn FnMut(&Expr<'_>)) {
+fn arguments(arguments: &[CallArg<'_>], visit: &mut dyn FnMut(&Expr<'_>)) {
     for argument in arguments {
         match argument {
             CallArg::Pos(expr)
             | CallArg::Kwarg(_, expr)
             | CallArg::PosSplat(expr)
-            | CallArg::KwargSplat(expr) => look(expr),
+            | CallArg::KwargSplat(expr) => visit(expr),
         }
     }
 }
 
-fn side(expr: &Expr<'_>, text: &str) -> Side {
+fn operand(expr: &Expr<'_>, text: &str) -> Operand {
     let mut reads = Vec::new();
     paths(expr, &mut reads);
-    let path = reading::whole(expr).filter(|_| !matches!(expr, Expr::Filter(_)));
+    let path = dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_)));
     let end = (expr.span().end_offset as usize).min(text.len());
-    let start = super::constant::start(expr).min(end);
-    Side {
-        path: path.map(|links| Reference::of(links, false)),
+    let start = super::constant::operand_start(expr).min(end);
+    Operand {
+        path: path.map(|links| Reference::new(links, false)),
         reads,
         literals: literals(expr),
         at: start..end,
     }
 }
 
-/// The paths that an expression reads, the longest of each.
+/// Collects the paths that an expression reads, each at its full length.
 fn paths(expr: &Expr<'_>, found: &mut Vec<Reference>) {
-    match (reading::whole(expr).filter(|_| !matches!(expr, Expr::Filter(_))), expr) {
-        (Some(links), _) => found.push(Reference::of(links, false)),
-        // The name of a function is no path.
+    match (dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_))), expr) {
+        (Some(links), _) => found.push(Reference::new(links, false)),
+        // The name of a function is not a path.
         (None, Expr::Call(call)) => arguments(&call.args, &mut |part| paths(part, found)),
-        (None, _) => inner(expr, &mut |part| paths(part, found)),
+        (None, _) => visit_children(expr, &mut |part| paths(part, found)),
     }
 }
 
@@ -174,20 +174,21 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[&str]) {
-        let side = |side: &Side| match (&side.path, &side.literals) {
+        let show = |operand: &Operand| match (&operand.path, &operand.literals) {
             (Some(path), _) => path.path.iter().map(|name| name.as_str()).collect::<Vec<_>>().join("."),
             (None, Some(values)) => values.iter().map(Value::to_json).collect::<Vec<_>>().join(","),
-            (None, None) => format!("{} paths", side.reads.len()),
+            (None, None) => format!("{} paths", operand.reads.len()),
         };
-        let sign = |found: &Compared| match (found.within, found.negated) {
+        let sign = |found: &ComparisonSite| match (found.is_containment, found.negated) {
             (false, false) => "==",
             (false, true) => "!=",
             (true, false) => "in",
             (true, true) => "not in",
         };
-        let found = find(text);
-        let found =
-            found.iter().map(|it| format!("{} {} {}", side(&it.sides[0]), sign(it), side(&it.sides[1])));
+        let found = find_comparisons(text);
+        let found = found
+            .iter()
+            .map(|it| format!("{} {} {}", show(&it.operands[0]), sign(it), show(&it.operands[1])));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! Parts of a condition that are the same whatever the rest of it reads: `'a' == 'b'`, the `'b'` of `x == 'a' or 'b'`.
+//! Constant operands of a condition: `'a' == 'b'`, or the `'b'` of `x == 'a' or 'b'`.
 
 use std::ops::Range;
 
@@ -9,92 +9,92 @@ use super::jinja::Program;
 use crate::budget::Budget;
 use crate::value::{Map, Value};
 
-/// A part of a condition that always, or never, holds.
+/// An operand of a condition that is constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// Where it stands, in bytes of the expression's text.
+    /// The location, in bytes of the expression's text.
     pub at: Range<usize>,
-    /// Whether it holds.
+    /// The constant truth of the operand.
     pub holds: bool,
-    /// What the whole condition always is because of it; nothing where it only changes nothing.
-    pub decides: Option<bool>,
+    /// `Some(v)` if this operand forces the whole condition to `v`; `None` if it is merely redundant.
+    pub forces: Option<bool>,
 }
 
-/// The constant parts of a condition: itself, or operands of its `and` and `or`.
-pub(super) fn find(text: &str) -> Vec<Constant> {
-    let mut search = Search { text, found: Vec::new() };
+/// Finds the constant operands of a condition: the condition itself, or operands of its `and` and `or`.
+pub(super) fn find_constants(text: &str) -> Vec<Constant> {
+    let mut search = ConstantFinder { text, found: Vec::new() };
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
-    let whole = search.decide(&parsed);
+    let whole = search.constant_truth(&parsed);
     let mut found: Vec<Constant> =
-        search.found.into_iter().map(|(at, holds)| Constant { at, holds, decides: whole }).collect();
+        search.found.into_iter().map(|(at, holds)| Constant { at, holds, forces: whole }).collect();
     if let (Some(holds), []) = (whole, found.as_slice()) {
-        found.push(Constant { at: 0..text.len(), holds, decides: whole });
+        found.push(Constant { at: 0..text.len(), holds, forces: whole });
     }
     found
 }
 
-struct Search<'t> {
+struct ConstantFinder<'t> {
     text: &'t str,
-    /// The constant operands of others that are not, and whether each holds.
+    /// The constant operands of conditions that are not constant, each with its truth.
     found: Vec<(Range<usize>, bool)>,
 }
 
-impl Search<'_> {
-    /// Whether a condition holds, if that is the same whatever it reads.
-    fn decide(&mut self, expr: &Expr<'_>) -> Option<bool> {
+impl ConstantFinder<'_> {
+    /// Returns the truth of a condition if it is constant.
+    fn constant_truth(&mut self, expr: &Expr<'_>) -> Option<bool> {
         match expr {
             Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
                 let decisive = matches!(op.op, BinOpKind::ScOr);
-                let sides = [&op.left, &op.right].map(|side| (side, self.decide(side)));
+                let sides = [&op.left, &op.right].map(|side| (side, self.constant_truth(side)));
                 let decided = match sides.map(|(_, holds)| holds) {
                     [Some(holds), _] | [_, Some(holds)] if holds == decisive => Some(decisive),
                     [Some(_), Some(_)] => Some(!decisive),
                     _ => None,
                 };
-                // Where both sides are constant the whole is, and is told as one.
+                // If both operands are constant, the whole is, and is reported as one.
                 if let [(side, Some(holds)), (_, None)] | [(_, None), (side, Some(holds))] = sides {
-                    self.note(side, holds, decided.is_some());
+                    self.add(side, holds, decided.is_some());
                 }
                 decided
             }
             Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => {
-                self.decide(&op.expr).map(|holds| !holds)
+                self.constant_truth(&op.expr).map(|holds| !holds)
             }
-            _ => self.value(expr),
+            _ => self.evaluate_constant(expr),
         }
     }
 
-    /// Notes an operand: where it decides by what decides inside it, else as it is.
-    fn note(&mut self, side: &Expr<'_>, holds: bool, decides: bool) {
+    /// Adds an operand. If it forces the condition, the operands inside it that were added replace it.
+    fn add(&mut self, side: &Expr<'_>, holds: bool, forces: bool) {
         let at = self.range(side);
         let inside = |part: &Range<usize>| at.start <= part.start && part.end <= at.end;
-        if decides && self.found.iter().any(|(part, _)| inside(part)) {
+        if forces && self.found.iter().any(|(part, _)| inside(part)) {
             return;
         }
         self.found.retain(|(part, _)| !inside(part));
         self.found.push((at, holds));
     }
 
-    /// Whether what reads nothing holds. What fails is left to the evaluation, which says why.
-    fn value(&self, expr: &Expr<'_>) -> Option<bool> {
+    /// Returns the truth of an expression that reads nothing. An evaluation error is left to the run, which reports it.
+    fn evaluate_constant(&self, expr: &Expr<'_>) -> Option<bool> {
         let text = self.text.get(self.range(expr))?;
         let (program, references) = Program::compile(text).ok()?;
-        if !references.is_empty() || program.is_dated() {
+        if !references.is_empty() || program.is_nondeterministic() {
             return None;
         }
         program
             .evaluate(text, &Value::from(Map::new()), None, &Budget::inline())
             .ok()
-            .map(|value| value.is_true())
+            .map(|value| value.is_truthy())
     }
 
-    /// Where an operand stands. Without the parentheses that it may begin with, so that a piece is either whole or no
-    /// expression at all.
+    /// The range of an operand, without parentheses that it begins with, so that the range is either a complete expression or
+    /// none.
     fn range(&self, expr: &Expr<'_>) -> Range<usize> {
         let end = (expr.span().end_offset as usize).min(self.text.len());
-        let start = start(expr).min(end);
+        let start = operand_start(expr).min(end);
         let text = self.text.get(start..end).unwrap_or_default();
-        // MiniJinja lets a `not` begin at the `and` or `or` before it.
+        // MiniJinja includes the preceding `and` or `or` in the span of a `not`.
         let behind = ["and", "or"].iter().find_map(|word| {
             text.strip_prefix(word)
                 .filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
@@ -104,8 +104,8 @@ impl Search<'_> {
     }
 }
 
-/// Where the first word of an operand stands: what MiniJinja says of some begins only behind it.
-pub(super) fn start(expr: &Expr<'_>) -> usize {
+/// The start of an operand's first token. MiniJinja's own span starts later for some nodes.
+pub(super) fn operand_start(expr: &Expr<'_>) -> usize {
     let first = match expr {
         Expr::BinOp(op) => &op.left,
         Expr::Compare(compare) => &compare.expr,
@@ -121,20 +121,20 @@ pub(super) fn start(expr: &Expr<'_>) -> usize {
         Expr::Slice(slice) => &slice.expr,
         _ => return expr.span().start_offset as usize,
     };
-    start(first)
+    operand_start(first)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each part with what the whole is because of it (`+` it holds, `!` it does not, `?` it depends), and itself.
+    /// Each operand, prefixed with the truth it forces (`+` true, `!` false, `?` none) and its own truth.
     fn check(text: &str, expected: &[&str]) {
         let sign = |holds: Option<bool>| holds.map_or('?', |holds| if holds { '+' } else { '!' });
-        let found = find(text);
+        let found = find_constants(text);
         let found = found
             .into_iter()
-            .map(|part| format!("{}{} {}", sign(part.decides), sign(Some(part.holds)), &text[part.at]));
+            .map(|part| format!("{}{} {}", sign(part.forces), sign(Some(part.holds)), &text[part.at]));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
     }
 

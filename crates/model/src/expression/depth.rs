@@ -1,22 +1,22 @@
-//! How deep an expression nests, told from its text alone.
+//! Limits the nesting of an expression, measured on its text.
 //!
-//! Whatever takes an expression apart (the parser, the compiler, the checks, and what lets go of it again) calls itself
-//! once for each level. A chain such as `1 + 1 + 1` is a level for each of its operations, and the parser's own cap counts
-//! brackets only: without this one, four kilobytes of minus signs end the process.
+//! The parser, the compiler, the checks and the destructors recurse once per level. A chain such as `1 + 1 + 1` has a level
+//! per operation, and the parser's own limit covers brackets only: without this limit, four kilobytes of minus signs overflow
+//! the stack.
 
 use std::ops::Range;
 
-/// The most levels: operations, brackets, members and filters that apply to one another.
+/// The maximum number of levels: nested operations, brackets, members and filters.
 pub(super) const MAX_DEPTH: usize = 200;
-/// The most brackets inside one another, each of which is many levels to a parser.
+/// The maximum nesting of brackets, each of which costs a parser several levels.
 pub(super) const MAX_BRACKETS: usize = 50;
-/// Words that are operations.
+/// Operators that are words.
 const WORDS: [&str; 7] = ["not", "and", "or", "in", "is", "if", "else"];
 
-/// Where an expression nests deeper than [`MAX_DEPTH`] or [`MAX_BRACKETS`], if it does. What is no expression has some
-/// depth, too.
-pub(super) fn too_deep(text: &str) -> Option<Range<usize>> {
-    // The levels that each open bracket, and everything around them, has come to since its last comma.
+/// The range at which an expression exceeds [`MAX_DEPTH`] or [`MAX_BRACKETS`]; `None` if it does not. Invalid expressions are
+/// measured too.
+pub(super) fn find_excess_depth(text: &str) -> Option<Range<usize>> {
+    // The levels of each open bracket, outermost first, since its last comma.
     let mut levels = vec![0_usize];
     let mut sum = 0;
     let mut rest = text.char_indices().peekable();
@@ -46,7 +46,7 @@ pub(super) fn too_deep(text: &str) -> Option<Range<usize>> {
             }
             '+' | '-' | '*' | '/' | '%' | '~' | '<' | '>' | '=' | '!' | '|' | '.' => {
                 deeper = true;
-                // `==`, `**` and the like are one; signs are one each.
+                // `==`, `**` and the like count once; signs count one each.
                 let joined =
                     |next: char| matches!((c, next), ('<' | '>' | '=' | '!', '=') | ('*', '*') | ('/', '/'));
                 if rest.peek().is_some_and(|(_, next)| joined(*next)) {
@@ -63,7 +63,7 @@ pub(super) fn too_deep(text: &str) -> Option<Range<usize>> {
             _ => {}
         }
         if deeper {
-            // A bracket is a level of what it follows.
+            // A bracket is a level of the enclosing expression.
             let around =
                 if matches!(c, '(' | '[' | '{') { levels.len().saturating_sub(2) } else { levels.len() - 1 };
             levels[around] += 1;
@@ -84,11 +84,11 @@ fn is_word(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Whether as many levels are taken as may be and one more is not.
+    /// Asserts that `max` levels are accepted and one more is not.
     #[track_caller]
-    fn check(most: usize, of: impl Fn(usize) -> String) {
-        assert_eq!(too_deep(&of(most)), None, "{}", of(2));
-        assert!(too_deep(&of(most + 1)).is_some(), "{}", of(2));
+    fn check(max: usize, build: impl Fn(usize) -> String) {
+        assert_eq!(find_excess_depth(&build(max)), None, "{}", build(2));
+        assert!(find_excess_depth(&build(max + 1)).is_some(), "{}", build(2));
     }
 
     #[test]
@@ -120,19 +120,19 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_side_by_side_is_not_deep() {
+    fn siblings_add_no_depth() {
         for item in ["a.b", "a + 1", "f(a)", "'x' ~ y", "{'k': a.b}", "[1, 2]"] {
             let list = format!("[{}]", vec![item; 300].join(", "));
-            assert_eq!(too_deep(&list), None, "{item}");
+            assert_eq!(find_excess_depth(&list), None, "{item}");
         }
-        assert_eq!(too_deep(&format!("'{}'", "(+-.".repeat(500))), None);
-        assert_eq!(too_deep(&format!("\"{}\"", "\\\"(".repeat(500))), None);
+        assert_eq!(find_excess_depth(&format!("'{}'", "(+-.".repeat(500))), None);
+        assert_eq!(find_excess_depth(&format!("\"{}\"", "\\\"(".repeat(500))), None);
     }
 
     #[test]
-    fn what_is_no_expression_is_looked_at_all_the_same() {
+    fn invalid_expressions_are_measured_too() {
         for text in ["", "'", "\"\\", "))))", "a}}", "é + ß", ",,,:"] {
-            assert_eq!(too_deep(text), None, "{text}");
+            assert_eq!(find_excess_depth(text), None, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The evaluation of an expression's tree under a [`Budget`].
+//! Evaluates the tree of an expression under a [`Budget`].
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use super::arithmetic;
 use super::compare;
+use super::eval_clock::EvalClock;
 use super::filters::{Call, Filter};
 use super::functions;
-use super::moment::Moment;
 use super::path::{self, Segment};
 use super::program::{Argument, Arguments, Comparison, Link, Node, Path};
 use super::text;
 use crate::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
 use crate::value::{Key, Map, Value};
 
-/// The value of a node; `None` where it is undefined.
-pub(super) type Evaluated = Result<Option<Value>, Failure>;
+/// The value of a node; `None` if it is undefined.
+pub(super) type EvalResult = Result<Option<Value>, Failure>;
 
-/// The reason why an expression has no value.
+/// The reason why an evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// An operation does not fit its values, or something is missing.
+    /// An operation does not support its operands, or data is missing.
     Message(String),
-    /// A limit of the budget was reached.
+    /// The evaluation exceeded a limit of the budget.
     Exceeded(Exceeded),
 }
 
@@ -45,17 +45,17 @@ impl From<&str> for Failure {
     }
 }
 
-/// The message for something undefined where a value is needed.
+/// The message for an undefined value where a value is required.
 pub(super) const UNDEFINED: &str = "something it reads is not defined here";
 
-/// One evaluation: the names in force, the clock and randomness of the step, and the budget.
+/// The context of one evaluation: the scope, the source of time and randomness, and the budget.
 pub(super) struct Evaluation<'e> {
     pub(super) scope: &'e Value,
-    pub(super) moment: Option<&'e Arc<dyn Moment>>,
+    pub(super) clock: Option<&'e Arc<dyn EvalClock>>,
     pub(super) budget: &'e Budget,
 }
 
-/// The arguments of a call, evaluated: by position, and by name.
+/// Evaluated arguments of a call, positional and named.
 #[derive(Default)]
 pub(super) struct Values {
     pub(super) positional: Vec<Value>,
@@ -63,14 +63,14 @@ pub(super) struct Values {
 }
 
 impl Evaluation<'_> {
-    /// The value of `node`, which has to be defined.
+    /// Evaluates `node` to a value; an undefined value is an error.
     pub(super) fn value(&self, node: &Node) -> Result<Value, Failure> {
         self.node(node)?.ok_or_else(|| UNDEFINED.into())
     }
 
-    /// The value of `node`.
-    pub(super) fn node(&self, node: &Node) -> Evaluated {
-        self.budget.work(1)?;
+    /// Evaluates `node`.
+    pub(super) fn node(&self, node: &Node) -> EvalResult {
+        self.budget.charge(1)?;
         match node {
             Node::Constant(value) => Ok(Some(value.clone())),
             Node::Path(path) => self.path(path),
@@ -79,15 +79,15 @@ impl Evaluation<'_> {
                 self.member(&of, link)
             }
             Node::Slice(parts) => self.slice(parts).map(Some),
-            Node::Not(inner) => Ok(Some(Value::from(!self.value(inner)?.is_true()))),
+            Node::Not(inner) => Ok(Some(Value::from(!self.value(inner)?.is_truthy()))),
             Node::Negate(inner) => arithmetic::negate(&self.value(inner)?).map(Some),
             Node::And(sides) => {
                 let left = self.value(&sides[0])?;
-                if left.is_true() { self.node(&sides[1]) } else { Ok(Some(left)) }
+                if left.is_truthy() { self.node(&sides[1]) } else { Ok(Some(left)) }
             }
             Node::Or(sides) => {
                 let left = self.value(&sides[0])?;
-                if left.is_true() { Ok(Some(left)) } else { self.node(&sides[1]) }
+                if left.is_truthy() { Ok(Some(left)) } else { self.node(&sides[1]) }
             }
             Node::Arithmetic(operator, sides) => {
                 let (left, right) = (self.value(&sides[0])?, self.value(&sides[1])?);
@@ -95,16 +95,19 @@ impl Evaluation<'_> {
             }
             Node::Concatenate(sides) => {
                 let (left, right) = (self.value(&sides[0])?, self.value(&sides[1])?);
-                let (left, right) = (text::of(&left, self.budget)?, text::of(&right, self.budget)?);
+                let (left, right) =
+                    (text::stringify(&left, self.budget)?, text::stringify(&right, self.budget)?);
                 self.budget.allocate(left.len() + right.len())?;
                 Ok(Some(Value::from([&*left, &*right].concat())))
             }
             Node::Compare(first, rest) => self.compare(first, rest).map(|holds| Some(Value::from(holds))),
-            Node::If { condition, then, otherwise } => match (self.value(condition)?.is_true(), otherwise) {
-                (true, _) => self.node(then),
-                (false, Some(otherwise)) => self.node(otherwise),
-                (false, None) => Ok(None),
-            },
+            Node::If { condition, then, otherwise } => {
+                match (self.value(condition)?.is_truthy(), otherwise) {
+                    (true, _) => self.node(then),
+                    (false, Some(otherwise)) => self.node(otherwise),
+                    (false, None) => Ok(None),
+                }
+            }
             Node::Filter { filter, subject, arguments } => {
                 let subject = self.node(subject)?;
                 let values = self.arguments(arguments)?;
@@ -123,16 +126,16 @@ impl Evaluation<'_> {
                 Err(format!("a {kind} has no method `{name}`; there are filters, such as `| upper`").into())
             }
             Node::List(items) => {
-                self.budget.list(items.len())?;
+                self.budget.allocate_list(items.len())?;
                 items.iter().map(|item| self.value(item)).collect::<Result<Value, _>>().map(Some)
             }
             Node::Map(entries) => self.map(entries).map(Some),
         }
     }
 
-    /// The value of a filter over `subject`.
-    pub(super) fn filter(&self, filter: Filter, subject: Option<Value>, values: Values) -> Evaluated {
-        self.budget.work(1)?;
+    /// Applies a filter to `subject`.
+    pub(super) fn filter(&self, filter: Filter, subject: Option<Value>, values: Values) -> EvalResult {
+        self.budget.charge(1)?;
         match filter {
             Filter::Builtin(row) => {
                 let call = Call::bind(self, row, subject, values)?;
@@ -149,7 +152,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn path(&self, path: &Path) -> Evaluated {
+    fn path(&self, path: &Path) -> EvalResult {
         let mut value = self.scope.get(&path.root);
         for (depth, link) in path.links.iter().enumerate() {
             let next = match &value {
@@ -167,7 +170,7 @@ impl Evaluation<'_> {
         Ok(value)
     }
 
-    /// The message for a link of a path that does not exist. `of` is the value before it.
+    /// The message for a missing link of a path. `of` is the value before the link.
     #[cold]
     fn missing(&self, path: &Path, of: Option<Value>, depth: usize) -> Failure {
         let mut segments = vec![Segment::Name(path.root.to_string())];
@@ -179,7 +182,7 @@ impl Evaluation<'_> {
                         Segment::Index(number.as_i64().unwrap_or_default())
                     }
                     Ok(key) => Segment::Name(
-                        text::of(&key, self.budget).map_or_else(|_| "…".to_owned(), Cow::into_owned),
+                        text::stringify(&key, self.budget).map_or_else(|_| "…".to_owned(), Cow::into_owned),
                     ),
                     Err(failure) => return failure,
                 },
@@ -187,16 +190,16 @@ impl Evaluation<'_> {
         }
         let segments: Vec<Segment<&str>> = segments.iter().map(Segment::as_ref).collect();
         Failure::Message(match of {
-            Some(of) => path::missing(&of, &segments, depth + 1),
-            None => path::missing(&Value::Null, &segments[..1], 0),
+            Some(of) => path::missing_message(&of, &segments, depth + 1),
+            None => path::missing_message(&Value::Null, &segments[..1], 0),
         })
     }
 
-    /// A member of a value; `None` if it has none of that name.
-    fn member(&self, of: &Value, link: &Link) -> Evaluated {
-        self.budget.work(1)?;
+    /// A member of a value; `None` if it does not exist.
+    fn member(&self, of: &Value, link: &Link) -> EvalResult {
+        self.budget.charge(1)?;
         match link {
-            Link::Name(name) => Ok(named(of, name)),
+            Link::Name(name) => Ok(member_by_name(of, name)),
             Link::Item(node) => {
                 let key = self.value(node)?;
                 self.item(of, &key)
@@ -204,13 +207,13 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The item of a value under a key or at an index; `None` if there is none.
-    pub(super) fn item(&self, of: &Value, key: &Value) -> Evaluated {
+    /// The item of a value at a key or an index; `None` if it does not exist.
+    pub(super) fn item(&self, of: &Value, key: &Value) -> EvalResult {
         match (of, key) {
-            (of, Value::String(name)) => Ok(named(of, name)),
+            (of, Value::String(name)) => Ok(member_by_name(of, name)),
             (Value::List(_), Value::Number(_)) => Ok(key.as_i64().and_then(|index| of.at(index).cloned())),
             (Value::String(text), Value::Number(_)) => {
-                self.budget.read(text.len())?;
+                self.budget.charge_text(text.len())?;
                 let Some(index) = key.as_i64() else { return Ok(None) };
                 Ok(text::character(text, index))
             }
@@ -218,14 +221,14 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The value at a dotted path such as `user.tags.0`, as filters take it in `attribute`.
-    pub(super) fn attribute(&self, of: &Value, path: &str) -> Evaluated {
-        self.budget.read(path.len())?;
+    /// The value at a dotted path such as `user.tags.0`, the syntax of the `attribute` argument of filters.
+    pub(super) fn attribute(&self, of: &Value, path: &str) -> EvalResult {
+        self.budget.charge_text(path.len())?;
         let mut value = of.clone();
         for part in path.split('.') {
             let next = match part.parse::<i64>() {
                 Ok(index) if matches!(value, Value::List(_)) => value.at(index).cloned(),
-                _ => named(&value, part),
+                _ => member_by_name(&value, part),
             };
             let Some(next) = next else { return Ok(None) };
             value = next;
@@ -255,7 +258,7 @@ impl Evaluation<'_> {
                 Ok(Value::from(sliced))
             }
             Value::List(list) => {
-                self.budget.list(list.0.len())?;
+                self.budget.allocate_list(list.0.len())?;
                 let indices = compare::slice_indices(list.0.len(), start, stop, step);
                 Ok(indices.filter_map(|index| list.0.get(index).cloned()).collect())
             }
@@ -275,7 +278,7 @@ impl Evaluation<'_> {
         Ok(true)
     }
 
-    /// The truth of a comparison.
+    /// Evaluates a comparison.
     pub(super) fn holds(&self, comparison: Comparison, left: &Value, right: &Value) -> Result<bool, Failure> {
         let ordered = || -> Result<Ordering, Failure> {
             compare::charge_order(left, right, self.budget)?;
@@ -297,8 +300,8 @@ impl Evaluation<'_> {
     pub(super) fn contains(&self, container: &Value, value: &Value) -> Result<bool, Failure> {
         match container {
             Value::String(text) => {
-                let part = text::of(value, self.budget)?;
-                self.budget.read(text.len() + part.len())?;
+                let part = text::stringify(value, self.budget)?;
+                self.budget.charge_text(text.len() + part.len())?;
                 Ok(text.contains(&*part))
             }
             Value::List(list) => {
@@ -319,7 +322,7 @@ impl Evaluation<'_> {
         let mut map = Map::with_capacity(entries.len());
         for (key, value) in entries {
             let key = self.value(key)?;
-            let key = text::of(&key, self.budget)?;
+            let key = text::stringify(&key, self.budget)?;
             self.budget.allocate(key.len())?;
             map.insert(&*key, self.value(value)?);
         }
@@ -349,11 +352,11 @@ impl Evaluation<'_> {
         Ok(values)
     }
 
-    /// The items of a value that can be iterated: of a list, the keys of a map, the characters of a text; none of `null`.
+    /// The items of an iterable value: items of a list, keys of a map, characters of a text; `null` has none.
     pub(super) fn items<'v>(&self, value: &'v Value) -> Result<Cow<'v, [Value]>, Failure> {
         match value {
             Value::List(list) => {
-                self.budget.work(list.0.len())?;
+                self.budget.charge(list.0.len())?;
                 Ok(Cow::Borrowed(&list.0))
             }
             Value::Null => Ok(Cow::Borrowed(&[])),
@@ -363,7 +366,7 @@ impl Evaluation<'_> {
                 Ok(map.keys().map(Value::from).collect())
             }
             Value::String(text) => {
-                self.budget.list(text.len())?;
+                self.budget.allocate_list(text.len())?;
                 Ok(text.chars().map(|c| Value::from(c.encode_utf8(&mut [0; 4]) as &str)).collect())
             }
             other => Err(format!("a {} has no items", other.kind()).into()),
@@ -371,10 +374,10 @@ impl Evaluation<'_> {
     }
 }
 
-/// The member of a value under a name; `None` if it has none.
-fn named(of: &Value, name: &str) -> Option<Value> {
+/// The member of a value by name; `None` if it does not exist.
+fn member_by_name(of: &Value, name: &str) -> Option<Value> {
     match of {
-        // A group of `groupby` is a list of its key and its items, which have names within an expression.
+        // A group of `groupby` is a list of its key and its items, both also accessible by name.
         Value::List(list) => match (list.0.as_slice(), name) {
             ([grouper, Value::List(_)], "grouper") => Some(grouper.clone()),
             ([_, items @ Value::List(_)], "list") => Some(items.clone()),

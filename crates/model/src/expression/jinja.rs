@@ -1,9 +1,9 @@
-//! Expressions that MiniJinja reads, made strict about missing data.
+//! Jinja expressions: parsed by MiniJinja, but strict about missing data.
 //!
-//! MiniJinja evaluates a missing member to *undefined*, which only some later uses refuse, and refuses
-//! `a.b.c | default(x)` when `a.b` is missing. An author wants the opposite of both. So a chain of members
-//! (`steps.x.results.id`) is one node of our tree: where the expression provides for absence it is undefined, elsewhere an
-//! error that names the missing path.
+//! MiniJinja evaluates a missing member to *undefined*, which only some later operations reject, and rejects
+//! `a.b.c | default(x)` if `a.b` is missing. Authors expect the opposite of both. Therefore a chain of members
+//! (`steps.x.results.id`) is one node of our tree: undefined if the expression handles absence, else an error that names the
+//! missing path.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,30 +11,30 @@ use minijinja::machinery::ast::{CallArg, Expr};
 use minijinja::machinery::parse_expr;
 use minijinja::{Error, ErrorKind};
 
+use super::dependencies::{self, Link};
 use super::depth;
+use super::eval_clock::EvalClock;
 use super::evaluation::{Evaluation, Failure};
 use super::functions;
-use super::known;
-use super::moment::Moment;
+use super::other_dialects;
 use super::program::Node;
-use super::reading::{self, Link};
-use super::strange;
+use super::symbols;
 use super::{Reference, SyntaxError};
 use crate::budget::Budget;
 use crate::value::Value;
 
-/// The most bytes of an expression.
+/// The longest expression, in bytes.
 const MAX_LENGTH: usize = 4096;
 
-/// An expression that is known to compile. Its tree is kept once it has been evaluated, not before: most expressions of a
-/// large project wait for a trigger that seldom comes.
+/// A Jinja expression that compiles. Its tree is built and kept at the first evaluation, because most expressions of a large
+/// project belong to triggers that rarely fire.
 pub(super) struct Program {
-    /// True if it asks for the clock or for randomness.
-    dated: bool,
-    /// True if it asks for the clock.
+    /// True if it calls `now()` or `uuid()`.
+    nondeterministic: bool,
+    /// True if it calls `now()`.
     reads_clock: bool,
-    /// True if its value is what its first reference reads, and nothing else.
-    whole: bool,
+    /// True if its value is the value of its first reference.
+    is_direct_path: bool,
     tree: OnceLock<Box<Node>>,
 }
 
@@ -45,25 +45,25 @@ impl Program {
             let message = format!("an expression may have at most {MAX_LENGTH} bytes");
             return Err(SyntaxError::new(message, all));
         }
-        if let Some(at) = depth::too_deep(text) {
+        if let Some(at) = depth::find_excess_depth(text) {
             let (depth, brackets) = (depth::MAX_DEPTH, depth::MAX_BRACKETS);
             let message = format!("more than {depth} operations or {brackets} brackets inside one another");
             return Err(SyntaxError::new(message, at));
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
-        let whole = reading::whole(&parsed).map(|links| Reference::of(links, false));
+        let whole = dependencies::direct_path(&parsed).map(|links| Reference::new(links, false));
         let mut analysis = Analysis::new(text);
         analysis.visit(&parsed, false);
         if let Some(unknown) = analysis.unknown {
             return Err(unknown);
         }
-        // All names are known here, so only a number is left that no value can hold.
+        // The analysis has checked all names, so only a number out of range can fail.
         if Node::build(&parsed, false).is_none() {
             return Err(SyntaxError::new("a whole number may have at most 64 bits", all));
         }
         let program = Self {
-            whole: whole.is_some(),
-            dated: analysis.dated,
+            is_direct_path: whole.is_some(),
+            nondeterministic: analysis.nondeterministic,
             reads_clock: analysis.reads_clock,
             tree: OnceLock::new(),
         };
@@ -75,31 +75,31 @@ impl Program {
         Ok((program, references))
     }
 
-    /// Whether its value is what its first reference reads.
-    pub(super) fn is_whole(&self) -> bool {
-        self.whole
+    /// True if its value is the value of its first reference.
+    pub(super) fn is_direct_path(&self) -> bool {
+        self.is_direct_path
     }
 
-    /// Whether it reads the clock.
+    /// True if it calls `now()`.
     pub(super) fn reads_clock(&self) -> bool {
         self.reads_clock
     }
 
-    /// Whether it may give something else when it is evaluated again.
-    pub(super) fn is_dated(&self) -> bool {
-        self.dated
+    /// True if its value may differ between evaluations.
+    pub(super) fn is_nondeterministic(&self) -> bool {
+        self.nondeterministic
     }
 
-    /// Its value. `text` is what it was compiled from.
+    /// Evaluates the expression. `text` is its source.
     pub(super) fn evaluate(
         &self,
         text: &str,
         scope: &Value,
-        moment: Option<&Arc<dyn Moment>>,
+        clock: Option<&Arc<dyn EvalClock>>,
         budget: &Budget,
     ) -> Result<Value, Failure> {
         let tree = self.tree(text)?;
-        Evaluation { scope, moment, budget }.value(tree)
+        Evaluation { scope, clock, budget }.value(tree)
     }
 
     fn tree(&self, text: &str) -> Result<&Node, Failure> {
@@ -114,7 +114,7 @@ impl Program {
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
-    SyntaxError { help: strange::sign(text).map(Into::into), ..SyntaxError::new(describe(error), at) }
+    SyntaxError { help: other_dialects::sign(text).map(Into::into), ..SyntaxError::new(describe(error), at) }
 }
 
 fn describe(error: &Error) -> String {
@@ -125,30 +125,30 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Collects what an expression reads and the first name in it that does not exist.
+/// Collects the references of an expression and its first unknown name.
 struct Analysis<'a> {
     text: &'a str,
     references: Vec<Reference>,
-    /// The first name of a filter, test or function that does not exist.
+    /// The error of the first unknown filter, test or function.
     unknown: Option<SyntaxError>,
-    /// True if it calls a function that asks for the clock or for randomness.
-    dated: bool,
-    /// True if it calls a function that asks for the clock.
+    /// True if it calls `now()` or `uuid()`.
+    nondeterministic: bool,
+    /// True if it calls `now()`.
     reads_clock: bool,
 }
 
 impl<'a> Analysis<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, references: Vec::new(), unknown: None, dated: false, reads_clock: false }
+        Self { text, references: Vec::new(), unknown: None, nondeterministic: false, reads_clock: false }
     }
 
-    /// Visits `expr`; `optional` says that its absence is provided for.
+    /// Visits `expr`; `optional` is true if the enclosing expression handles an undefined value.
     fn visit(&mut self, expr: &Expr<'_>, optional: bool) {
         if self.unknown.is_none() {
-            self.unknown = known::check(expr, self.text);
+            self.unknown = symbols::check(expr, self.text);
         }
         match expr {
-            Expr::Var(var) => self.references.push(Reference::of(vec![Link::Name(var.id.into())], optional)),
+            Expr::Var(var) => self.references.push(Reference::new(vec![Link::Name(var.id.into())], optional)),
             Expr::Const(_) => {}
             Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr, optional),
             Expr::Slice(slice) => {
@@ -176,8 +176,8 @@ impl<'a> Analysis<'a> {
                 }
             }
             Expr::Filter(filter) => {
-                if let Some(links) = reading::attribute(filter) {
-                    self.references.push(Reference::of(links, optional));
+                if let Some(links) = dependencies::attribute(filter) {
+                    self.references.push(Reference::new(links, optional));
                 }
                 if let Some(inner) = &filter.expr {
                     self.visit(inner, matches!(filter.name, "default" | "d"));
@@ -191,10 +191,10 @@ impl<'a> Analysis<'a> {
             Expr::Call(call) => {
                 match &call.expr {
                     Expr::Var(function) => {
-                        self.dated |= functions::is_dated(function.id);
+                        self.nondeterministic |= functions::is_nondeterministic(function.id);
                         self.reads_clock |= function.id == "now";
                     }
-                    // A method: its own name is no member of the value.
+                    // The name of a method is not a member of the value.
                     Expr::GetAttr(method) => self.visit(&method.expr, false),
                     other => self.visit(other, false),
                 }
@@ -221,7 +221,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Notes the path of a chain of members as far as it is known before it runs.
+    /// Adds the statically known prefix of a chain of members.
     fn chain(&mut self, expr: &Expr<'_>, optional: bool) {
         let mut links = Vec::new();
         let mut base = expr;
@@ -232,7 +232,7 @@ impl<'a> Analysis<'a> {
                     base = &link.expr;
                 }
                 Expr::GetItem(link) => {
-                    links.push((reading::subscript(&link.subscript_expr), Some(&link.subscript_expr)));
+                    links.push((dependencies::subscript(&link.subscript_expr), Some(&link.subscript_expr)));
                     base = &link.expr;
                 }
                 _ => break,
@@ -243,7 +243,7 @@ impl<'a> Analysis<'a> {
             Expr::Var(root) => {
                 let known = links.iter().map_while(|(link, _)| link.clone());
                 let path = std::iter::once(Link::Name(root.id.into())).chain(known).collect();
-                self.references.push(Reference::of(path, optional));
+                self.references.push(Reference::new(path, optional));
             }
             other => self.visit(other, optional),
         }

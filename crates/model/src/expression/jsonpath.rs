@@ -1,7 +1,7 @@
-//! JSONPath (RFC 9535): `jsonpath-rust` reads a query, [`evaluation`] evaluates it under a budget.
+//! JSONPath (RFC 9535): `jsonpath-rust` parses a query, [`evaluation`] evaluates it under a budget.
 
+mod dependencies;
 mod evaluation;
-mod reading;
 mod types;
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
@@ -15,45 +15,45 @@ use crate::value::Value;
 
 pub(super) struct Query {
     query: JpQuery,
-    /// The whole query where it names one place at most: walked like a plain path, so that a miss names it.
+    /// The segments of a singular query, which is walked like a plain path, so that its error names the missing member.
     singular: Option<Box<[Step<Box<str>>]>>,
-    /// Whether its own path is known to its end.
-    whole: bool,
+    /// True if its path is statically known to its end.
+    is_direct_path: bool,
 }
 
-/// Longer queries are refused before the parser sees them.
+/// The longest query, in bytes; longer ones are rejected before parsing.
 const MAX_LENGTH: usize = 4096;
 
 impl Query {
-    /// The query, and the paths that it reads, its own first.
+    /// Compiles a query and returns it with the paths that it reads, its own first.
     pub(super) fn compile(text: &str) -> Result<(Self, Vec<Reference>), SyntaxError> {
         let error = |message: String| SyntaxError::new(message, 0..text.len());
         if text.len() > MAX_LENGTH {
             return Err(error(format!("a JSONPath query may have at most {MAX_LENGTH} bytes")));
         }
-        if let Some(at) = wrong_space(text) {
+        if let Some(at) = invalid_space(text) {
             let message =
                 "not a JSONPath query: a name with a space in it is written in brackets: `['first name']`";
             return Err(SyntaxError::new(message, at));
         }
         let query = parse_json_path(text)
-            .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
+            .map_err(|cause| error(format!("not a JSONPath query: {}", last_line(&cause))))?;
         types::check(&query).map_err(|message| error(format!("not a JSONPath query: {message}")))?;
         let singular: Option<Box<[_]>> = query.segments.iter().map(step).collect();
-        let references = reading::references(&query, singular.is_some());
+        let references = dependencies::references(&query, singular.is_some());
         let begins = matches!(query.segments.first(), Some(Segment::Selector(Selector::Name(_))));
         let whole = begins && query.segments.iter().all(|segment| matches!(segment, Segment::Selector(_)));
-        Ok((Self { query, singular, whole }, references))
+        Ok((Self { query, singular, is_direct_path: whole }, references))
     }
 
-    /// Whether it names one place at most.
+    /// True if the query selects at most one node.
     pub(super) fn is_singular(&self) -> bool {
         self.singular.is_some()
     }
 
-    /// Whether its own path is known to its end.
-    pub(super) fn is_whole(&self) -> bool {
-        self.whole
+    /// True if the path of the query is statically known to its end.
+    pub(super) fn is_direct_path(&self) -> bool {
+        self.is_direct_path
     }
 
     pub(super) fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, Failure> {
@@ -61,14 +61,14 @@ impl Query {
             return Ok(path::walk(scope, steps.iter().map(Step::as_ref), path::item)?);
         }
         let nodes = evaluation::Evaluation::new(scope, budget).nodes(&self.query.segments)?;
-        budget.list(nodes.len())?;
+        budget.allocate_list(nodes.len())?;
         Ok(nodes.into_iter().cloned().collect())
     }
 }
 
-/// A word that follows another, or a dot, after nothing but spaces, outside of quotes: nowhere in RFC 9535, but
-/// `jsonpath-rust` takes `$.a b` for the name `a b`, and `$. a` in some places.
-fn wrong_space(text: &str) -> Option<std::ops::Range<usize>> {
+/// The range of a word that follows another word or a dot after white space, outside quotes. RFC 9535 has no such syntax, but
+/// `jsonpath-rust` parses `$.a b` as the name `a b`, and accepts `$. a` in some positions.
+fn invalid_space(text: &str) -> Option<std::ops::Range<usize>> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
     let (mut quote, mut escaped, mut last, mut spaced) = (None, false, ' ', false);
     for (at, c) in text.char_indices() {
@@ -88,14 +88,14 @@ fn wrong_space(text: &str) -> Option<std::ops::Range<usize>> {
             None if matches!(c, '\'' | '"') => quote = Some(c),
             None => {}
         }
-        // What stands in quotes is no word, and neither are the quotes.
+        // Quotes and quoted text are not words.
         last = if quote.is_some() { ' ' } else { c };
         spaced = false;
     }
     None
 }
 
-/// A segment that names at most one place.
+/// The step of a segment that selects at most one node; `None` for other segments.
 fn step(segment: &Segment) -> Option<Step<Box<str>>> {
     match segment {
         Segment::Selector(Selector::Name(name)) => Some(Step::Name(name.as_str().into())),
@@ -104,7 +104,7 @@ fn step(segment: &Segment) -> Option<Step<Box<str>>> {
     }
 }
 
-fn brief(cause: &impl std::fmt::Display) -> String {
+fn last_line(cause: &impl std::fmt::Display) -> String {
     let text = cause.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.next_back().unwrap_or("it cannot be read").trim_start_matches("= ").to_owned()

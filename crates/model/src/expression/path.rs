@@ -1,14 +1,14 @@
-//! Plain paths, the commonest expression by far: `trigger.results.body.data.orderId`, `item.tags[0]`.
+//! Plain paths, by far the most frequent expressions: `trigger.results.body.data.orderId`, `item.tags[0]`.
 
-use super::reading::Link;
+use super::dependencies::Link;
 use crate::value::{Key, Value};
 
-/// A path by where its names stand in its text, which is kept beside it: a large project has very many of them.
+/// A path as ranges of its source text, which the caller keeps: a large project has very many paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path(Box<[Segment<Stretch>]>);
+pub(super) struct Path(Box<[Segment<ByteRange>]>);
 
-/// From a byte up to another.
-type Stretch = (u32, u32);
+/// Start and end of a byte range.
+type ByteRange = (u32, u32);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Segment<Name> {
@@ -16,15 +16,15 @@ pub(super) enum Segment<Name> {
     Index(i64),
 }
 
-/// The longest name that a message shows, in bytes. A longer one comes from data, and is left out whole.
+/// The longest name that a message shows, in bytes. A longer name comes from data and is omitted.
 const MAX_NAME: usize = 100;
 
-/// Words that are literals or operators of the language, not names.
+/// Literals and operators of the language that are words.
 const WORDS: [&str; 13] =
     ["true", "false", "none", "null", "not", "and", "or", "in", "is", "if", "else", "True", "False"];
 
 impl Path {
-    /// Reads `text` if it is a plain path and nothing else.
+    /// Parses `text`; `None` if it is not a plain path.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut segments: Vec<Segment<&str>> = Vec::new();
         let mut rest = text;
@@ -45,18 +45,18 @@ impl Path {
         }
         let first = segments.first()?;
         let literal = matches!(first, Segment::Name(name) if WORDS.contains(name) || *name == "None");
-        let place = |name: &str| {
+        let range = |name: &str| {
             let start = name.as_ptr().addr() - text.as_ptr().addr();
             Some((u32::try_from(start).ok()?, u32::try_from(start + name.len()).ok()?))
         };
-        let placed = segments.iter().map(|segment| match segment {
-            Segment::Name(name) => place(name).map(Segment::Name),
+        let ranges = segments.iter().map(|segment| match segment {
+            Segment::Name(name) => range(name).map(Segment::Name),
             Segment::Index(index) => Some(Segment::Index(*index)),
         });
-        placed.collect::<Option<_>>().filter(|_| !literal).map(Self)
+        ranges.collect::<Option<_>>().filter(|_| !literal).map(Self)
     }
 
-    /// The path as it is checked before anything runs. `text` is what it was read from, here and below.
+    /// The links of the path for static checks. `text` is the source, here and below.
     pub(super) fn links(&self, text: &str) -> Vec<Link> {
         let link = |segment: Segment<&str>| match segment {
             Segment::Name(name) => Link::Name(name.into()),
@@ -103,7 +103,7 @@ impl<Name: AsRef<str>> Segment<Name> {
     }
 }
 
-/// The item of a list.
+/// The item of a list; `None` if the value is not a list or the index is out of range.
 pub(super) fn item(value: &Value, index: i64) -> Option<Value> {
     value.at(index).cloned()
 }
@@ -116,7 +116,7 @@ fn item_or_character(value: &Value, index: i64) -> Option<Value> {
     }
 }
 
-/// Follows names alone.
+/// Follows a path of names.
 pub(super) fn walk_names<'p>(
     names: impl Iterator<Item = &'p Key> + Clone,
     scope: &Value,
@@ -130,8 +130,8 @@ fn identifier(text: &str) -> Option<&str> {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_').then_some(name)
 }
 
-/// Follows `path` from `root`; a missing step is an error that names it and says what there is instead. `item` gives the
-/// item at an index.
+/// Follows `path` from `root`. The error for a missing member names it and lists the existing ones. `item` returns the item at
+/// an index.
 pub(super) fn walk<'p>(
     root: &Value,
     path: impl Iterator<Item = Segment<&'p str>> + Clone,
@@ -143,19 +143,19 @@ pub(super) fn walk<'p>(
             Segment::Name(name) => value.get(name),
             Segment::Index(index) => item(&value, index),
         };
-        let Some(next) = next else { return Err(missing(&value, &path.collect::<Vec<_>>(), depth)) };
+        let Some(next) = next else { return Err(missing_message(&value, &path.collect::<Vec<_>>(), depth)) };
         value = next;
     }
     Ok(value)
 }
 
-/// The message for a step of a path that does not exist.
-pub(super) fn missing(value: &Value, path: &[Segment<&str>], depth: usize) -> String {
-    let whole = written(&path[..=depth]);
+/// The message for a missing member of a path.
+pub(super) fn missing_message(value: &Value, path: &[Segment<&str>], depth: usize) -> String {
+    let whole = format_path(&path[..=depth]);
     if depth == 0 {
         return format!("`{whole}` is not defined here");
     }
-    let parent = written(&path[..depth]);
+    let parent = format_path(&path[..depth]);
     match (value, &path[depth]) {
         (Value::Map(map), Segment::Name(name)) if map.is_empty() => {
             format!("`{whole}` is missing: `{parent}` is an empty map, without `{name}`")
@@ -184,7 +184,7 @@ fn article(kind: &str) -> String {
     if kind == "null" { kind.to_owned() } else { format!("a {kind}") }
 }
 
-fn written(path: &[Segment<&str>]) -> String {
+fn format_path(path: &[Segment<&str>]) -> String {
     let mut text = String::new();
     for segment in path {
         match segment {

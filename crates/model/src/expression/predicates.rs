@@ -1,5 +1,5 @@
-//! The tests of expressions: `value is name(arguments)`, `select('name')`. To add one: a row here, and a line of the
-//! hostile corpus in `tests/hostile.rs`.
+//! The tests of expressions: `value is name(arguments)`, `select('name')`. A new test needs a row here and a line of the hostile
+//! corpus in `tests/hostile.rs`.
 
 use super::compare::{self, Numeric};
 use super::evaluation::{Evaluation, Failure, UNDEFINED};
@@ -7,27 +7,27 @@ use super::program::Comparison;
 use super::{filters, text};
 use crate::value::Value;
 
-/// A test, as it is declared.
+/// A test.
 pub(super) struct Predicate {
     pub(super) name: &'static str,
     run: Run,
 }
 
-/// The ways in which a test looks at its value.
+/// The implementation of a test, by the operands it takes.
 enum Run {
-    /// At a value that may be undefined.
+    /// A value that may be undefined.
     Any(fn(Option<&Value>) -> bool),
-    /// At a value.
+    /// A value.
     Value(fn(&Value) -> bool),
-    /// At a text, charged by its length.
+    /// A text, charged by its length.
     Text(fn(&str) -> bool),
-    /// At a value and another one.
+    /// A value and an argument, compared.
     Compare(Comparison),
-    /// At the beginning or the end of a text.
+    /// A text and a prefix or suffix.
     Affix(fn(&str, &str) -> bool),
     DivisibleBy,
     SameAs,
-    /// At a name: true if there is a filter or a test of that name.
+    /// A name: true if a filter or a test of that name exists.
     Known(fn(&str) -> bool),
 }
 
@@ -93,13 +93,13 @@ pub(super) const TABLE: [Predicate; 42] = [
     },
 ];
 
-/// The test of this name.
+/// The test of this name; `None` if it does not exist.
 pub(super) fn find(name: &str) -> Option<&'static Predicate> {
     TABLE.iter().find(|predicate| predicate.name == name)
 }
 
 impl Predicate {
-    /// The truth of the test for a value, which is `None` where it is undefined.
+    /// Evaluates the test for `value`, which is `None` if it is undefined.
     pub(super) fn apply(
         &self,
         evaluation: &Evaluation<'_>,
@@ -107,7 +107,7 @@ impl Predicate {
         arguments: &[Value],
     ) -> Result<bool, Failure> {
         let budget = evaluation.budget;
-        budget.work(1)?;
+        budget.charge(1)?;
         if let Run::Any(run) = self.run {
             return Ok(run(value));
         }
@@ -120,13 +120,13 @@ impl Predicate {
             Run::Value(run) => run(value),
             Run::Text(run) => {
                 let Value::String(text) = value else { return Ok(false) };
-                budget.read(text.len())?;
+                budget.charge_text(text.len())?;
                 run(text)
             }
             Run::Compare(comparison) => evaluation.holds(comparison, value, other()?)?,
             Run::Affix(run) => {
-                let (text, affix) = (text::of(value, budget)?, text::of(other()?, budget)?);
-                budget.read(affix.len().min(text.len()))?;
+                let (text, affix) = (text::stringify(value, budget)?, text::stringify(other()?, budget)?);
+                budget.charge_text(affix.len().min(text.len()))?;
                 run(&text, &affix)
             }
             Run::DivisibleBy => divides(other()?, value),
@@ -136,7 +136,7 @@ impl Predicate {
     }
 }
 
-/// True for two values of one kind. A whole number and a float are of two.
+/// True if both values have the same type. An integer and a float have different types.
 fn is_same_kind(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.is_f64() == right.is_f64(),
@@ -145,7 +145,7 @@ fn is_same_kind(left: &Value, right: &Value) -> bool {
 }
 
 fn integer(value: &Value) -> Option<i128> {
-    match Numeric::of_value(value)? {
+    match Numeric::from_value(value)? {
         Numeric::Integer(integer) => Some(integer),
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the range of an i128")]
         Numeric::Float(float) => (float.trunc() == float && float.abs() < 1e30).then_some(float as i128),
@@ -153,11 +153,11 @@ fn integer(value: &Value) -> Option<i128> {
 }
 
 fn divides(divisor: &Value, value: &Value) -> bool {
-    match (Numeric::of_value(value), Numeric::of_value(divisor)) {
+    match (Numeric::from_value(value), Numeric::from_value(divisor)) {
         (Some(Numeric::Integer(value)), Some(Numeric::Integer(divisor))) => {
             value.checked_rem(divisor).is_some_and(|rest| rest == 0)
         }
-        (Some(value), Some(divisor)) => value.float() % divisor.float() == 0.0,
+        (Some(value), Some(divisor)) => value.to_float() % divisor.to_float() == 0.0,
         _ => false,
     }
 }

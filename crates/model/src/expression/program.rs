@@ -1,7 +1,8 @@
-//! An expression as a tree that is evaluated: what MiniJinja reads, with the names of filters, tests and functions resolved.
+//! The tree of an expression that [`Evaluation`](super::evaluation::Evaluation) evaluates: MiniJinja's syntax tree with the
+//! names of filters, tests and functions resolved.
 //!
-//! MiniJinja reads expressions. Its own evaluation bounds the number of operations, not the memory and the time that one
-//! of them takes, so the tree is evaluated by [`Evaluation`], which charges a [`Budget`](crate::Budget).
+//! MiniJinja's own evaluation limits the number of operations but not the memory and time of each; the evaluation of this tree
+//! charges both to a [`Budget`](crate::Budget).
 
 use minijinja::machinery::ast::{BinOpKind, Call, CallArg, CompareOpKind, Expr, UnaryOpKind};
 
@@ -25,7 +26,7 @@ pub(super) enum Node {
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
     Arithmetic(Arithmetic, Box<[Node; 2]>),
-    /// `left ~ right`: both as text.
+    /// `left ~ right`: joins both as text.
     Concatenate(Box<[Node; 2]>),
     /// A comparison, or a chain of them: `0 < x <= 9`.
     Compare(Box<Node>, Box<[(Comparison, Node)]>),
@@ -49,7 +50,7 @@ pub(super) enum Node {
         function: &'static Function,
         arguments: Arguments,
     },
-    /// A call of a member, which no value has.
+    /// A method call, which always fails, since values have no methods.
     Method {
         subject: Box<Node>,
         name: Box<str>,
@@ -62,11 +63,11 @@ pub(super) enum Node {
 pub(super) struct Path {
     pub(super) root: Key,
     pub(super) links: Box<[Link]>,
-    /// True where the expression provides for absence: a missing member is undefined, and no error.
+    /// True if the expression handles absence: a missing member is undefined and not an error.
     pub(super) optional: bool,
 }
 
-/// A link of a chain.
+/// A link of a chain of members.
 pub(super) enum Link {
     Name(Key),
     Item(Box<Node>),
@@ -97,7 +98,7 @@ pub(super) enum Comparison {
     NotIn,
 }
 
-/// The arguments of a filter, test or function as they are written.
+/// The arguments of a filter, test or function, not yet evaluated.
 #[derive(Default)]
 pub(super) struct Arguments(pub(super) Box<[Argument]>);
 
@@ -111,8 +112,8 @@ pub(super) enum Argument {
 }
 
 impl Node {
-    /// The tree of what MiniJinja has read; `None` where a filter, test or function does not exist, and for a whole number
-    /// of more than 64 bits.
+    /// Builds the tree from MiniJinja's syntax tree; `None` if a filter, test or function does not exist, or an integer exceeds
+    /// 64 bits.
     pub(super) fn build(expr: &Expr<'_>, optional: bool) -> Option<Self> {
         Some(match expr {
             Expr::Var(var) => Self::path(var.id, Vec::new(), optional),
@@ -202,7 +203,7 @@ impl Node {
         let items = items.iter().map(|item| Self::build(item, false)).collect::<Option<Vec<_>>>()?;
         let constant =
             |item: &Self| if let Self::Constant(value) = item { Some(value.clone()) } else { None };
-        // A list of literals is made once, and shared.
+        // A list of literals is built once and shared.
         Some(match items.iter().map(constant).collect::<Option<Vec<_>>>() {
             Some(values) => Self::Constant(Value::from(values)),
             None => Self::List(items.into()),
@@ -295,7 +296,7 @@ fn comparison(operator: CompareOpKind) -> Comparison {
     }
 }
 
-/// A literal as MiniJinja reads it: nothing, a boolean, a number or a text.
+/// Converts a MiniJinja literal; `None` if it is not a scalar or exceeds 64 bits.
 pub(super) fn literal(value: &minijinja::Value) -> Option<Value> {
     use minijinja::value::ValueKind;
     Some(match value.kind() {

@@ -55,7 +55,7 @@ fn missing_data_is_an_error_that_names_the_path() {
 }
 
 #[test]
-fn default_and_defined_provide_for_missing_data() {
+fn default_and_defined_handle_missing_data() {
     check("vars.a.b.c | default('x')", "\"x\"");
     check("vars.total | default(0)", "3");
     check("vars.a.b is defined", "false");
@@ -79,7 +79,7 @@ fn expressions_compute_with_shared_values() {
 }
 
 #[test]
-fn a_singular_query_gives_its_value_and_any_other_a_list() {
+fn a_singular_query_returns_its_value_and_any_other_a_list() {
     check("$.steps.list.results.results[?@.status=='current'].id", r#"["1"]"#);
     check("$.steps.list.results.results[1].id", "\"2\"");
     check("$.steps.list.results.results[*].id", r#"["1","2"]"#);
@@ -88,7 +88,7 @@ fn a_singular_query_gives_its_value_and_any_other_a_list() {
     check("$..sku", r#"["a","b"]"#);
 }
 
-/// The paths that an expression reads: `[0]` for an item, `[*]` for every one, `?` where it provides for absence.
+/// The paths that an expression reads: `[0]` for an item, `[*]` for every item, `?` for an optional path.
 fn references(text: &str) -> String {
     let compiled = Expression::compile(text, Span::default()).expect("it compiles");
     compiled.references().iter().map(written).collect::<Vec<_>>().join(" ")
@@ -96,7 +96,7 @@ fn references(text: &str) -> String {
 
 fn written(reference: &Reference) -> String {
     let mut text = reference.path.join(".");
-    for link in &reference.rest {
+    for link in &reference.suffix {
         match link {
             Link::Name(name) => text.push_str(&format!(".{name}")),
             Link::Item => text.push_str("[0]"),
@@ -107,7 +107,7 @@ fn written(reference: &Reference) -> String {
 }
 
 #[test]
-fn references_are_known_before_it_runs() {
+fn references_are_known_statically() {
     let check = |text: &str, expected: &str| assert_eq!(references(text), expected, "{text}");
     check("steps.a.results.id", "steps.a.results.id");
     check("steps.a.results[0].id", "steps.a.results[0].id");
@@ -130,7 +130,7 @@ fn references_of_a_query_are_its_own_path_and_those_of_its_filters() {
     check("$.steps.a.results[*].id", "steps.a.results[*].id?");
     check("$.steps.a.results[1:].id", "steps.a.results[*].id?");
     check("$.steps.a.results..id", "steps.a.results?");
-    // It reads everything.
+    // Reads the whole scope.
     check("$..id", "?");
     let inner = "$.steps.a.results..[?@.id == $.vars.id && count($.inputs.ids[*]) > 1, 0]";
     check(inner, "steps.a.results? vars.id? inputs.ids[*]?");
@@ -146,12 +146,12 @@ fn references_of_a_query_are_its_own_path_and_those_of_its_filters() {
 }
 
 #[test]
-fn an_expression_that_only_reads_is_what_it_reads() {
+fn an_expression_that_only_reads_has_a_direct_path() {
     let check = |text: &str, expected: &str| {
         let compiled = Expression::compile(text, Span::default()).expect("it compiles");
-        let found = compiled.whole().map(|whole| match whole {
-            Whole::One(reference) => written(reference),
-            Whole::Every(reference) => format!("every {}", written(reference)),
+        let found = compiled.direct_path().map(|whole| match whole {
+            DirectPath::One(reference) => written(reference),
+            DirectPath::Every(reference) => format!("every {}", written(reference)),
         });
         assert_eq!(found.as_deref().unwrap_or("no"), expected, "{text}");
     };
@@ -175,7 +175,7 @@ fn an_expression_that_only_reads_is_what_it_reads() {
 }
 
 #[test]
-fn what_is_no_expression_is_refused_with_its_place() {
+fn an_invalid_expression_is_rejected_with_its_location() {
     for (text, at) in [("vars.total +", 0..12), ("a b", 2..3), ("$.a[", 0..4), ("", 0..0)] {
         let error = Expression::compile(text, Span::default()).expect_err(text);
         assert!(error.at.start <= error.at.end && error.at.end <= text.len(), "{text}: {:?}", error.at);
@@ -186,7 +186,7 @@ fn what_is_no_expression_is_refused_with_its_place() {
 }
 
 #[test]
-fn names_of_filters_tests_and_functions_are_known_before_it_runs() {
+fn unknown_filters_tests_and_functions_do_not_compile() {
     let check = |text: &str, expected: &str, named: &str, near: Option<&str>| {
         let error = Expression::compile(text, Span::default()).expect_err(text);
         assert_eq!(error.message, expected, "{text}");
@@ -207,10 +207,10 @@ fn names_of_filters_tests_and_functions_are_known_before_it_runs() {
     {
         assert!(Expression::compile(fine, Span::default()).is_ok(), "{fine}");
     }
-    for name in known::filter_names() {
+    for name in symbols::filter_names() {
         assert!(Expression::compile(&format!("vars.a | {name}"), Span::default()).is_ok(), "{name}");
     }
-    for name in known::test_names() {
+    for name in symbols::test_names() {
         assert!(Expression::compile(&format!("vars.a is {name}(1)"), Span::default()).is_ok(), "{name}");
     }
 }

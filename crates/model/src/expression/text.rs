@@ -1,14 +1,14 @@
-//! Values as text within an expression: what `~`, `join` and `string` make of them.
+//! Text forms of values within an expression, for `~`, `join` and `string`.
 
 use std::borrow::Cow;
 use std::io;
 
 use super::evaluation::Failure;
 use crate::budget::{Budget, Exceeded};
-use crate::value::{MOST_WHOLE, Value};
+use crate::value::{MAX_LOADED_BYTES, Value};
 
-/// A value as text: a text itself, `None`, `True` and `False` as in Jinja, a list or map as JSON, a file as its text.
-pub(super) fn of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, Failure> {
+/// Converts a value to text as Jinja does: `None`, `True`, `False`; a list or map as JSON, a file as its text.
+pub(super) fn stringify<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, Failure> {
     Ok(match value {
         Value::String(text) => Cow::Borrowed(text),
         Value::Null => Cow::Borrowed("None"),
@@ -17,16 +17,16 @@ pub(super) fn of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, 
         Value::Number(number) => Cow::Owned(self::number(number)),
         Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
         Value::File(file) => {
-            // Base64 takes four bytes for three.
-            budget.allocate(file.data.len().min(MOST_WHOLE) / 3 * 4 + 4)?;
-            let loaded = value.loaded(MOST_WHOLE).map_err(|error| error.to_string())?;
+            // Base64 encodes three bytes as four.
+            budget.allocate(file.data.len().min(MAX_LOADED_BYTES) / 3 * 4 + 4)?;
+            let loaded = value.load_files(MAX_LOADED_BYTES).map_err(|error| error.to_string())?;
             Cow::Owned(loaded.to_text())
         }
     })
 }
 
-/// A value inside a text with expressions, as [`Value::to_text`] has it, of at most `limit` bytes.
-pub(crate) fn interpolated<'v>(
+/// Converts a value to text as [`Value::to_text`] does, for a text with expressions; at most `limit` bytes.
+pub(crate) fn interpolate<'v>(
     value: &'v Value,
     limit: usize,
     budget: &Budget,
@@ -36,7 +36,7 @@ pub(crate) fn interpolated<'v>(
         Value::Null => Cow::Borrowed(""),
         Value::Bool(_) | Value::Number(_) => Cow::Owned(value.to_text()),
         Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
-        Value::File(_) => of(value, budget)?,
+        Value::File(_) => stringify(value, budget)?,
     };
     if text.len() > limit {
         return Err(format!("the text grows beyond {} bytes", crate::template::MAX_TEXT).into());
@@ -45,7 +45,7 @@ pub(crate) fn interpolated<'v>(
     Ok(text)
 }
 
-/// The character of a text at an index; a negative one counts from the end.
+/// The character of a text at an index; a negative index counts from the end.
 pub(super) fn character(text: &str, index: i64) -> Option<Value> {
     let at = |offset: i64| usize::try_from(offset).ok();
     let found =
@@ -53,7 +53,7 @@ pub(super) fn character(text: &str, index: i64) -> Option<Value> {
     found.map(|c| Value::from(c.encode_utf8(&mut [0; 4]) as &str))
 }
 
-/// A number as text. A float is written with its point, as Jinja has it.
+/// Formats a number. A float always has a decimal point, as in Jinja.
 fn number(number: &crate::value::Number) -> String {
     match number.as_f64().filter(|_| number.is_f64()) {
         Some(float) => {
@@ -67,41 +67,41 @@ fn number(number: &crate::value::Number) -> String {
     }
 }
 
-/// A value as JSON, with its files whole.
+/// Converts a value to JSON, including the bytes of its files.
 pub(super) fn json(value: &Value, pretty: bool, budget: &Budget) -> Result<String, Failure> {
-    let value = if value.holds_kept() {
-        value.loaded(MOST_WHOLE).map_err(|error| error.to_string())?
+    let value = if value.has_external_file() {
+        value.load_files(MAX_LOADED_BYTES).map_err(|error| error.to_string())?
     } else {
         value.clone()
     };
-    let mut output = Output { text: Vec::new(), budget, refusal: None };
+    let mut output = Output { text: Vec::new(), budget, exceeded: None };
     let written = value.write_json(&mut output, pretty);
-    match (written, output.refusal) {
+    match (written, output.exceeded) {
         (_, Some(exceeded)) => Err(exceeded.into()),
         (Err(error), None) => Err(error.to_string().into()),
         (Ok(()), None) => String::from_utf8(output.text).map_err(|error| error.to_string().into()),
     }
 }
 
-/// A text that is charged as it grows.
+/// An output buffer that charges its growth to the budget.
 struct Output<'b> {
     text: Vec<u8>,
     budget: &'b Budget,
-    refusal: Option<Exceeded>,
+    exceeded: Option<Exceeded>,
 }
 
 impl io::Write for Output<'_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         let needed = self.text.len() + part.len();
         let charged = if needed > self.text.capacity() {
-            // The text is copied to twice the room. Both are there meanwhile.
-            let room = needed.max(self.text.capacity() * 2).max(256);
-            self.budget.allocate(room).map(|()| self.text.reserve_exact(room - self.text.len()))
+            // Growing copies the text to a buffer of twice the size; both exist during the copy.
+            let capacity = needed.max(self.text.capacity() * 2).max(256);
+            self.budget.allocate(capacity).map(|()| self.text.reserve_exact(capacity - self.text.len()))
         } else {
-            self.budget.work(1)
+            self.budget.charge(1)
         };
         if let Err(exceeded) = charged {
-            self.refusal.get_or_insert(exceeded);
+            self.exceeded.get_or_insert(exceeded);
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         self.text.extend_from_slice(part);

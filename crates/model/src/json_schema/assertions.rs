@@ -1,19 +1,19 @@
-//! The keywords that look at the value itself, without a subschema.
+//! Assertions: keywords that test the value itself, without a subschema.
 
 use super::compare::{duplicate, equal, integer};
 use super::program::Keyword;
 use crate::budget::{Budget, Exceeded};
 use crate::value::{Map, Number, Value};
 
-/// Decides an assertion. A keyword with subschemas is none, and counts as fulfilled.
+/// Evaluates an assertion. Returns true for a keyword with subschemas, which is not one.
 ///
 /// # Errors
-/// The budget is spent.
+/// Returns an error if the budget is spent.
 pub(super) fn is_valid(keyword: &Keyword, value: &Value, budget: &Budget) -> Result<bool, Exceeded> {
     match (keyword, value) {
         (Keyword::False, _) => Ok(false),
         (Keyword::Type(types), _) => Ok(types.contain(value)),
-        (Keyword::Const(wanted), _) => equal(wanted, value, budget),
+        (Keyword::Const(expected), _) => equal(expected, value, budget),
         (Keyword::Enum(options), _) => {
             for option in options {
                 if equal(option, value, budget)? {
@@ -22,7 +22,7 @@ pub(super) fn is_valid(keyword: &Keyword, value: &Value, budget: &Budget) -> Res
             }
             Ok(false)
         }
-        (_, Value::Map(map)) => of_map(keyword, map, budget),
+        (_, Value::Map(map)) => check_map(keyword, map, budget),
         (_, Value::List(list)) => match keyword {
             Keyword::MinItems(min) => Ok(list.0.len() >= *min),
             Keyword::MaxItems(max) => Ok(list.0.len() <= *max),
@@ -35,19 +35,19 @@ pub(super) fn is_valid(keyword: &Keyword, value: &Value, budget: &Budget) -> Res
             Keyword::Pattern(pattern) => pattern.is_match(text, budget),
             _ => Ok(true),
         },
-        (_, Value::Number(number)) => Ok(of_number(keyword, number)),
+        (_, Value::Number(number)) => Ok(check_number(keyword, number)),
         _ => Ok(true),
     }
 }
 
-fn of_map(keyword: &Keyword, map: &Map, budget: &Budget) -> Result<bool, Exceeded> {
+fn check_map(keyword: &Keyword, map: &Map, budget: &Budget) -> Result<bool, Exceeded> {
     match keyword {
         Keyword::MinProperties(min) => Ok(map.len() >= *min),
         Keyword::MaxProperties(max) => Ok(map.len() <= *max),
         Keyword::Required(names) => has_all(map, names, budget),
         Keyword::DependentRequired(dependent) => {
             for (name, needs) in dependent {
-                budget.work(1)?;
+                budget.charge(1)?;
                 if map.contains_key(name) && !has_all(map, needs, budget)? {
                     return Ok(false);
                 }
@@ -59,17 +59,17 @@ fn of_map(keyword: &Keyword, map: &Map, budget: &Budget) -> Result<bool, Exceede
 }
 
 fn has_all(map: &Map, names: &[String], budget: &Budget) -> Result<bool, Exceeded> {
-    budget.work(names.len())?;
+    budget.charge(names.len())?;
     Ok(names.iter().all(|name| map.contains_key(name)))
 }
 
 /// The length of a text in characters.
 pub(super) fn length(text: &str, budget: &Budget) -> Result<usize, Exceeded> {
-    budget.read(text.len())?;
+    budget.charge_text(text.len())?;
     Ok(text.chars().count())
 }
 
-fn of_number(keyword: &Keyword, number: &Number) -> bool {
+fn check_number(keyword: &Keyword, number: &Number) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     match keyword {
         Keyword::Minimum(limit) => compare(number, limit) != Less,

@@ -1,6 +1,6 @@
-//! Equality of values as JSON Schema has it, under a budget: `const`, `enum`, `uniqueItems`.
+//! Equality of values as JSON Schema defines it, under a budget, for `const`, `enum` and `uniqueItems`.
 //!
-//! Numbers are equal if they are the same number, however they are written; the order of keys does not count.
+//! Numbers are equal if their mathematical values are; the order of keys is irrelevant.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -9,14 +9,14 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use crate::budget::{Budget, Exceeded};
 use crate::value::{Number, Value};
 
-/// The memory of an item in the table of [`duplicate`], in bytes.
+/// The memory of an item in the hash table of [`duplicate`], in bytes.
 const ENTRY: usize = 48;
 
-/// A number in a form in which equal numbers are equal.
+/// A canonical form of a number, equal for equal numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Exact {
     Integer(i128),
-    /// The bits of a float that is no integer, or one beyond 128 bits.
+    /// The bits of a float that is not an integer, or exceeds 128 bits.
     Float(u64),
 }
 
@@ -25,7 +25,7 @@ fn exact(number: &Number) -> Exact {
         return Exact::Integer(integer);
     }
     let float = number.as_f64().unwrap_or_default();
-    // Every float below is an integer that an `i128` holds.
+    // Every such float is an integer within the range of `i128`.
     if float.fract() == 0.0 && float.abs() < 1e38 {
         #[expect(clippy::cast_possible_truncation, reason = "it is an integer within the range")]
         return Exact::Integer(float as i128);
@@ -33,7 +33,7 @@ fn exact(number: &Number) -> Exact {
     Exact::Float(float.to_bits())
 }
 
-/// A number that is written as an integer.
+/// The integer value of a number in integer notation.
 pub(super) fn integer(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
@@ -41,16 +41,16 @@ pub(super) fn integer(number: &Number) -> Option<i128> {
 /// Compares two values for equality.
 ///
 /// # Errors
-/// The budget is spent.
+/// Returns an error if the budget is spent.
 pub(super) fn equal(one: &Value, other: &Value, budget: &Budget) -> Result<bool, Exceeded> {
-    budget.work(1)?;
+    budget.charge(1)?;
     Ok(match (one, other) {
         (Value::Number(one), Value::Number(other)) => exact(one) == exact(other),
         (Value::String(one), Value::String(other)) => {
             if one.len() != other.len() {
                 return Ok(false);
             }
-            budget.read(one.len())?;
+            budget.charge_text(one.len())?;
             one == other
         }
         (Value::List(one), Value::List(other)) => {
@@ -69,7 +69,7 @@ pub(super) fn equal(one: &Value, other: &Value, budget: &Budget) -> Result<bool,
                 return Ok(false);
             }
             for (key, one) in one.iter() {
-                budget.read(key.len())?;
+                budget.charge_text(key.len())?;
                 let Some(other) = other.get(key) else { return Ok(false) };
                 if !equal(one, other, budget)? {
                     return Ok(false);
@@ -81,32 +81,32 @@ pub(super) fn equal(one: &Value, other: &Value, budget: &Budget) -> Result<bool,
     })
 }
 
-/// Finds the first item that equals an earlier one: the positions of both.
+/// Finds the first item that equals an earlier one and returns the positions of both.
 ///
 /// # Errors
-/// The budget is spent.
+/// Returns an error if the budget is spent.
 pub(super) fn duplicate(items: &[Value], budget: &Budget) -> Result<Option<(usize, usize)>, Exceeded> {
     budget.allocate(items.len().saturating_mul(ENTRY))?;
-    // The key of the hash is the process's own, so nobody can send items that meet.
+    // The hash key is random per process, which prevents forged collisions.
     let state = RandomState::new();
-    let mut places: HashMap<u64, usize> = HashMap::with_capacity(items.len());
+    let mut positions: HashMap<u64, usize> = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let mut hash = digest(item, &state, budget)?;
-        // Of two different items with the same hash, the later one takes the next.
-        while let Some(&earlier) = places.get(&hash) {
+        // Linear probing: of two different items with the same hash, the later one takes the next slot.
+        while let Some(&earlier) = positions.get(&hash) {
             if equal(&items[earlier], item, budget)? {
                 return Ok(Some((earlier, index)));
             }
             hash = hash.wrapping_add(1);
         }
-        places.insert(hash, index);
+        positions.insert(hash, index);
     }
     Ok(None)
 }
 
 /// A hash that equal values share.
 fn digest(value: &Value, state: &RandomState, budget: &Budget) -> Result<u64, Exceeded> {
-    budget.work(4)?;
+    budget.charge(4)?;
     let mut hasher = state.build_hasher();
     std::mem::discriminant(value).hash(&mut hasher);
     match value {
@@ -114,7 +114,7 @@ fn digest(value: &Value, state: &RandomState, budget: &Budget) -> Result<u64, Ex
         Value::Bool(value) => value.hash(&mut hasher),
         Value::Number(number) => exact(number).hash(&mut hasher),
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_text(text.len())?;
             text.as_str().hash(&mut hasher);
         }
         Value::List(list) => {
@@ -125,7 +125,7 @@ fn digest(value: &Value, state: &RandomState, budget: &Budget) -> Result<u64, Ex
         Value::Map(map) => {
             let mut sum = 0_u64;
             for (key, value) in map.iter() {
-                budget.read(key.len())?;
+                budget.charge_text(key.len())?;
                 let entry = (state.hash_one(key.as_str()), digest(value, state, budget)?);
                 sum = sum.wrapping_add(state.hash_one(entry));
             }

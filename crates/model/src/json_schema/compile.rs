@@ -1,11 +1,11 @@
-//! From the document of a schema, which is known to be a valid one, to its [`Program`].
+//! Compiles the document of a valid schema to a [`Program`].
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
 use super::ValidationError;
-use super::keywords::escaped;
+use super::keywords::escape_token;
 use super::pattern::Pattern;
 use super::program::{Additional, Id, Keyword, Members, Node, Program, Types};
 use super::references::References;
@@ -14,7 +14,7 @@ use crate::value::{Number, Value};
 /// Compiles a document.
 ///
 /// # Errors
-/// A reference leads nowhere or outside of the document, or a pattern cannot be used.
+/// Returns an error if a reference leads nowhere or out of the document, or a pattern is unsupported.
 pub(super) fn compile(document: &Json) -> Result<Program, ValidationError> {
     let references = References::read(document)
         .map_err(|pointer| ValidationError { pointer, message: "must be an address".to_owned() })?;
@@ -36,11 +36,11 @@ pub(super) fn compile(document: &Json) -> Result<Program, ValidationError> {
     Ok(Program { nodes, root: 0, dynamic_anchors, anchor_names })
 }
 
-/// Marks the targets of references from which another reference is reached.
+/// Marks the targets of references from which evaluation reaches another reference.
 fn mark_memoized(nodes: &mut [Node], targets: &[Id]) {
     let is_reference = |keyword: &Keyword| matches!(keyword, Keyword::Ref(_) | Keyword::DynamicRef(..));
     let mut reaches: Vec<bool> = nodes.iter().map(|node| node.keywords.iter().any(is_reference)).collect();
-    // A child mostly stands behind its parent, so one round or two are enough.
+    // Children mostly follow their parents, so one or two iterations suffice.
     let mut changed = true;
     while changed {
         changed = false;
@@ -62,17 +62,17 @@ fn mark_memoized(nodes: &mut [Node], targets: &[Id]) {
 struct Compiler<'d> {
     document: &'d Json,
     references: References,
-    /// The places of the nodes, by their ids; those behind the compiled ones wait.
+    /// The pointers of the nodes, by id; those after the compiled nodes are still to be compiled.
     pointers: Vec<String>,
     ids: HashMap<String, Id>,
-    /// The nodes that references lead to.
+    /// The targets of references.
     targets: Vec<Id>,
-    /// The names of dynamic anchors, by their numbers.
+    /// The names of dynamic anchors, by number.
     anchor_names: Vec<String>,
 }
 
 impl Compiler<'_> {
-    /// The node of a place, compiled or waiting.
+    /// The id of the node at a pointer; enqueues the node if it is new.
     fn id(&mut self, pointer: &str) -> Id {
         if let Some(id) = self.ids.get(pointer) {
             return *id;
@@ -97,12 +97,12 @@ impl Compiler<'_> {
             let mut anchors: Vec<(String, String)> =
                 anchors.map(|(name, pointer)| (name.to_owned(), pointer.to_owned())).collect();
             anchors.sort();
-            let of_resource = anchors.iter().map(|(name, pointer)| {
+            let resource_anchors = anchors.iter().map(|(name, pointer)| {
                 let id = self.id(pointer);
                 self.targets.push(id);
                 (self.anchor_number(name), id)
             });
-            all.push(of_resource.collect());
+            all.push(resource_anchors.collect());
         }
         all
     }
@@ -116,14 +116,14 @@ impl Compiler<'_> {
             }
             Some(Json::Object(map)) => {
                 let mut node = Node { resource, ..Node::default() };
-                let mut reader = Reader { compiler: self, map, at: pointer, keywords: Vec::new() };
-                reader.assertions();
-                reader.reference("$ref", resource)?;
-                reader.of_objects()?;
-                reader.of_arrays();
-                reader.of_texts_and_numbers()?;
-                reader.reference("$dynamicRef", resource)?;
-                reader.in_place();
+                let mut reader = Reader { compiler: self, map, pointer, keywords: Vec::new() };
+                reader.read_assertions();
+                reader.read_reference("$ref", resource)?;
+                reader.read_object_keywords()?;
+                reader.read_array_keywords();
+                reader.read_scalar_keywords()?;
+                reader.read_reference("$dynamicRef", resource)?;
+                reader.read_applicators();
                 node.unevaluated_properties = reader.schema("unevaluatedProperties");
                 node.unevaluated_items = reader.schema("unevaluatedItems");
                 node.keywords = reader.keywords;
@@ -138,25 +138,25 @@ impl Compiler<'_> {
 struct Reader<'c, 'd> {
     compiler: &'c mut Compiler<'d>,
     map: &'d Map<String, Json>,
-    at: &'c str,
+    pointer: &'c str,
     keywords: Vec<Keyword>,
 }
 
 impl<'d> Reader<'_, 'd> {
     fn schema(&mut self, key: &str) -> Option<Id> {
-        self.map.contains_key(key).then(|| self.compiler.id(&format!("{}/{key}", self.at)))
+        self.map.contains_key(key).then(|| self.compiler.id(&format!("{}/{key}", self.pointer)))
     }
 
     fn schemas(&mut self, key: &str) -> Option<Vec<Id>> {
         let count = self.map.get(key)?.as_array()?.len();
-        Some((0..count).map(|index| self.compiler.id(&format!("{}/{key}/{index}", self.at))).collect())
+        Some((0..count).map(|index| self.compiler.id(&format!("{}/{key}/{index}", self.pointer))).collect())
     }
 
     fn named_schemas(&mut self, key: &str) -> Option<Vec<(&'d str, Id)>> {
         let map = self.map.get(key)?.as_object()?;
-        let named = map
-            .keys()
-            .map(|name| (name.as_str(), self.compiler.id(&format!("{}/{key}/{}", self.at, escaped(name)))));
+        let named = map.keys().map(|name| {
+            (name.as_str(), self.compiler.id(&format!("{}/{key}/{}", self.pointer, escape_token(name))))
+        });
         Some(named.collect())
     }
 
@@ -178,7 +178,7 @@ impl<'d> Reader<'_, 'd> {
         self.keywords.extend(keyword);
     }
 
-    fn assertions(&mut self) {
+    fn read_assertions(&mut self) {
         let mut types = Types::default();
         match self.map.get("type") {
             Some(Json::String(name)) => types.insert(name),
@@ -195,9 +195,9 @@ impl<'d> Reader<'_, 'd> {
         }));
     }
 
-    fn reference(&mut self, key: &str, resource: usize) -> Result<(), ValidationError> {
+    fn read_reference(&mut self, key: &str, resource: usize) -> Result<(), ValidationError> {
         let Some(reference) = self.map.get(key).and_then(Json::as_str) else { return Ok(()) };
-        let wrong = |message: String| ValidationError { pointer: format!("{}/{key}", self.at), message };
+        let wrong = |message: String| ValidationError { pointer: format!("{}/{key}", self.pointer), message };
         let target = self.compiler.references.resolve(resource, reference).map_err(wrong)?;
         if self.compiler.document.pointer(&target.pointer).is_none() {
             return Err(wrong(format!("there is no `{reference}` in this schema")));
@@ -214,7 +214,7 @@ impl<'d> Reader<'_, 'd> {
         Ok(())
     }
 
-    fn of_objects(&mut self) -> Result<(), ValidationError> {
+    fn read_object_keywords(&mut self) -> Result<(), ValidationError> {
         self.push(self.size("minProperties").map(Keyword::MinProperties));
         self.push(self.size("maxProperties").map(Keyword::MaxProperties));
         let names = self.map.get("required").map(texts).filter(|names| !names.is_empty());
@@ -229,7 +229,10 @@ impl<'d> Reader<'_, 'd> {
         if properties.is_some() || patterns.is_some() || additional != Additional::Unspecified {
             let mut compiled = Vec::new();
             for (source, id) in patterns.into_iter().flatten() {
-                compiled.push((self.pattern(source, &format!("patternProperties/{}", escaped(source)))?, id));
+                compiled.push((
+                    self.pattern(source, &format!("patternProperties/{}", escape_token(source)))?,
+                    id,
+                ));
             }
             let properties = properties.into_iter().flatten().map(|(name, id)| (name.to_owned(), id));
             let members = Members { properties: properties.collect(), patterns: compiled, additional };
@@ -250,7 +253,7 @@ impl<'d> Reader<'_, 'd> {
         Ok(())
     }
 
-    fn of_arrays(&mut self) {
+    fn read_array_keywords(&mut self) {
         self.push(self.size("minItems").map(Keyword::MinItems));
         self.push(self.size("maxItems").map(Keyword::MaxItems));
         let is_unique = self.map.get("uniqueItems") == Some(&Json::Bool(true));
@@ -265,7 +268,7 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    fn of_texts_and_numbers(&mut self) -> Result<(), ValidationError> {
+    fn read_scalar_keywords(&mut self) -> Result<(), ValidationError> {
         self.push(self.size("minLength").map(Keyword::MinLength));
         self.push(self.size("maxLength").map(Keyword::MaxLength));
         if let Some(source) = self.map.get("pattern").and_then(Json::as_str) {
@@ -280,7 +283,7 @@ impl<'d> Reader<'_, 'd> {
         Ok(())
     }
 
-    fn in_place(&mut self) {
+    fn read_applicators(&mut self) {
         let not = self.schema("not").map(Keyword::Not);
         self.push(not);
         let all = self.schemas("allOf").map(Keyword::AllOf);
@@ -297,8 +300,8 @@ impl<'d> Reader<'_, 'd> {
 
     fn pattern(&self, source: &str, key: &str) -> Result<Pattern, ValidationError> {
         Pattern::compile(source).ok_or_else(|| ValidationError {
-            pointer: format!("{}/{key}", self.at),
-            message: format!("`{source}` is no pattern that can be used"),
+            pointer: format!("{}/{key}", self.pointer),
+            message: format!("`{source}` is not a supported pattern"),
         })
     }
 }

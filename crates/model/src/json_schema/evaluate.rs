@@ -1,14 +1,14 @@
-//! The evaluation of a schema: one pass that decides validity, keeps no errors, and ends at the first failure.
+//! Evaluates a schema in one pass, which decides validity, collects no errors, and ends at the first failure.
 //!
-//! **Cost.** Every subschema evaluated is charged by its keywords, every comparison and pattern by the text it reads. The
-//! result of a subschema that references lead to is kept by (subschema, dynamic scope, place of the value), so a check
-//! costs the size of the value times that of the schema, however often `oneOf`, `allOf` and references fan out.
+//! **Cost.** Each subschema is charged by its keywords, each comparison and pattern by the text it reads. Results of subschemas
+//! that are targets of references are memoized by (subschema, dynamic scope, address of the value), so a check costs at max
+//! the size of the value times that of the schema, however often `oneOf`, `allOf` and references branch.
 //!
-//! **Places.** A value is known by its address: values are borrowed for the length of a check, so none moves. The name of
-//! a property, made for `propertyNames`, is checked with results of its own.
+//! **Addresses.** The memory address of a value identifies it, since values are borrowed during a check and do not move. The
+//! temporary value of a property name, made for `propertyNames`, has a memo table of its own.
 //!
-//! **Cycles.** A subschema that comes back to itself without going into the value does not fit there. A result that hangs
-//! on such a cut holds for this path only, and is not kept.
+//! **Cycles.** A subschema that reaches itself for the same value does not match. A result that depends on such a cut is valid
+//! for the current path only, and is not memoized.
 
 use std::collections::HashMap;
 
@@ -18,17 +18,17 @@ use super::{LimitExceeded, assertions};
 use crate::budget::{Budget, Exceeded};
 use crate::value::{Map, Value};
 
-/// The subschemas that may be in evaluation inside one another. A check overflows no stack of 2 MiB.
+/// The maximum nesting of subschemas in evaluation. A check of this depth fits a stack of 2 MiB.
 pub(super) const MAX_DEPTH: u32 = 500;
-/// The memory of a kept result, in bytes: its entry in a table that may be growing.
+/// The memory of a memoized result, in bytes: its entry in a growing hash table.
 const RESULT_MEMORY: usize = 64;
 
-/// A subschema, its dynamic scope, and the place of a value.
+/// A subschema, its dynamic scope, and the address of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     schema: u32,
     scope: Scope,
-    place: usize,
+    address: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -45,27 +45,31 @@ pub(super) struct Evaluation<'p> {
     pub(super) scopes: Scopes,
     results: HashMap<Key, State>,
     depth: u32,
-    /// The depth of the outermost subschema at which a cycle was cut since the one in evaluation began.
-    cut: u32,
+    /// The smallest depth at which a cycle was cut since the current subschema was entered.
+    cycle_depth: u32,
 }
 
 impl<'p> Evaluation<'p> {
     pub(super) fn new(program: &'p Program, budget: &'p Budget) -> Self {
         let scopes = Scopes::new(program.anchor_names);
-        Self { program, budget, scopes, results: HashMap::new(), depth: 0, cut: u32::MAX }
+        Self { program, budget, scopes, results: HashMap::new(), depth: 0, cycle_depth: u32::MAX }
     }
 
-    /// The key of a result.
+    /// The memo key of a result.
     pub(super) fn key(id: Id, value: &Value, scope: Scope) -> Key {
-        Key { schema: u32::try_from(id).unwrap_or(u32::MAX), scope, place: std::ptr::from_ref(value).addr() }
+        Key {
+            schema: u32::try_from(id).unwrap_or(u32::MAX),
+            scope,
+            address: std::ptr::from_ref(value).addr(),
+        }
     }
 
-    /// Charges a result that is kept.
+    /// Charges the memory of a memoized result.
     pub(super) fn charge_result(&self) -> Result<(), Exceeded> {
         self.budget.allocate(RESULT_MEMORY)
     }
 
-    /// Enters a subschema; each is left again, unless the check ends.
+    /// Enters a subschema. Each call has a matching [`leave_level`](Self::leave_level), unless the check ends.
     pub(super) fn enter_level(&mut self) -> Result<(), LimitExceeded> {
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(LimitExceeded::Depth) } else { Ok(()) }
@@ -76,27 +80,31 @@ impl<'p> Evaluation<'p> {
         self.depth -= 1;
     }
 
-    /// Decides if `value` is as the subschema `id` says.
+    /// Returns true if `value` matches the subschema `id`.
     ///
     /// # Errors
-    /// The budget is spent, or the subschemas are too deep inside one another.
+    /// Returns an error if the budget is spent, or subschemas nest too deep.
     pub(super) fn is_valid(&mut self, id: Id, value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
         let program = self.program;
         let node = &program.nodes[id];
-        self.budget.work(1 + node.keywords.len())?;
+        self.budget.charge(1 + node.keywords.len())?;
         if node.is_trivial() {
             return Ok(true);
         }
         let scope = self.scopes.enter(program, scope, node.resource, self.budget)?;
-        if node.memoized { self.memoized(id, value, scope) } else { self.node(id, value, scope) }
+        if node.memoized {
+            self.evaluate_memoized(id, value, scope)
+        } else {
+            self.evaluate_node(id, value, scope)
+        }
     }
 
-    fn memoized(&mut self, id: Id, value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
+    fn evaluate_memoized(&mut self, id: Id, value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
         let key = Self::key(id, value, scope);
         match self.results.get(&key) {
             Some(State::Done(result)) => return Ok(*result),
             Some(State::Running(depth)) => {
-                self.cut = self.cut.min(*depth);
+                self.cycle_depth = self.cycle_depth.min(*depth);
                 return Ok(false);
             }
             None => {}
@@ -104,35 +112,35 @@ impl<'p> Evaluation<'p> {
         self.charge_result()?;
         let depth = self.depth;
         self.results.insert(key, State::Running(depth));
-        let cut_before = std::mem::replace(&mut self.cut, u32::MAX);
-        let result = self.node(id, value, scope)?;
-        if self.cut < depth {
+        let outer_cycle_depth = std::mem::replace(&mut self.cycle_depth, u32::MAX);
+        let result = self.evaluate_node(id, value, scope)?;
+        if self.cycle_depth < depth {
             self.results.remove(&key);
-            self.cut = self.cut.min(cut_before);
+            self.cycle_depth = self.cycle_depth.min(outer_cycle_depth);
         } else {
             self.results.insert(key, State::Done(result));
-            self.cut = cut_before;
+            self.cycle_depth = outer_cycle_depth;
         }
         Ok(result)
     }
 
-    fn node(&mut self, id: Id, value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
+    fn evaluate_node(&mut self, id: Id, value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
         self.enter_level()?;
         let node: &'p Node = &self.program.nodes[id];
         let mut valid = true;
         for keyword in &node.keywords {
-            valid = self.keyword(keyword, value, scope)?;
+            valid = self.evaluate_keyword(keyword, value, scope)?;
             if !valid {
                 break;
             }
         }
-        let valid = valid && self.unevaluated(id, node, value, scope)?;
+        let valid = valid && self.is_rest_valid(id, node, value, scope)?;
         self.leave_level();
         Ok(valid)
     }
 
-    /// Decides one keyword.
-    pub(super) fn keyword(
+    /// Evaluates one keyword.
+    pub(super) fn evaluate_keyword(
         &mut self,
         keyword: &Keyword,
         value: &Value,
@@ -145,26 +153,28 @@ impl<'p> Evaluation<'p> {
                 self.is_valid(target, value, scope)
             }
             Keyword::Not(id) => Ok(!self.is_valid(*id, value, scope)?),
-            Keyword::AllOf(ids) => self.all(ids, value, scope),
-            Keyword::AnyOf(ids) => Ok(self.count(ids, value, scope, 1)? == 1),
-            Keyword::OneOf(ids) => Ok(self.count(ids, value, scope, 2)? == 1),
+            Keyword::AllOf(ids) => self.is_valid_for_all(ids, value, scope),
+            Keyword::AnyOf(ids) => Ok(self.count_valid(ids, value, scope, 1)? == 1),
+            Keyword::OneOf(ids) => Ok(self.count_valid(ids, value, scope, 2)? == 1),
             Keyword::If { condition, then, otherwise } => {
                 let branch = if self.is_valid(*condition, value, scope)? { then } else { otherwise };
                 branch.map_or(Ok(true), |branch| self.is_valid(branch, value, scope))
             }
-            Keyword::Members(members) => self.members(members, value, scope),
+            Keyword::Members(members) => self.evaluate_members(members, value, scope),
             Keyword::PropertyNames(id) => {
                 let Value::Map(map) = value else { return Ok(true) };
-                self.property_names(*id, map, scope)
+                self.evaluate_property_names(*id, map, scope)
             }
-            Keyword::DependentSchemas(named) => self.dependent(named, value, scope),
-            Keyword::Items { prefix, rest } => self.items(prefix, *rest, value, scope),
-            Keyword::Contains { schema, min, max } => self.contains(*schema, *min, *max, value, scope),
+            Keyword::DependentSchemas(named) => self.evaluate_dependent(named, value, scope),
+            Keyword::Items { prefix, rest } => self.evaluate_items(prefix, *rest, value, scope),
+            Keyword::Contains { schema, min, max } => {
+                self.evaluate_contains(*schema, *min, *max, value, scope)
+            }
             assertion => Ok(assertions::is_valid(assertion, value, self.budget)?),
         }
     }
 
-    fn all(&mut self, ids: &[Id], value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
+    fn is_valid_for_all(&mut self, ids: &[Id], value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
         for id in ids {
             if !self.is_valid(*id, value, scope)? {
                 return Ok(false);
@@ -173,29 +183,34 @@ impl<'p> Evaluation<'p> {
         Ok(true)
     }
 
-    /// The number of subschemas that `value` fits, counted up to `most`.
-    fn count(
+    /// The number of subschemas that `value` matches, counted up to `max`.
+    fn count_valid(
         &mut self,
         ids: &[Id],
         value: &Value,
         scope: Scope,
-        most: usize,
+        max: usize,
     ) -> Result<usize, LimitExceeded> {
-        let mut fitting = 0;
+        let mut valid_count = 0;
         for id in ids {
-            fitting += usize::from(self.is_valid(*id, value, scope)?);
-            if fitting == most {
+            valid_count += usize::from(self.is_valid(*id, value, scope)?);
+            if valid_count == max {
                 break;
             }
         }
-        Ok(fitting)
+        Ok(valid_count)
     }
 
-    fn members(&mut self, members: &Members, value: &Value, scope: Scope) -> Result<bool, LimitExceeded> {
+    fn evaluate_members(
+        &mut self,
+        members: &Members,
+        value: &Value,
+        scope: Scope,
+    ) -> Result<bool, LimitExceeded> {
         let Value::Map(map) = value else { return Ok(true) };
         if members.patterns.is_empty() && members.additional == Additional::Unspecified {
             for (name, id) in &members.properties {
-                self.budget.work(1)?;
+                self.budget.charge(1)?;
                 if let Some(value) = map.get(name)
                     && !self.is_valid(*id, value, scope)?
                 {
@@ -207,7 +222,7 @@ impl<'p> Evaluation<'p> {
         let mut schemas = Vec::new();
         for (name, value) in map.iter() {
             if !member_schemas(members, name, self.budget, &mut schemas)?
-                || !self.all(&schemas, value, scope)?
+                || !self.is_valid_for_all(&schemas, value, scope)?
             {
                 return Ok(false);
             }
@@ -215,7 +230,7 @@ impl<'p> Evaluation<'p> {
         Ok(true)
     }
 
-    fn property_names(&mut self, id: Id, map: &Map, scope: Scope) -> Result<bool, LimitExceeded> {
+    fn evaluate_property_names(&mut self, id: Id, map: &Map, scope: Scope) -> Result<bool, LimitExceeded> {
         for name in map.keys() {
             if !self.is_valid_name(id, name, scope)? {
                 return Ok(false);
@@ -224,18 +239,18 @@ impl<'p> Evaluation<'p> {
         Ok(true)
     }
 
-    /// Decides if the name of a property is as the subschema `id` says.
+    /// Returns true if a property name matches the subschema `id`.
     pub(super) fn is_valid_name(&mut self, id: Id, name: &str, scope: Scope) -> Result<bool, LimitExceeded> {
-        self.budget.read(name.len())?;
+        self.budget.charge_text(name.len())?;
         let name = Value::from(name);
-        // The next name may stand at the same address.
+        // The next name may have the same address.
         let results = std::mem::take(&mut self.results);
         let valid = self.is_valid(id, &name, scope)?;
         self.results = results;
         Ok(valid)
     }
 
-    fn dependent(
+    fn evaluate_dependent(
         &mut self,
         named: &[(String, Id)],
         value: &Value,
@@ -243,7 +258,7 @@ impl<'p> Evaluation<'p> {
     ) -> Result<bool, LimitExceeded> {
         let Value::Map(map) = value else { return Ok(true) };
         for (name, id) in named {
-            self.budget.work(1)?;
+            self.budget.charge(1)?;
             if map.contains_key(name) && !self.is_valid(*id, value, scope)? {
                 return Ok(false);
             }
@@ -251,7 +266,7 @@ impl<'p> Evaluation<'p> {
         Ok(true)
     }
 
-    fn items(
+    fn evaluate_items(
         &mut self,
         prefix: &[Id],
         rest: Option<Id>,
@@ -268,7 +283,7 @@ impl<'p> Evaluation<'p> {
         Ok(true)
     }
 
-    fn contains(
+    fn evaluate_contains(
         &mut self,
         id: Id,
         min: Option<usize>,
@@ -291,7 +306,7 @@ impl<'p> Evaluation<'p> {
     }
 }
 
-/// Fills `schemas` with those that a member of this name has to fit; false if there must not be such a member.
+/// Fills `schemas` with the subschemas for a member of this name. Returns false if such a member is not allowed.
 pub(super) fn member_schemas(
     members: &Members,
     name: &str,
@@ -299,7 +314,7 @@ pub(super) fn member_schemas(
     schemas: &mut Vec<Id>,
 ) -> Result<bool, Exceeded> {
     schemas.clear();
-    budget.read(name.len())?;
+    budget.charge_text(name.len())?;
     schemas.extend(members.properties.get(name));
     for (pattern, id) in &members.patterns {
         if pattern.is_match(name, budget)? {

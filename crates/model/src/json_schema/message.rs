@@ -1,4 +1,4 @@
-//! The messages about a value, in words that follow its place. No more of a value is read than a message shows.
+//! Messages about a value, phrased to follow its pointer. Building one reads no more of the value than the message shows.
 
 use super::MAX_MESSAGE;
 use super::assertions::length;
@@ -7,31 +7,35 @@ use super::program::{Keyword, type_name};
 use crate::budget::{Budget, Exceeded};
 use crate::value::{Map, Number, Value};
 
-/// The message of an assertion that `value` does not fulfil.
+/// The message of an assertion that `value` violates.
 ///
 /// # Errors
-/// The budget is spent.
-pub(super) fn of(keyword: &Keyword, value: &Value, budget: &Budget) -> Result<String, Exceeded> {
+/// Returns an error if the budget is spent.
+pub(super) fn assertion_message(
+    keyword: &Keyword,
+    value: &Value,
+    budget: &Budget,
+) -> Result<String, Exceeded> {
     Ok(match (keyword, value) {
-        (Keyword::False, _) => "must not be there".to_owned(),
+        (Keyword::False, _) => "must not be present".to_owned(),
         (Keyword::Type(types), _) => {
             let names: Vec<&str> = types.names().collect();
             format!("must be {}, found {}", names.join(" or "), type_name(value))
         }
-        (Keyword::Const(wanted), _) => match literal(wanted) {
-            Some(wanted) => format!("value must be {wanted}"),
+        (Keyword::Const(expected), _) => match literal(expected) {
+            Some(expected) => format!("value must be {expected}"),
             None => "const failed".to_owned(),
         },
         (Keyword::Enum(options), _) => {
             let literals: Option<Vec<String>> = options.iter().take(MAX_MESSAGE).map(literal).collect();
             match literals.as_deref() {
                 Some([only]) => format!("value must be {only}"),
-                Some(several) => format!("value must be one of {}", joined(several.iter().cloned())),
+                Some(several) => format!("value must be one of {}", join(several.iter().cloned())),
                 None => "enum failed".to_owned(),
             }
         }
-        (_, Value::Map(map)) => of_map(keyword, map),
-        (_, Value::List(list)) => of_list(keyword, &list.0, budget)?,
+        (_, Value::Map(map)) => map_message(keyword, map),
+        (_, Value::List(list)) => list_message(keyword, &list.0, budget)?,
         (_, Value::String(text)) => match keyword {
             Keyword::MinLength(min) => {
                 format!("length must be >={min}, but got {}", length(text, budget)?)
@@ -40,17 +44,17 @@ pub(super) fn of(keyword: &Keyword, value: &Value, budget: &Budget) -> Result<St
                 format!("length must be <={max}, but got {}", length(text, budget)?)
             }
             Keyword::Pattern(pattern) => {
-                format!("{} does not match pattern {}", quoted(text), quoted(&pattern.source))
+                format!("{} does not match pattern {}", quote(text), quote(&pattern.source))
             }
             _ => String::new(),
         },
-        (_, Value::Number(number)) => of_number(keyword, number),
+        (_, Value::Number(number)) => number_message(keyword, number),
         _ => String::new(),
     })
 }
 
 /// The message of `contains`.
-pub(super) fn of_contains(keyword: &Keyword) -> String {
+pub(super) fn contains_message(keyword: &Keyword) -> String {
     match keyword {
         Keyword::Contains { min: Some(min), max: Some(max), .. } => {
             format!("needs {min} to {max} items that match contains schema")
@@ -65,13 +69,13 @@ pub(super) fn of_contains(keyword: &Keyword) -> String {
     }
 }
 
-/// Names between ticks.
-pub(super) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    joined(names.into_iter().map(|name| format!("`{}`", cut(name))))
+/// Names in backticks, joined by commas.
+pub(super) fn quote_names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    join(names.into_iter().map(|name| format!("`{}`", truncate(name))))
 }
 
-/// A text, cut to the length of a message.
-pub(super) fn cut(text: &str) -> String {
+/// Truncates a text to the length of a message.
+pub(super) fn truncate(text: &str) -> String {
     let mut characters = text.chars();
     let mut short: String = characters.by_ref().take(MAX_MESSAGE).collect();
     if characters.next().is_some() {
@@ -80,8 +84,8 @@ pub(super) fn cut(text: &str) -> String {
     short
 }
 
-/// Texts with commas between them, up to the length of a message.
-fn joined(texts: impl Iterator<Item = String>) -> String {
+/// Joins texts by commas, up to about the length of a message.
+fn join(texts: impl Iterator<Item = String>) -> String {
     let mut all = String::new();
     for text in texts {
         if !all.is_empty() {
@@ -95,24 +99,24 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     all
 }
 
-fn quoted(text: &str) -> String {
-    let text = format!("{:?}", cut(text)).replace("\\\"", "\"").replace('\'', "\\'");
+fn quote(text: &str) -> String {
+    let text = format!("{:?}", truncate(text)).replace("\\\"", "\"").replace('\'', "\\'");
     format!("'{}'", text.get(1..text.len() - 1).unwrap_or_default())
 }
 
-/// A plain value as a message has it; `None` for a list and a map.
+/// A scalar as a message shows it; `None` for a list or a map.
 fn literal(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(quoted(text)),
+        Value::String(text) => Some(quote(text)),
         Value::List(_) | Value::Map(_) | Value::File(_) => None,
         plain => Some(plain.to_json()),
     }
 }
 
-fn of_map(keyword: &Keyword, map: &Map) -> String {
+fn map_message(keyword: &Keyword, map: &Map) -> String {
     let missing = |needs: &[String]| {
         let missing = needs.iter().filter(|name| !map.contains_key(name));
-        names(missing.map(String::as_str).take(MAX_MESSAGE))
+        quote_names(missing.map(String::as_str).take(MAX_MESSAGE))
     };
     match keyword {
         Keyword::MinProperties(min) => {
@@ -126,14 +130,14 @@ fn of_map(keyword: &Keyword, map: &Map) -> String {
             let lacking = |needs: &[String]| needs.iter().any(|name| !map.contains_key(name));
             let broken = dependent.iter().find(|(name, needs)| map.contains_key(name) && lacking(needs));
             broken.map_or_else(String::new, |(name, needs)| {
-                format!("needs {} beside `{}`", missing(needs), cut(name))
+                format!("needs {} beside `{}`", missing(needs), truncate(name))
             })
         }
         _ => String::new(),
     }
 }
 
-fn of_list(keyword: &Keyword, items: &[Value], budget: &Budget) -> Result<String, Exceeded> {
+fn list_message(keyword: &Keyword, items: &[Value], budget: &Budget) -> Result<String, Exceeded> {
     Ok(match keyword {
         Keyword::MinItems(min) => format!("minimum {min} items required, but got {} items", items.len()),
         Keyword::MaxItems(max) => format!("maximum {max} items required, but got {} items", items.len()),
@@ -143,7 +147,7 @@ fn of_list(keyword: &Keyword, items: &[Value], budget: &Budget) -> Result<String
     })
 }
 
-fn of_number(keyword: &Keyword, number: &Number) -> String {
+fn number_message(keyword: &Keyword, number: &Number) -> String {
     match keyword {
         Keyword::Minimum(limit) => format!("must be >={limit}, but got {number}"),
         Keyword::Maximum(limit) => format!("must be <={limit}, but got {number}"),

@@ -1,19 +1,19 @@
-//! The compiled form of a schema: a node for every subschema, with its keywords in the order in which they are evaluated.
+//! The compiled form of a schema: a node per subschema, with its keywords in evaluation order.
 
 use crate::value::{Number, Value};
 
 use super::pattern::Pattern;
 
-/// A node of a [`Program`], by its position.
+/// The index of a node in its [`Program`].
 pub(super) type Id = usize;
 
 /// A compiled schema.
 pub(super) struct Program {
     pub(super) nodes: Vec<Node>,
     pub(super) root: Id,
-    /// By resource, the dynamic anchors in it: the number of the name, and the node.
+    /// The dynamic anchors of each resource: the number of the name, and the node.
     pub(super) dynamic_anchors: Vec<Vec<(usize, Id)>>,
-    /// The number of names among the dynamic anchors.
+    /// The number of distinct names of dynamic anchors.
     pub(super) anchor_names: usize,
 }
 
@@ -27,8 +27,8 @@ pub(super) struct Node {
     pub(super) unevaluated_items: Option<Id>,
     /// The resource (`$id`) that the subschema belongs to.
     pub(super) resource: usize,
-    /// True if the node is the target of a reference and leads to another one. The results of such a node are kept for
-    /// the length of a check: every path of exponential length goes through them.
+    /// True if the node is the target of a reference and reaches another reference. Results of such nodes are memoized during a
+    /// check, because every exponential set of paths goes through them.
     pub(super) memoized: bool,
 }
 
@@ -39,7 +39,7 @@ impl Node {
     }
 }
 
-/// A keyword of a subschema, or several that are evaluated together.
+/// A keyword of a subschema, or several keywords that are evaluated together.
 pub(super) enum Keyword {
     /// The schema `false`.
     False,
@@ -47,7 +47,7 @@ pub(super) enum Keyword {
     Const(Value),
     Enum(Vec<Value>),
     Ref(Id),
-    /// `$dynamicRef`; the number of the anchor's name if the target has such a dynamic anchor.
+    /// `$dynamicRef`, with the number of the anchor's name if the target has such a dynamic anchor.
     DynamicRef(Id, Option<usize>),
     MinProperties(usize),
     MaxProperties(usize),
@@ -65,7 +65,7 @@ pub(super) enum Keyword {
     },
     Contains {
         schema: Id,
-        /// `minContains`, if it is written.
+        /// `minContains`, if present.
         min: Option<usize>,
         max: Option<usize>,
     },
@@ -98,15 +98,15 @@ pub(super) struct Members {
 /// `additionalProperties`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Additional {
-    /// It is not written.
+    /// The keyword is absent.
     Unspecified,
-    /// It is `false`.
+    /// The keyword is `false`.
     Denied,
     Schema(Id),
 }
 
 impl Keyword {
-    /// Calls `visit` with the subschemas that are evaluated for the keyword, those of references not among them.
+    /// Calls `visit` with the subschemas of the keyword, without the targets of references.
     pub(super) fn children(&self, visit: &mut dyn FnMut(Id)) {
         match self {
             Self::PropertyNames(id) | Self::Not(id) | Self::Contains { schema: id, .. } => visit(*id),
@@ -133,11 +133,11 @@ impl Keyword {
 pub(super) struct Types(u8);
 
 const INTEGER: usize = 3;
-/// The types in the order in which messages name them.
+/// The types, in the order of messages.
 const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
 impl Types {
-    /// Adds the type of this name; another name adds nothing.
+    /// Adds the type of this name; ignores an unknown name.
     pub(super) fn insert(&mut self, name: &str) {
         if let Some(index) = TYPES.iter().position(|known| *known == name) {
             self.0 |= 1 << index;
@@ -149,7 +149,7 @@ impl Types {
         self.0 == 0
     }
 
-    /// Returns true if `value` is of one of the types.
+    /// Returns true if `value` has one of the types.
     pub(super) fn contain(self, value: &Value) -> bool {
         let index = TYPES.iter().position(|name| *name == type_name(value)).unwrap_or_default();
         let has = |index: usize| self.0 & (1 << index) != 0;
@@ -166,7 +166,7 @@ impl Types {
     }
 }
 
-/// The name of a value's type; a file never reaches a check.
+/// The name of a value's type. A file never occurs here, since checks replace files by maps.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

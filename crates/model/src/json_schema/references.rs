@@ -1,4 +1,4 @@
-//! References inside a schema: the resources of a document (`$id`), their anchors, and the place that a `$ref` names.
+//! References inside a schema: the resources of a document (`$id`), their anchors, and the targets of `$ref`.
 //!
 //! RFC 6901 for pointers, RFC 3986 for addresses, JSON Schema Core 2020-12 sections 8.2 and 9.
 
@@ -7,38 +7,38 @@ use std::collections::HashMap;
 use serde_json::Value;
 use url::Url;
 
-use super::{OUTSIDE, keywords};
+use super::{EXTERNAL_REFERENCE, keywords};
 
-/// The address of a document that names none of its own, as base of its references.
+/// The base URI of a document without an `$id`.
 pub(super) const ADDRESS: &str = "schema:///";
 
-/// A part of the document with an address of its own; the first one is the whole document.
+/// A part of the document with its own URI; the first resource is the whole document.
 struct Resource {
     url: Url,
-    /// The place of the part, as a JSON Pointer.
+    /// The JSON Pointer of the part.
     pointer: String,
 }
 
 /// The resources and anchors of a document.
 pub(super) struct References {
     resources: Vec<Resource>,
-    /// Anchors by resource and name; the pointer, and whether the anchor is a dynamic one.
+    /// Anchors by resource and name: the pointer, and true for a dynamic anchor.
     anchors: HashMap<(usize, String), (String, bool)>,
 }
 
 /// The target of a reference.
 pub(super) struct Target {
-    /// The place in the document.
+    /// The JSON Pointer in the document.
     pub(super) pointer: String,
     /// The name of the dynamic anchor, if the reference names one.
     pub(super) dynamic: Option<String>,
 }
 
 impl References {
-    /// Reads the addresses and anchors of a document.
+    /// Collects the URIs and anchors of a document.
     ///
     /// # Errors
-    /// The place of an `$id` that is no address.
+    /// Returns the pointer of an `$id` that is not a URI.
     pub(super) fn read(document: &Value) -> Result<Self, String> {
         let url = Url::parse(ADDRESS).map_err(|_| String::new())?;
         let root = Resource { url, pointer: String::new() };
@@ -51,7 +51,7 @@ impl References {
         let Some(map) = schema.as_object() else { return Ok(()) };
         let text = |key: &str| map.get(key).and_then(Value::as_str);
         let mut resource = within;
-        // The fragment of an address names nothing here; one of a fragment alone is none.
+        // The fragment of a URI is irrelevant here; a URI of a fragment alone does not start a resource.
         let id = text("$id").map(|id| id.split('#').next().unwrap_or_default());
         if let Some(id) = id.filter(|id| !id.is_empty()) {
             let url = self.resources[within].url.join(id).map_err(|_| format!("{at}/$id"))?;
@@ -68,7 +68,7 @@ impl References {
             }
         }
         let mut result = Ok(());
-        keywords::children(map, at, &mut |schema, at| {
+        keywords::visit_subschemas(map, at, &mut |schema, at| {
             if result.is_ok() {
                 result = self.visit(schema, at, resource);
             }
@@ -81,16 +81,16 @@ impl References {
         self.resources.len()
     }
 
-    /// The innermost resource around a place.
+    /// The innermost resource that contains a pointer.
     pub(super) fn resource(&self, pointer: &str) -> usize {
-        let is_around = |outer: &str| {
+        let encloses = |outer: &str| {
             pointer.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let around = self.resources.iter().enumerate().filter(|(_, resource)| is_around(&resource.pointer));
-        around.max_by_key(|(_, resource)| resource.pointer.len()).map_or(0, |(index, _)| index)
+        let enclosing = self.resources.iter().enumerate().filter(|(_, resource)| encloses(&resource.pointer));
+        enclosing.max_by_key(|(_, resource)| resource.pointer.len()).map_or(0, |(index, _)| index)
     }
 
-    /// The dynamic anchors of a resource, with their places.
+    /// The dynamic anchors of a resource, with their pointers.
     pub(super) fn dynamic_anchors(&self, resource: usize) -> impl Iterator<Item = (&str, &str)> {
         let anchors = self.anchors.iter();
         anchors
@@ -98,20 +98,21 @@ impl References {
             .map(|((_, name), (pointer, _))| (name.as_str(), pointer.as_str()))
     }
 
-    /// The place that `reference` names from inside `resource`.
+    /// Resolves `reference` relative to `resource`.
     ///
     /// # Errors
-    /// The message about a reference that leads nowhere, or outside of the document.
+    /// Returns a message if the reference leads nowhere or out of the document.
     pub(super) fn resolve(&self, resource: usize, reference: &str) -> Result<Target, String> {
         let missing = || format!("there is no `{reference}` in this schema");
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let resource = if address.is_empty() {
             resource
         } else {
-            let mut url = self.resources[resource].url.join(address).map_err(|_| OUTSIDE.to_owned())?;
+            let mut url =
+                self.resources[resource].url.join(address).map_err(|_| EXTERNAL_REFERENCE.to_owned())?;
             url.set_fragment(None);
             let found = self.resources.iter().position(|resource| resource.url == url);
-            found.ok_or_else(|| OUTSIDE.to_owned())?
+            found.ok_or_else(|| EXTERNAL_REFERENCE.to_owned())?
         };
         let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().map_err(|_| missing())?;
         if fragment.is_empty() || fragment.starts_with('/') {

@@ -1,7 +1,7 @@
-//! Dynamic scopes (`$dynamicRef`): for every dynamic anchor, the outermost resource on the way here that has it.
+//! Dynamic scopes (`$dynamicRef`): for each dynamic anchor, the outermost resource on the evaluation path that has it.
 //!
-//! Scopes are numbered, and equal ones have the same number, so a result can be kept by it. A schema without dynamic
-//! anchors has one scope.
+//! Scopes are interned: equal scopes have the same number, which can be part of a memo key. A schema without dynamic anchors
+//! has a single scope.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::budget::{Budget, Exceeded};
 /// A dynamic scope, by its number.
 pub(super) type Scope = u32;
 
-/// The scope around the whole schema.
-pub(super) const OUTSIDE: Scope = 0;
+/// The scope outside the root schema.
+pub(super) const ROOT: Scope = 0;
 
-/// The scopes met so far.
+/// The interned scopes.
 pub(super) struct Scopes {
-    /// By scope, the target of each dynamic anchor.
+    /// The target of each dynamic anchor, by scope.
     targets: Vec<Vec<Option<Id>>>,
     entered: HashMap<(Scope, usize), Scope>,
 }
@@ -26,7 +26,7 @@ impl Scopes {
         Self { targets: vec![vec![None; anchor_names]], entered: HashMap::new() }
     }
 
-    /// The scope inside `resource`, which is entered from `scope`.
+    /// The scope after entering `resource` from `scope`.
     pub(super) fn enter(
         &mut self,
         program: &Program,
@@ -38,12 +38,12 @@ impl Scopes {
         if anchors.is_empty() {
             return Ok(scope);
         }
-        budget.work(2)?;
+        budget.charge(2)?;
         if let Some(inside) = self.entered.get(&(scope, resource)) {
             return Ok(*inside);
         }
-        budget.work(self.targets.len())?;
-        budget.list(program.anchor_names + 2)?;
+        budget.charge(self.targets.len())?;
+        budget.allocate_list(program.anchor_names + 2)?;
         let mut targets = self.targets[scope as usize].clone();
         for (name, id) in anchors {
             targets[*name].get_or_insert(*id);

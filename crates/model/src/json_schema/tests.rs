@@ -1,4 +1,4 @@
-//! What schemas take, and what is known of it.
+//! Tests of compiling and checking.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn schema(document: serde_json::Value) -> JsonSchema {
     JsonSchema::compile(document).unwrap_or_else(|error| panic!("{error} at {}", error.pointer))
 }
 
-/// The place and the message of a value that does not fit; empty for one that fits.
+/// The pointer and the message of a mismatch; empty for a match.
 fn failure(schema: &JsonSchema, value: &Value) -> String {
     match schema.check(value, &Budget::default()) {
         Ok(()) => String::new(),
@@ -70,7 +70,7 @@ fn the_deepest_failure_of_several_shapes_is_named() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused_with_its_place() {
+fn an_invalid_schema_is_rejected_with_its_pointer() {
     let check = |document: serde_json::Value, pointer: &str, message: &str| {
         let error = JsonSchema::compile(document).expect_err("it is none");
         assert!(error.message.contains(message), "{error}");
@@ -100,17 +100,17 @@ fn what_is_no_schema_is_refused_with_its_place() {
     check(
         json!({"properties": {"a": {"pattern": "(?=a)"}}}),
         "/properties/a/pattern",
-        "`(?=a)` is no pattern that can be used",
+        "`(?=a)` is not a supported pattern",
     );
 }
 
 #[test]
-fn words_that_are_no_keywords_are_known_by_their_place() {
+fn unknown_keywords_are_reported_with_their_pointer() {
     let found = schema(json!({
         "propertes": {}, "x-note": 1, "properties": {"propertes": {"minimun": 1}, "a/b": {"const": {"minimun": 1}, "zzz": 1}},
     }));
     let found: Vec<String> = found
-        .strangers()
+        .unknown_keywords()
         .into_iter()
         .map(|(at, word, near)| format!("{at} {word} {}", near.unwrap_or("-")))
         .collect();
@@ -125,7 +125,7 @@ fn words_that_are_no_keywords_are_known_by_their_place() {
 }
 
 #[test]
-fn a_schema_that_comes_to_itself_ends() {
+fn a_recursive_schema_terminates() {
     let tree = schema(
         json!({"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": false}),
     );

@@ -1,60 +1,63 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: the members and items that no other keyword has evaluated.
+//! `unevaluatedProperties` and `unevaluatedItems`: the members and items that no other keyword evaluates.
 //!
-//! They are found once the value is known to fit all other keywords, by going through the subschemas that it fits. Each
-//! subschema that references lead to is gone through once, since the same again evaluates the same.
+//! Once a value matches all other keywords, this module collects the evaluated parts from the subschemas that it matches. Each
+//! target of references is visited once, because a second visit would evaluate the same parts.
 
 use std::collections::HashSet;
 
 use super::LimitExceeded;
 use super::evaluate::{Evaluation, member_schemas};
-use super::explain::{Token, parts};
+use super::failure::{Token, parts};
 use super::program::{Additional, Id, Keyword, Node};
 use super::scopes::Scope;
 use crate::value::Value;
 
 /// The members of a map, or the items of a list, by position.
 pub(super) struct Evaluated {
-    seen: Vec<bool>,
-    left: usize,
+    evaluated: Vec<bool>,
+    remaining: usize,
     visited: HashSet<(Id, Scope)>,
 }
 
 impl Evaluated {
     fn new(count: usize) -> Self {
-        Self { seen: vec![false; count], left: count, visited: HashSet::new() }
+        Self { evaluated: vec![false; count], remaining: count, visited: HashSet::new() }
     }
 
     fn insert(&mut self, position: usize) {
-        if let Some(seen @ false) = self.seen.get_mut(position) {
-            *seen = true;
-            self.left -= 1;
+        if let Some(evaluated @ false) = self.evaluated.get_mut(position) {
+            *evaluated = true;
+            self.remaining -= 1;
         }
     }
 
     fn insert_all(&mut self) {
-        self.seen.fill(true);
-        self.left = 0;
+        self.evaluated.fill(true);
+        self.remaining = 0;
     }
 
-    /// The parts of `value` that nothing has evaluated.
-    pub(super) fn rest<'v>(&self, value: &'v Value) -> impl Iterator<Item = (Token<'v>, &'v Value)> {
-        parts(value).zip(&self.seen).filter(|(_, seen)| !**seen).map(|(part, _)| part)
+    /// The parts of `value` that no keyword evaluates.
+    pub(super) fn unevaluated_parts<'v>(
+        &self,
+        value: &'v Value,
+    ) -> impl Iterator<Item = (Token<'v>, &'v Value)> {
+        parts(value).zip(&self.evaluated).filter(|(_, evaluated)| !**evaluated).map(|(part, _)| part)
     }
 }
 
 impl Evaluation<'_> {
-    /// Decides `unevaluatedProperties` and `unevaluatedItems` of a node whose keywords `value` fits.
-    pub(super) fn unevaluated(
+    /// Evaluates `unevaluatedProperties` and `unevaluatedItems` of a node whose other keywords `value` matches.
+    pub(super) fn is_rest_valid(
         &mut self,
         id: Id,
         node: &Node,
         value: &Value,
         scope: Scope,
     ) -> Result<bool, LimitExceeded> {
-        let Some((schema, evaluated)) = self.unevaluated_of(id, node, value, scope)? else {
+        let Some((schema, evaluated)) = self.collect_evaluated(id, node, value, scope)? else {
             return Ok(true);
         };
-        for (_, part) in evaluated.rest(value) {
+        for (_, part) in evaluated.unevaluated_parts(value) {
             if !self.is_valid(schema, part, scope)? {
                 return Ok(false);
             }
@@ -62,8 +65,8 @@ impl Evaluation<'_> {
         Ok(true)
     }
 
-    /// The subschema for the unevaluated parts of `value`, and the parts that are evaluated.
-    pub(super) fn unevaluated_of(
+    /// The subschema for the unevaluated parts of `value`, and the set of evaluated parts.
+    pub(super) fn collect_evaluated(
         &mut self,
         id: Id,
         node: &Node,
@@ -84,7 +87,7 @@ impl Evaluation<'_> {
         Ok(Some((schema, evaluated)))
     }
 
-    /// Adds the parts that the subschema `id` evaluates, which `value` fits.
+    /// Adds the parts that the subschema `id`, which `value` matches, evaluates.
     fn collect(
         &mut self,
         id: Id,
@@ -94,9 +97,9 @@ impl Evaluation<'_> {
     ) -> Result<(), LimitExceeded> {
         let program = self.program;
         let node = &program.nodes[id];
-        self.budget.work(1 + node.keywords.len())?;
+        self.budget.charge(1 + node.keywords.len())?;
         let scope = self.scopes.enter(program, scope, node.resource, self.budget)?;
-        if evaluated.left == 0 || (node.memoized && !evaluated.visited.insert((id, scope))) {
+        if evaluated.remaining == 0 || (node.memoized && !evaluated.visited.insert((id, scope))) {
             return Ok(());
         }
         let is_complete = match value {
@@ -113,7 +116,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Adds the parts of a subschema that `value` is not known to fit, if it does.
+    /// Adds the parts that a subschema evaluates if `value` matches it.
     fn collect_if_valid(
         &mut self,
         id: Id,
@@ -162,7 +165,7 @@ impl Evaluation<'_> {
                 Keyword::DependentSchemas(named) => {
                     let Value::Map(map) = value else { continue };
                     for (name, id) in named {
-                        self.budget.work(1)?;
+                        self.budget.charge(1)?;
                         if map.contains_key(name) {
                             self.collect(*id, value, scope, evaluated)?;
                         }

@@ -68,7 +68,7 @@ pub(super) fn read(
     diagnostics: &Diagnostics,
 ) -> Option<Draft<Automation>> {
     let mut reader = AUTOMATION.open(node, diagnostics)?;
-    let mut gaps = strangers(&reader);
+    let mut gaps = unknown_entries(&reader);
     let (id, id_span) = id(&mut reader, stem, diagnostics);
     let id = id.or_else(|| AutomationId::suggest(stem)).or_else(|| AutomationId::parse("unreadable"))?;
     let name = plain(reader.take("name"), diagnostics).map(str::to_owned);
@@ -121,10 +121,10 @@ pub(super) fn read(
 
 /// What a key that means nothing leaves open: the keys that are not there may be meant by it, and the names below it
 /// may be of steps and variables.
-fn strangers(reader: &MapReader<'_, '_>) -> Gaps {
+fn unknown_entries(reader: &MapReader<'_, '_>) -> Gaps {
     let mut gaps = Gaps::new();
-    reader.strangers().for_each(|stranger| gaps.note_names(&stranger.value));
-    if reader.strangers().next().is_some() {
+    reader.unknown_entries().for_each(|stranger| gaps.note_names(&stranger.value));
+    if reader.unknown_entries().next().is_some() {
         AUTOMATION.keys.iter().filter(|key| !reader.has(key.name)).for_each(|key| gaps.note(key.name));
     }
     gaps
@@ -134,7 +134,7 @@ fn strangers(reader: &MapReader<'_, '_>) -> Gaps {
 fn id(reader: &mut MapReader<'_, '_>, stem: &str, diagnostics: &Diagnostics) -> (Option<AutomationId>, Span) {
     let rule = "an id has small letters, digits and `-`, begins with a letter or digit, and has at most 100 characters";
     let field = reader.take("id");
-    if field.is_given() {
+    if field.is_present() {
         let Some(text) = field.text() else { return (None, field.span().unwrap_or_default()) };
         let id = AutomationId::parse(&text.value);
         if id.is_none() && no_expression(text, diagnostics) {
@@ -226,7 +226,7 @@ impl Blocks {
             finally: finally.node().and_then(|node| steps.block(node, "finally")),
         };
         let mut gaps = steps.into_gaps();
-        if !work.is_given() {
+        if !work.is_present() {
             gaps.note("steps");
         }
         let lists = Lists {

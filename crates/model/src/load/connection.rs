@@ -52,7 +52,7 @@ pub(super) fn read(
     let description = reader.take("description").string().map(str::to_owned);
     let written = reader.take("with");
     let with = written.entries();
-    if with.is_none() && (written.is_given() || reader.strangers().next().is_some()) {
+    if with.is_none() && (written.is_present() || reader.unknown_entries().next().is_some()) {
         gaps.note("with");
     }
     let with = with.map(|entries| {

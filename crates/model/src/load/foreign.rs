@@ -3,8 +3,8 @@
 
 use crate::yaml::ForeignKey;
 
-const fn key(key: &'static str, here: Option<&'static str>, help: &'static str) -> ForeignKey {
-    ForeignKey { key, here, help }
+const fn key(key: &'static str, equivalent: Option<&'static str>, help: &'static str) -> ForeignKey {
+    ForeignKey { key, equivalent, help }
 }
 
 /// The keys that may be brought along to a mapping of this name.

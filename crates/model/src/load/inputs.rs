@@ -61,7 +61,7 @@ fn entries<T>(
     read: impl Fn(&Entry) -> Option<T>,
 ) -> Vec<T> {
     let Some(entries) = field.entries() else {
-        if field.is_given() {
+        if field.is_present() {
             gaps.note(key);
         }
         return Vec::new();
@@ -109,7 +109,7 @@ fn options(
 ) -> Option<Vec<String>> {
     let span = reader.key_span("options");
     let field = reader.take("options");
-    if word == Some("choice") && !field.is_given() {
+    if word == Some("choice") && !field.is_present() {
         diagnostics.push(
             Diagnostic::error("missing-key", "a choice needs the key `options`", reader.key_span("type"))
                 .help("add the texts to choose from: `options: [small, large]`"),

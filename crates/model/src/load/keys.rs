@@ -133,11 +133,11 @@ impl Object {
         diagnostics: &'d Diagnostics,
     ) -> Option<MapReader<'n, 'd>> {
         let long = super::short::long_form(self.what, node);
-        let mut reader = MapReader::new_or(node, self.what, long, diagnostics)?;
+        let mut reader = MapReader::new_with_suggestion(node, self.what, long, diagnostics)?;
         self.keys.iter().for_each(|key| reader.allow(&[key.name]));
-        reader.know_foreign(super::foreign::of(self.what));
-        reader.explain_several(super::foreign::instead_of_several(self.what));
-        reader.mend(|_| false);
+        reader.set_foreign_keys(super::foreign::of(self.what));
+        reader.set_conflict_help(super::foreign::instead_of_several(self.what));
+        reader.correct_keys(|_| false);
         for key in self.keys.iter().filter(|key| key.required) {
             reader.required(key.name);
         }
@@ -145,7 +145,7 @@ impl Object {
             Choice::Free => {}
             // A key that means nothing was probably meant as one of these, and is reported itself.
             Choice::One(keys)
-                if reader.strangers().next().is_some() && !keys.iter().any(|key| reader.has(key)) => {}
+                if reader.unknown_entries().next().is_some() && !keys.iter().any(|key| reader.has(key)) => {}
             Choice::One(keys) => {
                 reader.exactly_one_of(keys);
             }

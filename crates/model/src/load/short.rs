@@ -1,6 +1,6 @@
 //! The long form of a mapping that its author wrote as one value: `concurrency: 1` is `{limit: 1}`.
 
-use crate::yaml::{Kind, Node, quoted};
+use crate::yaml::{Kind, Node, quote};
 
 /// The mapping that `node` most likely stands for where `what`, named with its article, is expected.
 pub(super) fn long_form(what: &str, node: &Node) -> Option<String> {
@@ -36,8 +36,8 @@ fn schedule(text: &str) -> Option<String> {
         })
     };
     match text.split_whitespace().count() {
-        5 | 6 => Some(format!("{{cron: {}}}", quoted(text))),
-        1 if is_time(text) => Some(format!("{{daily: {{at: {}}}}}", quoted(text))),
+        5 | 6 => Some(format!("{{cron: {}}}", quote(text))),
+        1 if is_time(text) => Some(format!("{{daily: {{at: {}}}}}", quote(text))),
         1 if crate::units::parse_duration(text).is_ok() => Some(format!("{{every: {text}}}")),
         _ => None,
     }
@@ -48,5 +48,5 @@ fn written(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_word =
         !text.is_empty() && text.chars().all(is_plain) && text.starts_with(|c: char| c.is_ascii_alphabetic());
-    if is_word { text.to_owned() } else { quoted(text) }
+    if is_word { text.to_owned() } else { quote(text) }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lint::constant;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::{Expression, SyntaxError};
-use crate::template::{Part, Stretch, Template, open_quote, stretches};
+use crate::template::{Part, Template, TemplateToken, tokenize, unclosed_quote};
 use crate::value::{List, Map, Value};
 use crate::yaml::{Kind, Node, Style, Text};
 
@@ -81,22 +81,22 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
             return None;
         }
     };
-    let pieces = stretches(&text.value);
-    if let [Stretch::Plain(_)] | [] = pieces.as_slice() {
+    let pieces = tokenize(&text.value);
+    if let [TemplateToken::Plain(_)] | [] = pieces.as_slice() {
         return compile(&text.value, 0, text, diagnostics);
     }
     let around =
-        pieces.iter().any(|piece| matches!(piece, Stretch::Plain(plain) if !plain.trim().is_empty()));
+        pieces.iter().any(|piece| matches!(piece, TemplateToken::Plain(plain) if !plain.trim().is_empty()));
     let mut found = None;
     let mut count = 0;
     for piece in &pieces {
         match piece {
-            Stretch::Plain(_) => {}
-            Stretch::Open { offset } => {
+            TemplateToken::Plain(_) => {}
+            TemplateToken::Unclosed { offset } => {
                 unclosed(text, *offset, diagnostics);
                 return None;
             }
-            Stretch::Expression { inside, offset } => {
+            TemplateToken::Expression { source: inside, offset } => {
                 count += 1;
                 found = compile(inside, *offset, text, diagnostics);
             }
@@ -120,15 +120,15 @@ pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> O
 }
 
 /// The complaint about `${{ a }} == 1` where one expression is wanted, with the marks taken away.
-fn text_around(node: &Node, name: &str, pieces: &[Stretch<'_>]) -> Diagnostic {
+fn text_around(node: &Node, name: &str, pieces: &[TemplateToken<'_>]) -> Diagnostic {
     let message = format!("`{name}` is one expression, but text stands around `${{{{ }}}}`");
     let diagnostic = Diagnostic::error("text-around-expression", message, node.span);
     let bare: String = pieces
         .iter()
         .map(|piece| match piece {
-            Stretch::Plain(plain) => plain.as_str(),
-            Stretch::Expression { inside, .. } => inside.trim(),
-            Stretch::Open { .. } => "",
+            TemplateToken::Plain(plain) => plain.as_str(),
+            TemplateToken::Expression { source: inside, .. } => inside.trim(),
+            TemplateToken::Unclosed { .. } => "",
         })
         .collect();
     if bare.contains('\n') {
@@ -138,21 +138,21 @@ fn text_around(node: &Node, name: &str, pieces: &[Stretch<'_>]) -> Diagnostic {
 }
 
 fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
-    let pieces = stretches(&text.value);
+    let pieces = tokenize(&text.value);
     plain_braces(text, &pieces, diagnostics);
     foreign_marks(text, &pieces, diagnostics);
-    if let [Stretch::Expression { inside, offset }] = pieces.as_slice() {
+    if let [TemplateToken::Expression { source: inside, offset }] = pieces.as_slice() {
         return Template::Expression(compiled(inside, *offset, text, diagnostics));
     }
     let mut parts = Vec::with_capacity(pieces.len());
     for piece in &pieces {
         match piece {
-            Stretch::Plain(plain) => parts.push(Part::Text(plain.as_str().into())),
-            Stretch::Open { offset } => {
+            TemplateToken::Plain(plain) => parts.push(Part::Text(plain.as_str().into())),
+            TemplateToken::Unclosed { offset } => {
                 unclosed(text, *offset, diagnostics);
-                parts.push(Part::Expression(Expression::unreadable(text.locate_span(*offset, *offset + 3))));
+                parts.push(Part::Expression(Expression::placeholder(text.locate_span(*offset, *offset + 3))));
             }
-            Stretch::Expression { inside, offset } => {
+            TemplateToken::Expression { source: inside, offset } => {
                 parts.push(Part::Expression(compiled(inside, *offset, text, diagnostics)));
             }
         }
@@ -172,7 +172,7 @@ fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
 /// As [`compile`], with a stand-in for what is wrong.
 fn compiled(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) -> Expression {
     compile(inside, offset, text, diagnostics)
-        .unwrap_or_else(|| Expression::unreadable(text.locate_span(offset, offset + inside.len())))
+        .unwrap_or_else(|| Expression::placeholder(text.locate_span(offset, offset + inside.len())))
 }
 
 /// Compiles what stands at `offset` of a text, and reports where exactly it is wrong.
@@ -209,7 +209,7 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
 }
 
 fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
-    if let Some(quote) = open_quote(&text.value, offset + 3) {
+    if let Some(quote) = unclosed_quote(&text.value, offset + 3) {
         let place = text.locate_span(quote, quote + 1);
         let message = "this quote of the expression is not closed, so its `}}` counts as text";
         let help = if text.style == Style::DoubleQuoted && text.value[offset..].contains('\\') {
@@ -229,15 +229,15 @@ fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
 }
 
 /// Where the expressions of a text stand, without their marks, in order.
-fn insides(pieces: &[Stretch<'_>]) -> Vec<(usize, usize)> {
-    let inside = |piece: &Stretch<'_>| match piece {
-        Stretch::Expression { inside, offset } => Some((*offset, *offset + inside.len())),
+fn insides(pieces: &[TemplateToken<'_>]) -> Vec<(usize, usize)> {
+    let inside = |piece: &TemplateToken<'_>| match piece {
+        TemplateToken::Expression { source: inside, offset } => Some((*offset, *offset + inside.len())),
         _ => None,
     };
     pieces.iter().filter_map(inside).collect()
 }
 
-/// Whether an offset lies in one of these stretches.
+/// Whether an offset lies in one of these ranges.
 fn is_within(insides: &[(usize, usize)], at: usize) -> bool {
     let before = insides.partition_point(|(start, _)| *start <= at);
     before.checked_sub(1).is_some_and(|last| at < insides[last].1)
@@ -272,7 +272,7 @@ fn other_marks(code: &'static str, message: &str, place: Span, inside: &str) -> 
 }
 
 /// Warns of `{{ x }}`, which other tools replace and which is plain text here.
-fn plain_braces(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) {
+fn plain_braces(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagnostics) {
     let value = &text.value;
     // Each is looked for once, not again from every `{{`: there may be very many.
     let Some(last_close) = value.rfind("}}") else { return };
@@ -295,7 +295,7 @@ const MARKS: [(&str, &str, bool); 4] =
 
 /// Warns of `${x}`, `$(x)`, `<% x %>` and `{% for … %}`, which other tools replace and which are plain text here: of the
 /// first of each.
-fn foreign_marks(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) {
+fn foreign_marks(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagnostics) {
     const CODE: &str = "foreign-template";
     let value = &text.value;
     let own = insides(pieces);

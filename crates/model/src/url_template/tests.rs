@@ -3,18 +3,18 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnostic::Span;
-use crate::template::{Stretch, stretches};
+use crate::template::{TemplateToken, tokenize};
 use crate::value::Map;
 
 fn template(text: &str) -> Template {
-    let parts: Vec<Part> = stretches(text)
+    let parts: Vec<Part> = tokenize(text)
         .into_iter()
         .map(|stretch| match stretch {
-            Stretch::Plain(text) => Part::Text(text.into()),
-            Stretch::Expression { inside, .. } => {
-                Part::Expression(Expression::compile(inside, Span::default()).expect("it compiles"))
+            TemplateToken::Plain(text) => Part::Text(text.into()),
+            TemplateToken::Expression { source, .. } => {
+                Part::Expression(Expression::compile(source, Span::default()).expect("it compiles"))
             }
-            Stretch::Open { .. } => panic!("an open expression"),
+            TemplateToken::Unclosed { .. } => panic!("an open expression"),
         })
         .collect();
     match parts.as_slice() {

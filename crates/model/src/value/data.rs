@@ -1,7 +1,7 @@
-//! The bytes of a file: in memory, or kept outside of it.
+//! The bytes of a file: in memory, or external, that is, in a file of the store.
 //!
-//! A large upload never is in memory as a whole: its bytes are in a file of the store, and a value holds a handle that can
-//! be read in pieces. What such a handle reads from is a [`Content`], which the store makes: nothing here does any I/O by itself.
+//! A large upload is never in memory as a whole: the store holds its bytes, and a value holds a handle that reads them in
+//! chunks from a [`Blob`]. The store implements [`Blob`]; this module does no I/O itself.
 
 use std::fmt;
 use std::io;
@@ -12,81 +12,81 @@ use sha2::{Digest as _, Sha256};
 
 use crate::units::format_size;
 
-/// The most bytes of a file kept outside that come into memory where a whole is needed: as text, in code, inside JSON.
-pub const MOST_WHOLE: usize = 16 << 20;
+/// The most bytes of an external file that are loaded into memory where text, code or JSON needs all of them.
+pub const MAX_LOADED_BYTES: usize = 16 << 20;
 
-/// How many bytes one piece has that is read of what is kept outside.
-pub const PIECE: usize = 128 << 10;
+/// The size of a chunk that is read from external bytes, in bytes.
+pub const CHUNK_SIZE: usize = 128 << 10;
 
 /// Bytes, shared and never changed.
 #[derive(Clone)]
 pub enum Data {
     /// In memory.
-    Here(Bytes),
-    /// In a file of the store, or a part of one.
-    Kept(Kept),
+    InMemory(Bytes),
+    /// In a blob of the store, or a range of one.
+    External(ExternalBytes),
 }
 
-/// A handle to bytes that are kept outside of memory: all of a content, or a stretch of it, such as one part of an upload.
+/// A handle to external bytes: a whole blob, or a range of one, such as one part of a multipart upload.
 #[derive(Clone)]
-pub struct Kept {
-    content: Arc<dyn Content>,
-    at: u64,
+pub struct ExternalBytes {
+    blob: Arc<dyn Blob>,
+    offset: u64,
     length: u64,
     digest: [u8; 32],
 }
 
-/// Bytes that can be read in pieces, from anywhere, by any number at one time. They never change, and are there for as long
-/// as this is held.
-pub trait Content: fmt::Debug + Send + Sync {
-    /// The SHA-256 of all of them: what the store knows them by.
+/// Immutable bytes that support concurrent reads at any offset. They exist at least as long as this handle.
+pub trait Blob: fmt::Debug + Send + Sync {
+    /// The SHA-256 of all bytes, which is the key of the blob in the store.
     fn digest(&self) -> [u8; 32];
 
-    /// How many there are.
+    /// The number of bytes.
     fn length(&self) -> u64;
 
-    /// Reads some of them, from the `at`th on; 0 only at their end. Blocks.
+    /// Reads bytes from `offset` on into `buffer`. Returns their count, which is 0 only at the end. Blocks.
     ///
     /// # Errors
-    /// The system refuses, or they are damaged.
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Returns an error if the system call fails or the bytes are damaged.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Where large files are put while they arrive.
-pub trait Files: fmt::Debug + Send + Sync {
-    /// Begins one. Blocks.
+/// Storage for large files while they arrive.
+pub trait FileStorage: fmt::Debug + Send + Sync {
+    /// Creates a file. Blocks.
     ///
     /// # Errors
-    /// The system refuses.
-    fn begin(&self) -> io::Result<Box<dyn NewFile>>;
+    /// Returns an error if the system call fails.
+    fn create(&self) -> io::Result<Box<dyn FileWriter>>;
 }
 
-/// A file that arrives. One that is dropped is gone.
-pub trait NewFile: Send {
-    /// Adds bytes. Blocks.
+/// A file that is being written. Dropping it deletes it.
+pub trait FileWriter: Send {
+    /// Appends bytes. Blocks.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system call fails.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// What was written. It lasts for as long as a value holds it, and longer only once the store has committed what names it.
+    /// Closes the file and returns its bytes. The file lives while a value refers to it, and longer only once the store has
+    /// committed a reference to it.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system call fails.
     fn finish(self: Box<Self>) -> io::Result<Data>;
 }
 
-/// Files in memory, for whoever keeps none elsewhere.
+/// Storage that keeps every file in memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct InMemory;
+pub struct MemoryFiles;
 
-impl Files for InMemory {
-    fn begin(&self) -> io::Result<Box<dyn NewFile>> {
+impl FileStorage for MemoryFiles {
+    fn create(&self) -> io::Result<Box<dyn FileWriter>> {
         Ok(Box::new(Vec::new()))
     }
 }
 
-impl NewFile for Vec<u8> {
+impl FileWriter for Vec<u8> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.extend_from_slice(bytes);
         Ok(())
@@ -97,115 +97,120 @@ impl NewFile for Vec<u8> {
     }
 }
 
-/// Why bytes that are kept outside cannot be had as a whole.
+/// An error of loading external bytes into memory.
 #[derive(Debug, thiserror::Error)]
-pub enum NotWhole {
-    /// They are more than may come into memory.
+pub enum FileLoadError {
+    /// The bytes are more than the limit.
     #[error(
-        "the file has {}, and at most {} of one can be used whole; hand it on as a file: to a file input, `multipart`, \
-         the `body` of a request, or `respond.file`",
-        format_size(*.bytes), format_size(*.most)
+    "the file has {}, and at most {} of a file can be loaded into memory; pass it on as a file: to a file input, \
+         `multipart`, the `body` of a request, or `respond.file`",
+        format_size(*.bytes), format_size(*.max)
     )]
     TooLarge {
-        /// How many they are.
+        /// The number of bytes.
         bytes: u64,
-        /// How many they may be.
-        most: u64,
+        /// The limit.
+        max: u64,
     },
-    /// They cannot be read.
-    #[error("the file cannot be read where it is kept: {0}")]
+    /// The bytes cannot be read.
+    #[error("the stored file cannot be read: {0}")]
     Unreadable(#[from] io::Error),
 }
 
 impl Data {
-    /// How many bytes.
+    /// The number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Here(bytes) => bytes.len(),
-            Self::Kept(kept) => usize::try_from(kept.length).unwrap_or(usize::MAX),
+            Self::InMemory(bytes) => bytes.len(),
+            Self::External(external) => usize::try_from(external.length).unwrap_or(usize::MAX),
         }
     }
 
-    /// Whether there are none.
+    /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes, if they are in memory.
+    /// The bytes; `None` if they are external.
     #[must_use]
-    pub fn here(&self) -> Option<&Bytes> {
-        if let Self::Here(bytes) = self { Some(bytes) } else { None }
+    pub fn in_memory(&self) -> Option<&Bytes> {
+        if let Self::InMemory(bytes) = self { Some(bytes) } else { None }
     }
 
-    /// The bytes for people to look at, and to compare with what was recorded; what is kept outside is described in their place.
+    /// The bytes for display and for comparison with a recording. External bytes are replaced by a description.
     #[must_use]
-    pub fn shown(&self) -> Bytes {
+    pub fn for_display(&self) -> Bytes {
         match self {
-            Self::Here(bytes) => bytes.clone(),
-            Self::Kept(_) => format!("({self:?})").into(),
+            Self::InMemory(bytes) => bytes.clone(),
+            Self::External(_) => format!("({self:?})").into(),
         }
     }
 
-    /// Whether they are kept outside of memory.
+    /// True if the bytes are external.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept(_))
+    pub fn is_external(&self) -> bool {
+        matches!(self, Self::External(_))
     }
 
-    /// All of them, in memory. Blocks where they are kept outside.
+    /// Loads all bytes into memory. Blocks if they are external.
     ///
     /// # Errors
-    /// They are kept outside and more than `most`, or cannot be read.
-    pub fn whole(&self, most: usize) -> Result<Bytes, NotWhole> {
-        let kept = match self {
-            Self::Here(bytes) => return Ok(bytes.clone()),
-            Self::Kept(kept) => kept,
+    /// Returns an error if the bytes are external and either more than `max` or unreadable.
+    pub fn load(&self, max: usize) -> Result<Bytes, FileLoadError> {
+        let external = match self {
+            Self::InMemory(bytes) => return Ok(bytes.clone()),
+            Self::External(external) => external,
         };
-        let most = u64::try_from(most).unwrap_or(u64::MAX);
-        if kept.length > most {
-            return Err(NotWhole::TooLarge { bytes: kept.length, most });
+        let max = u64::try_from(max).unwrap_or(u64::MAX);
+        if external.length > max {
+            return Err(FileLoadError::TooLarge { bytes: external.length, max });
         }
         let mut bytes = vec![0; self.len()];
         self.read_exact_at(0, &mut bytes)?;
-        // Small enough to be held against its name, which a stretch of a damaged disk would not match.
-        if Sha256::digest(&bytes)[..] != kept.digest {
-            return Err(NotWhole::Unreadable(damaged()));
+        // Few enough bytes to verify the hash, which detects a damaged disk.
+        if Sha256::digest(&bytes)[..] != external.digest {
+            return Err(FileLoadError::Unreadable(damaged()));
         }
         Ok(Bytes::from(bytes))
     }
 
-    /// Reads some of them, from the `at`th on; 0 only at their end. Blocks where they are kept outside.
+    /// Reads bytes from `offset` on into `buffer`. Returns their count, which is 0 only at the end. Blocks if they are external.
     ///
     /// # Errors
-    /// They cannot be read.
-    pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Returns an error if the bytes cannot be read.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Here(bytes) => {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
-                let count = rest.len().min(buffer.len());
-                buffer[..count].copy_from_slice(&rest[..count]);
+            Self::InMemory(bytes) => {
+                let remaining =
+                    usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+                let count = remaining.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&remaining[..count]);
                 Ok(count)
             }
-            Self::Kept(kept) => {
-                let left = kept.length.saturating_sub(at);
-                let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-                if most == 0 { Ok(0) } else { kept.content.read_at(kept.at + at, &mut buffer[..most]) }
+            Self::External(external) => {
+                let remaining = external.length.saturating_sub(offset);
+                let count = usize::try_from(remaining).unwrap_or(usize::MAX).min(buffer.len());
+                if count == 0 {
+                    Ok(0)
+                } else {
+                    external.blob.read_at(external.offset + offset, &mut buffer[..count])
+                }
             }
         }
     }
 
-    /// Fills `buffer` from the `at`th byte on. Blocks where they are kept outside.
+    /// Fills `buffer` with the bytes from `offset` on. Blocks if they are external.
     ///
     /// # Errors
-    /// They cannot be read, or end before.
-    pub fn read_exact_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+    /// Returns an error if the bytes cannot be read, or end before `buffer` is full.
+    pub fn read_exact_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
-            match self.read_at(at, buffer)? {
+            match self.read_at(offset, buffer)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 count => {
-                    at += count as u64;
+                    offset += count as u64;
                     buffer = &mut buffer[count..];
                 }
             }
@@ -213,115 +218,115 @@ impl Data {
         Ok(())
     }
 
-    /// Calls `take` with all of them in order: at once where they are in memory, in pieces of [`PIECE`] bytes where they
-    /// are not. Blocks then.
+    /// Calls `take` with all bytes in order: once if they are in memory, in chunks of [`CHUNK_SIZE`] bytes if they are external,
+    /// which blocks.
     ///
     /// # Errors
-    /// They cannot be read.
-    pub fn each_piece(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    /// Returns an error if the bytes cannot be read.
+    pub fn for_each_chunk(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let length = match self {
-            Self::Here(bytes) => {
+            Self::InMemory(bytes) => {
                 take(bytes);
                 return Ok(());
             }
-            Self::Kept(kept) => kept.length,
+            Self::External(external) => external.length,
         };
-        let mut buffer = vec![0; PIECE.min(self.len())];
-        let mut at = 0;
-        while at < length {
-            let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
-            self.read_exact_at(at, &mut buffer[..count])?;
+        let mut buffer = vec![0; CHUNK_SIZE.min(self.len())];
+        let mut offset = 0;
+        while offset < length {
+            let count = usize::try_from(length - offset).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
+            self.read_exact_at(offset, &mut buffer[..count])?;
             take(&buffer[..count]);
-            at += count as u64;
+            offset += count as u64;
         }
         Ok(())
     }
 
-    /// A stretch of them, shared and not copied; what lies beyond their end is left out. `digest` is the SHA-256 of the
-    /// stretch, which is asked for only where they are kept outside.
+    /// A range of the bytes, shared and not copied. A range beyond the end is cut off. `digest` is the SHA-256 of the range,
+    /// which is needed only for external bytes.
     #[must_use]
-    pub fn stretch(&self, at: usize, length: usize, digest: [u8; 32]) -> Self {
-        let at = at.min(self.len());
-        let length = length.min(self.len() - at);
+    pub fn slice(&self, offset: usize, length: usize, digest: [u8; 32]) -> Self {
+        let offset = offset.min(self.len());
+        let length = length.min(self.len() - offset);
         match self {
-            Self::Here(bytes) => Self::Here(bytes.slice(at..at + length)),
-            Self::Kept(kept) => {
-                let (at, length) = (kept.at + at as u64, length as u64);
-                Self::Kept(Kept { content: kept.content.clone(), at, length, digest })
+            Self::InMemory(bytes) => Self::InMemory(bytes.slice(offset..offset + length)),
+            Self::External(external) => {
+                let (offset, length) = (external.offset + offset as u64, length as u64);
+                Self::External(ExternalBytes { blob: external.blob.clone(), offset, length, digest })
             }
         }
     }
 
-    /// The SHA-256 of them: computed where they are in memory, known where they are not.
+    /// The SHA-256 of the bytes: computed if they are in memory, recorded if they are external.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         match self {
-            Self::Here(bytes) => Sha256::digest(bytes).into(),
-            Self::Kept(kept) => kept.digest,
+            Self::InMemory(bytes) => Sha256::digest(bytes).into(),
+            Self::External(external) => external.digest,
         }
     }
 }
 
-impl Kept {
-    /// All of a content.
+impl ExternalBytes {
+    /// A handle to all bytes of `blob`.
     #[must_use]
-    pub fn all(content: Arc<dyn Content>) -> Self {
-        let (length, digest) = (content.length(), content.digest());
-        Self { content, at: 0, length, digest }
+    pub fn new(blob: Arc<dyn Blob>) -> Self {
+        let (length, digest) = (blob.length(), blob.digest());
+        Self { blob, offset: 0, length, digest }
     }
 
-    /// A stretch of a content, if it is one, with its SHA-256.
-    pub(super) fn stretch_of(
-        content: Arc<dyn Content>,
-        at: u64,
-        length: u64,
-        digest: [u8; 32],
-    ) -> Option<Self> {
-        let end = at.checked_add(length)?;
-        (end <= content.length()).then_some(Self { content, at, length, digest })
+    /// A handle to a range of `blob`, whose SHA-256 is `digest`. `None` if the range exceeds the blob.
+    pub(super) fn slice_of(blob: Arc<dyn Blob>, offset: u64, length: u64, digest: [u8; 32]) -> Option<Self> {
+        let end = offset.checked_add(length)?;
+        (end <= blob.length()).then_some(Self { blob, offset, length, digest })
     }
 
-    /// What it is of.
+    /// The blob that holds the bytes.
     #[must_use]
-    pub fn content(&self) -> &Arc<dyn Content> {
-        &self.content
+    pub fn blob(&self) -> &Arc<dyn Blob> {
+        &self.blob
     }
 
-    /// Where in its content it begins.
+    /// The byte offset of the range in its blob.
     #[must_use]
-    pub fn at(&self) -> u64 {
-        self.at
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 }
 
-/// What is said of bytes that are not those that were kept.
+/// The error for external bytes whose hash differs from the recorded one.
 #[must_use]
 pub fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it does not hold what its name says")
+    io::Error::new(io::ErrorKind::InvalidData, "its bytes do not match its hash")
 }
 
 impl Default for Data {
     fn default() -> Self {
-        Self::Here(Bytes::new())
+        Self::InMemory(Bytes::new())
     }
 }
 
 impl fmt::Debug for Data {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Here(bytes) => bytes.fmt(formatter),
-            Self::Kept(kept) => {
-                write!(formatter, "{} bytes with the SHA-256 {}", kept.length, hex::encode(kept.digest))
+            Self::InMemory(bytes) => bytes.fmt(formatter),
+            Self::External(external) => {
+                write!(
+                    formatter,
+                    "{} bytes with the SHA-256 {}",
+                    external.length,
+                    hex::encode(external.digest)
+                )
             }
         }
     }
 }
 
 impl PartialEq for Data {
-    /// What is kept outside is not read for it: the same length and the same SHA-256 are the same bytes.
+    /// Compares external bytes by length and SHA-256, without reading them.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Here(one), Self::Here(other)) => one == other,
+            (Self::InMemory(one), Self::InMemory(other)) => one == other,
             _ => self.len() == other.len() && self.digest() == other.digest(),
         }
     }
@@ -331,31 +336,31 @@ impl Eq for Data {}
 
 impl From<Bytes> for Data {
     fn from(bytes: Bytes) -> Self {
-        Self::Here(bytes)
+        Self::InMemory(bytes)
     }
 }
 impl From<Vec<u8>> for Data {
     fn from(bytes: Vec<u8>) -> Self {
-        Self::Here(bytes.into())
+        Self::InMemory(bytes.into())
     }
 }
 impl From<String> for Data {
     fn from(text: String) -> Self {
-        Self::Here(text.into())
+        Self::InMemory(text.into())
     }
 }
 impl From<&'static str> for Data {
     fn from(text: &'static str) -> Self {
-        Self::Here(text.into())
+        Self::InMemory(text.into())
     }
 }
 impl From<&'static [u8]> for Data {
     fn from(bytes: &'static [u8]) -> Self {
-        Self::Here(bytes.into())
+        Self::InMemory(bytes.into())
     }
 }
-impl From<Kept> for Data {
-    fn from(kept: Kept) -> Self {
-        Self::Kept(kept)
+impl From<ExternalBytes> for Data {
+    fn from(external: ExternalBytes) -> Self {
+        Self::External(external)
     }
 }

@@ -1,9 +1,9 @@
-//! A scalar as MiniJinja sees it, for the two of its filters that are used as they are (`format`, `round`).
+//! Conversion of scalars to MiniJinja values, for the two of its filters that are used unchanged (`format`, `round`).
 
 use super::Value;
 
 impl From<&Value> for minijinja::Value {
-    /// A scalar; anything else is `none`.
+    /// Converts a scalar; any other value becomes `none`.
     fn from(value: &Value) -> Self {
         match value {
             Value::Bool(value) => Self::from(*value),

@@ -1,4 +1,4 @@
-//! JSON in and out: the plain form for the outside, the stored form that keeps files apart from look-alikes.
+//! JSON forms of a value: the public form, and the stored form, which tells files from maps that look like one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Data, File, Kept, Key, List, Map, Number, Value, shelf};
+use super::{Data, ExternalBytes, File, Key, List, Map, Number, Value, blob_refs};
 
-/// The key under which the stored form keeps a file. A map from outside with this key, or with more `$` before
-/// it, is stored with one `$` more, so no JSON can pose as a file.
+/// The marker key of a file in the stored form. A map from outside with this key, or with more `$` before it, is stored
+/// with one `$` more, so no JSON can forge a file.
 const FILE_KEY: &str = "$file";
-/// The same for a map whose look-up ignores case, so that it still does when it is read back.
+/// The marker key of a case-insensitive map in the stored form.
 const HEADERS_KEY: &str = "$headers";
 
-/// What JSON from outside may be at most. The figures are those of the threat model, section 4.2.
+/// Limits for JSON from outside. The defaults are those of the threat model, section 4.2.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonLimits {
-    /// How deep lists and maps may nest.
+    /// Maximum nesting of lists and maps.
     pub depth: usize,
-    /// How many keys and items there may be in all.
+    /// Maximum number of keys and items in all.
     pub nodes: usize,
 }
 
@@ -32,56 +32,56 @@ impl Default for JsonLimits {
     }
 }
 
-/// Why a text is not JSON that can be taken.
+/// An error in a JSON text, or a JSON text over its limits.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(#[from] serde_json::Error);
 
 impl Value {
-    /// Reads JSON from outside, within `limits`. Files cannot be written in it.
+    /// Parses JSON from outside, within `limits`. The result contains no file.
     ///
     /// # Errors
-    /// The text is not one JSON value, or is larger than `limits` allow.
+    /// Returns an error if the text is not one JSON value or exceeds `limits`.
     pub fn from_json(text: &[u8], limits: JsonLimits) -> Result<Self, JsonError> {
         let mut nodes = limits.nodes;
-        let seed = Plain { depth: limits.depth, nodes: &mut nodes };
+        let seed = BoundedJson { depth: limits.depth, nodes: &mut nodes };
         let mut reader = serde_json::Deserializer::from_slice(text);
         let value = seed.deserialize(&mut reader)?;
         reader.end()?;
         Ok(value)
     }
 
-    /// This value as JSON for the outside; a file is `{contentType, filename, size, encoding, data}`.
+    /// This value as JSON in the public form; a file is `{contentType, filename, size, encoding, data}`.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string(&Outside(self)).unwrap_or_else(|_| "null".to_owned())
+        serde_json::to_string(&PublicForm(self)).unwrap_or_else(|_| "null".to_owned())
     }
 
-    /// As [`Value::to_json`], over several lines, for people.
+    /// As [`Value::to_json`], indented.
     #[must_use]
     pub fn to_json_pretty(&self) -> String {
-        serde_json::to_string_pretty(&Outside(self)).unwrap_or_else(|_| "null".to_owned())
+        serde_json::to_string_pretty(&PublicForm(self)).unwrap_or_else(|_| "null".to_owned())
     }
 
-    /// Writes the form of [`Value::to_json`], over several lines if it is `pretty`.
+    /// Writes the form of [`Value::to_json`], indented if `pretty` is true.
     ///
     /// # Errors
-    /// The writer fails.
+    /// Returns an error if the writer fails.
     pub(crate) fn write_json(&self, writer: impl std::io::Write, pretty: bool) -> serde_json::Result<()> {
         if pretty {
-            serde_json::to_writer_pretty(writer, &Outside(self))
+            serde_json::to_writer_pretty(writer, &PublicForm(self))
         } else {
-            serde_json::to_writer(writer, &Outside(self))
+            serde_json::to_writer(writer, &PublicForm(self))
         }
     }
 
-    /// This value as a `serde_json` value in the form for the outside.
+    /// This value as a `serde_json` value in the public form.
     #[must_use]
     pub fn to_serde(&self) -> serde_json::Value {
-        serde_json::to_value(Outside(self)).unwrap_or_default()
+        serde_json::to_value(PublicForm(self)).unwrap_or_default()
     }
 
-    /// A value from plain JSON data, taken literally: no map becomes a file.
+    /// Converts plain JSON data; no map becomes a file.
     #[must_use]
     pub fn from_serde(value: serde_json::Value) -> Self {
         match value {
@@ -98,16 +98,16 @@ impl Value {
 
     /// The stored form, which [`Value::from_stored`] reads back exactly, files included.
     ///
-    /// # Errors
+    /// Does not fail in practice: every value has a JSON form.
     /// None in practice: a value always has a JSON form.
     pub fn to_stored(&self) -> Result<String, JsonError> {
         Ok(serde_json::to_string(self)?)
     }
 
-    /// Reads what [`Value::to_stored`] wrote.
+    /// Reads the form that [`Value::to_stored`] writes.
     ///
     /// # Errors
-    /// The text was not written by [`Value::to_stored`].
+    /// Returns an error if the text is not of the stored form.
     pub fn from_stored(text: &str) -> Result<Self, JsonError> {
         Ok(serde_json::from_str(text)?)
     }
@@ -117,29 +117,31 @@ pub(super) fn base64(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
-/// The form for the outside of a file.
-pub(super) fn outside_of(file: &File) -> String {
-    serde_json::to_string(&StoredFile::of(file)).unwrap_or_else(|_| "null".to_owned())
+/// The public form of a file.
+pub(super) fn file_to_json(file: &File) -> String {
+    serde_json::to_string(&StoredFile::new(file)).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// The form for the outside.
-struct Outside<'a>(&'a Value);
+/// Serializes a value in the public form.
+struct PublicForm<'a>(&'a Value);
 
-impl Serialize for Outside<'_> {
+impl Serialize for PublicForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Null => serializer.serialize_unit(),
             Value::Bool(value) => serializer.serialize_bool(*value),
             Value::Number(number) => number.serialize(serializer),
             Value::String(text) => serializer.serialize_str(text),
-            Value::List(list) => serializer.collect_seq(list.0.iter().map(Outside)),
-            Value::Map(map) => serializer.collect_map(map.iter().map(|(key, value)| (key, Outside(value)))),
-            Value::File(file) => StoredFile::of(file).serialize(serializer),
+            Value::List(list) => serializer.collect_seq(list.0.iter().map(PublicForm)),
+            Value::Map(map) => {
+                serializer.collect_map(map.iter().map(|(key, value)| (key, PublicForm(value))))
+            }
+            Value::File(file) => StoredFile::new(file).serialize(serializer),
         }
     }
 }
 
-/// Writes the stored form.
+/// Serializes the stored form.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -153,34 +155,34 @@ impl Serialize for Value {
             Self::Map(map) => map.serialize(serializer),
             Self::File(file) => {
                 let mut entries = serializer.serialize_map(Some(1))?;
-                entries.serialize_entry(FILE_KEY, &StoredFile::of(file))?;
+                entries.serialize_entry(FILE_KEY, &StoredFile::new(file))?;
                 entries.end()
             }
-            plain => Outside(plain).serialize(serializer),
+            plain => PublicForm(plain).serialize(serializer),
         }
     }
 }
 
-/// Writes the stored form.
+/// Serializes the stored form.
 impl Serialize for Map {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.folds_case {
-            let mut marked = serializer.serialize_map(Some(1))?;
-            marked.serialize_entry(HEADERS_KEY, &Entries(self))?;
-            return marked.end();
+        if self.ignores_case {
+            let mut wrapper = serializer.serialize_map(Some(1))?;
+            wrapper.serialize_entry(HEADERS_KEY, &Entries(self))?;
+            return wrapper.end();
         }
         Entries(self).serialize(serializer)
     }
 }
 
-/// The entries of a map, whatever its look-up is.
+/// Serializes the entries of a map, without the marker of a case-insensitive one.
 struct Entries<'a>(&'a Map);
 
 impl Serialize for Entries<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut entries = serializer.serialize_map(Some(self.0.len()))?;
         for (key, value) in self.0.iter() {
-            if looks_like_mark(key) {
+            if is_marker_key(key) {
                 entries.serialize_entry(&format!("${key}"), value)?;
             } else {
                 entries.serialize_entry(key, value)?;
@@ -190,11 +192,11 @@ impl Serialize for Entries<'_> {
     }
 }
 
-fn looks_like_mark(key: &str) -> bool {
+fn is_marker_key(key: &str) -> bool {
     key.starts_with('$') && matches!(key.trim_start_matches('$'), "file" | "headers")
 }
 
-/// A file as JSON: text where the bytes are UTF-8, else base64; what is kept outside without its bytes, by its hash.
+/// A file as JSON: text if the bytes are UTF-8, base64 if not; external bytes as a reference by hash.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredFile<'a> {
@@ -211,7 +213,7 @@ struct StoredFile<'a> {
     part_of: Option<PartOf>,
 }
 
-/// Of which content a file is a part, and where in it.
+/// The blob that an external file is a range of, and the offset of the range.
 #[derive(Serialize, Deserialize)]
 struct PartOf {
     sha256: String,
@@ -224,32 +226,41 @@ struct PartOf {
 enum Encoding {
     Utf8,
     Base64,
-    Kept,
+    #[serde(rename = "kept")]
+    External,
 }
 
 impl<'a> StoredFile<'a> {
-    fn of(file: &'a File) -> Self {
+    fn new(file: &'a File) -> Self {
         let (content_type, filename) = (file.content_type.clone(), file.filename.clone());
         let size = file.data.len() as u64;
         match &file.data {
-            Data::Here(bytes) => {
+            Data::InMemory(bytes) => {
                 let (encoding, data) = match std::str::from_utf8(bytes) {
                     Ok(text) => (Encoding::Utf8, text.into()),
                     Err(_) => (Encoding::Base64, base64(bytes).into()),
                 };
                 Self { content_type, filename, size, encoding, data: Some(data), sha256: None, part_of: None }
             }
-            Data::Kept(kept) => {
-                shelf::note(kept);
-                let whole = kept.content();
-                let is_part = kept.at() > 0 || size != whole.length();
+            Data::External(external) => {
+                blob_refs::record(external);
+                let whole = external.blob();
+                let is_part = external.offset() > 0 || size != whole.length();
                 let part_of = is_part.then(|| PartOf {
                     sha256: hex::encode(whole.digest()),
                     size: whole.length(),
-                    at: kept.at(),
+                    at: external.offset(),
                 });
                 let sha256 = Some(hex::encode(file.data.digest()));
-                Self { content_type, filename, size, encoding: Encoding::Kept, data: None, sha256, part_of }
+                Self {
+                    content_type,
+                    filename,
+                    size,
+                    encoding: Encoding::External,
+                    data: None,
+                    sha256,
+                    part_of,
+                }
             }
         }
     }
@@ -260,41 +271,43 @@ impl<'a> StoredFile<'a> {
         let data = match self.encoding {
             Encoding::Utf8 => Data::from(text()?),
             Encoding::Base64 => Data::from(STANDARD.decode(text()?.as_bytes()).map_err(E::custom)?),
-            Encoding::Kept => {
-                let digest = digest::<E>(&self.sha256.ok_or_else(|| E::missing_field("sha256"))?)?;
-                let kept = match self.part_of {
-                    None => Some(Kept::all(shelf::find(digest, self.size))),
+            Encoding::External => {
+                let digest = parse_digest::<E>(&self.sha256.ok_or_else(|| E::missing_field("sha256"))?)?;
+                let external = match self.part_of {
+                    None => Some(ExternalBytes::new(blob_refs::resolve(digest, self.size))),
                     Some(PartOf { sha256, size, at }) => {
-                        let whole = shelf::find(self::digest::<E>(&sha256)?, size);
-                        Kept::stretch_of(whole, at, self.size, digest)
+                        let whole = blob_refs::resolve(parse_digest::<E>(&sha256)?, size);
+                        ExternalBytes::slice_of(whole, at, self.size, digest)
                     }
                 };
-                Data::from(kept.ok_or_else(|| E::custom("a part of a file that lies beyond its end"))?)
+                Data::from(external.ok_or_else(|| E::custom("a part of a file that lies beyond its end"))?)
             }
         };
         Ok(File { content_type: self.content_type, filename: self.filename, data })
     }
 }
 
-fn digest<E: de::Error>(text: &str) -> Result<[u8; 32], E> {
+fn parse_digest<E: de::Error>(text: &str) -> Result<[u8; 32], E> {
     let mut digest = [0; 32];
     hex::decode_to_slice(text, &mut digest).map_err(E::custom)?;
     Ok(digest)
 }
 
-/// Reads the stored form.
+/// Deserializes the stored form.
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Stored)
+        deserializer.deserialize_any(StoredVisitor)
     }
 }
 
-/// Reads the stored form of a value that may be missing: one that is there and `null` is not missing.
-pub(crate) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// Deserializes a field that may be missing, so that a present `null` is `Some(Value::Null)`.
+pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Reads the stored form of a map.
+/// Deserializes the stored form.
 impl<'de> Deserialize<'de> for Map {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
@@ -304,7 +317,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// The scalars, read alike in both forms.
+/// The visitor methods for scalars, which both forms share.
 macro_rules! visit_scalars {
     () => {
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -337,9 +350,9 @@ macro_rules! visit_scalars {
     };
 }
 
-struct Stored;
+struct StoredVisitor;
 
-impl<'de> Visitor<'de> for Stored {
+impl<'de> Visitor<'de> for StoredVisitor {
     type Value = Value;
     visit_scalars!();
 
@@ -363,30 +376,30 @@ impl<'de> Visitor<'de> for Stored {
                 match value {
                     Value::Map(headers) => {
                         let mut headers = Arc::unwrap_or_clone(headers);
-                        headers.folds_case = true;
+                        headers.ignores_case = true;
                         return Ok(Value::from(headers));
                     }
-                    // No mark has anything else: it was stored before there was this one.
+                    // Written by a version that did not know this marker.
                     other => map.insert(key, other),
                 };
                 continue;
             }
-            map.insert(if looks_like_mark(&key) { key[1..].into() } else { key }, value);
+            map.insert(if is_marker_key(&key) { key[1..].into() } else { key }, value);
         }
         Ok(Value::from(map))
     }
 }
 
-/// Reads JSON from outside: every map is a map, within the limits.
-struct Plain<'a> {
+/// Deserializes JSON from outside, within limits; every JSON object becomes a map.
+struct BoundedJson<'a> {
     depth: usize,
     nodes: &'a mut usize,
 }
 
-impl Plain<'_> {
-    fn deeper<E: de::Error>(&mut self) -> Result<Plain<'_>, E> {
+impl BoundedJson<'_> {
+    fn nested<E: de::Error>(&mut self) -> Result<BoundedJson<'_>, E> {
         let depth = self.depth.checked_sub(1).ok_or_else(|| E::custom("lists and maps nest too deep"))?;
-        Ok(Plain { depth, nodes: self.nodes })
+        Ok(BoundedJson { depth, nodes: self.nodes })
     }
 
     fn count<E: de::Error>(&mut self) -> Result<(), E> {
@@ -395,7 +408,7 @@ impl Plain<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Plain<'_> {
+impl<'de> DeserializeSeed<'de> for BoundedJson<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -403,13 +416,13 @@ impl<'de> DeserializeSeed<'de> for Plain<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Plain<'_> {
+impl<'de> Visitor<'de> for BoundedJson<'_> {
     type Value = Value;
     visit_scalars!();
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(self.deeper()?)? {
+        while let Some(item) = access.next_element_seed(self.nested()?)? {
             self.count()?;
             items.push(item);
         }
@@ -420,7 +433,7 @@ impl<'de> Visitor<'de> for Plain<'_> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<Key>()? {
             self.count()?;
-            map.insert(key, access.next_value_seed(self.deeper()?)?);
+            map.insert(key, access.next_value_seed(self.nested()?)?);
         }
         Ok(Value::from(map))
     }

@@ -1,4 +1,4 @@
-//! Names with values, in the order they were written.
+//! A map from keys to values in insertion order.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use smol_str::SmolStr;
 
 use super::Value;
 
-/// A key of a [`Map`]. Up to 23 bytes stand in it as they are, since most keys are short and there are very many; a longer
-/// one is shared. Cheap to clone.
+/// A key of a [`Map`]. A key of up to 23 bytes is stored inline, because most keys are short and frequent; a longer one is
+/// shared. Cheap to clone.
 pub type Key = SmolStr;
 
-/// The entries of a [`Value::Map`], in the order they were written.
+/// The entries of a [`Value::Map`], in insertion order.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: Vec<(Key, Value)>,
-    /// Where each key stands, in a map of more than [`FEW`]. It is hashed with a key of the process, so that nobody can
-    /// send names that meet.
+    /// The index of each key, in a map of more than [`MAX_UNINDEXED`] entries. A hash key chosen per process prevents forged
+    /// hash collisions.
     #[expect(clippy::box_collection, reason = "most maps have none, and a map is to be small")]
-    places: Option<Box<HashMap<Key, usize>>>,
-    pub(super) folds_case: bool,
+    index: Option<Box<HashMap<Key, usize>>>,
+    pub(super) ignores_case: bool,
 }
 
-/// Up to so many keys are compared one by one: most maps have no more, and hashing costs more than that.
-const FEW: usize = 12;
+/// The largest map without an index. Most maps are no larger, and comparing keys one by one is cheaper than hashing them.
+const MAX_UNINDEXED: usize = 12;
 
 impl Map {
     /// An empty map.
@@ -40,60 +40,60 @@ impl Map {
     /// A map whose keys are lower-case and whose look-up ignores case, as HTTP header names do.
     #[must_use]
     pub fn headers() -> Self {
-        Self { folds_case: true, ..Self::default() }
+        Self { ignores_case: true, ..Self::default() }
     }
 
-    fn place(&self, key: &str) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.get(key).copied(),
+    fn index_of(&self, key: &str) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.get(key).copied(),
             None => self.entries.iter().position(|(known, _)| **known == *key),
         }
     }
 
-    /// The value under `key`.
+    /// The value of `key`; `None` if the map does not have it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
-        let place = match self.place(key) {
-            None if self.folds_case => self.place(&key.to_ascii_lowercase()),
+        let position = match self.index_of(key) {
+            None if self.ignores_case => self.index_of(&key.to_ascii_lowercase()),
             found => found,
         };
-        place.map(|place| &self.entries[place].1)
+        position.map(|position| &self.entries[position].1)
     }
 
-    /// The value under `key`, to change.
+    /// A mutable reference to the value of `key`.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.place(key).map(|place| &mut self.entries[place].1)
+        self.index_of(key).map(|position| &mut self.entries[position].1)
     }
 
-    /// Puts `value` under `key`, in the place of what was there.
+    /// Sets the value of `key` and returns the previous value.
     pub fn insert(&mut self, key: impl Into<Key>, value: impl Into<Value>) -> Option<Value> {
         self.put(key.into(), value.into())
     }
 
     fn put(&mut self, key: Key, value: Value) -> Option<Value> {
-        if let Some(place) = self.place(&key) {
-            return Some(std::mem::replace(&mut self.entries[place].1, value));
+        if let Some(position) = self.index_of(&key) {
+            return Some(std::mem::replace(&mut self.entries[position].1, value));
         }
-        if let Some(places) = &mut self.places {
-            places.insert(key.clone(), self.entries.len());
+        if let Some(index) = &mut self.index {
+            index.insert(key.clone(), self.entries.len());
         }
         self.entries.push((key, value));
-        if self.places.is_none() && self.entries.len() > FEW {
-            self.note_places();
+        if self.index.is_none() && self.entries.len() > MAX_UNINDEXED {
+            self.rebuild_index();
         }
         None
     }
 
-    fn note_places(&mut self) {
-        let places = self.entries.iter().enumerate().map(|(place, (key, _))| (key.clone(), place));
-        self.places = (self.entries.len() > FEW).then(|| Box::new(places.collect()));
+    fn rebuild_index(&mut self) {
+        let index = self.entries.iter().enumerate().map(|(position, (key, _))| (key.clone(), position));
+        self.index = (self.entries.len() > MAX_UNINDEXED).then(|| Box::new(index.collect()));
     }
 
-    /// Takes the entry under `key` out, keeping the order of the others.
+    /// Removes the entry of `key`, keeping the order of the others.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let (_, value) = self.entries.remove(self.place(key)?);
-        if self.places.is_some() {
-            self.note_places();
+        let (_, value) = self.entries.remove(self.index_of(key)?);
+        if self.index.is_some() {
+            self.rebuild_index();
         }
         Some(value)
     }
@@ -108,19 +108,19 @@ impl Map {
         self.entries.iter().map(|(key, _)| &**key)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// True if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether there is an entry under `key`.
+    /// True if there is an entry with `key`.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
@@ -128,10 +128,10 @@ impl Map {
 }
 
 impl PartialEq for Map {
-    /// Whether both have the same entries, in whatever order.
+    /// Compares the entries, ignoring their order.
     fn eq(&self, other: &Self) -> bool {
         let same = |(key, value): &(Key, Value)| {
-            other.place(key).is_some_and(|place| other.entries[place].1 == *value)
+            other.index_of(key).is_some_and(|position| other.entries[position].1 == *value)
         };
         self.len() == other.len() && self.entries.iter().all(same)
     }
@@ -140,7 +140,7 @@ impl PartialEq for Map {
 impl<K: Into<Key>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(iter: I) -> Self {
         let iter = iter.into_iter();
-        let mut map = Self::with_capacity(iter.size_hint().0.min(FEW));
+        let mut map = Self::with_capacity(iter.size_hint().0.min(MAX_UNINDEXED));
         for (key, value) in iter {
             map.insert(key, value);
         }
@@ -165,17 +165,17 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    enum Do {
+    enum Operation {
         Insert(u8, u8),
         Remove(u8),
         Change(u8, u8),
     }
 
-    fn work() -> impl Strategy<Value = Vec<Do>> {
+    fn operations() -> impl Strategy<Value = Vec<Operation>> {
         let one = prop_oneof![
-            4 => (0..40_u8, any::<u8>()).prop_map(|(key, value)| Do::Insert(key, value)),
-            1 => (0..40_u8).prop_map(Do::Remove),
-            1 => (0..40_u8, any::<u8>()).prop_map(|(key, value)| Do::Change(key, value)),
+            4 => (0..40_u8, any::<u8>()).prop_map(|(key, value)| Operation::Insert(key, value)),
+            1 => (0..40_u8).prop_map(Operation::Remove),
+            1 => (0..40_u8, any::<u8>()).prop_map(|(key, value)| Operation::Change(key, value)),
         ];
         prop::collection::vec(one, 0..120)
     }
@@ -185,21 +185,21 @@ mod tests {
     }
 
     proptest! {
-        /// The other map is one that hashes every key.
+        /// The reference is a map that hashes every key.
         #[test]
-        fn a_map_of_any_size_does_what_another_does(work in work()) {
+        fn a_map_of_any_size_behaves_as_the_reference(operations in operations()) {
             let (mut map, mut other) = (Map::new(), IndexMap::<String, Value>::new());
-            for one in work {
+            for one in operations {
                 match one {
-                    Do::Insert(key, new) => {
+                    Operation::Insert(key, new) => {
                         let key = format!("k{key}");
                         prop_assert_eq!(map.insert(key.as_str(), value(new)), other.insert(key, value(new)));
                     }
-                    Do::Remove(key) => {
+                    Operation::Remove(key) => {
                         let key = format!("k{key}");
                         prop_assert_eq!(map.remove(&key), other.shift_remove(&key));
                     }
-                    Do::Change(key, new) => {
+                    Operation::Change(key, new) => {
                         let key = format!("k{key}");
                         if let Some(found) = map.get_mut(&key) {
                             *found = value(new);
@@ -217,8 +217,8 @@ mod tests {
                 let key = format!("k{key}");
                 prop_assert_eq!(map.get(&key), other.get(&key));
             }
-            let turned: Map = map.clone().into_iter().rev().collect();
-            prop_assert_eq!(&turned, &map, "the order does not count");
+            let reversed: Map = map.clone().into_iter().rev().collect();
+            prop_assert_eq!(&reversed, &map, "the order does not count");
             if let Some(last) = map.keys().next_back().map(str::to_owned) {
                 let mut less = map.clone();
                 less.remove(&last);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_names_of_headers_are_found_in_any_case_in_a_map_of_any_size() {
         let mut headers = Map::headers();
-        for number in 0..(2 * FEW) {
+        for number in 0..(2 * MAX_UNINDEXED) {
             headers.insert(format!("x-{number}-a"), number);
             for known in 0..=number {
                 assert_eq!(headers.get(&format!("X-{known}-A")), Some(&Value::from(known)));

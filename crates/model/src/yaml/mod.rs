@@ -1,23 +1,22 @@
-//! YAML with places.
+//! A YAML parser that records source spans.
 //!
-//! A file is parsed once into a tree of [`Node`]s that know where they stand ([`parse`]), and lowered by hand into
-//! checked types with a [`MapReader`], so that every problem is reported at its place. Only this module names the
-//! YAML parser.
+//! [`parse()`] parses a file once into a tree of [`Node`]s with spans. The loader lowers the tree into checked types with a
+//! [`MapReader`], which reports every problem at its span. Only this module names the YAML parser.
 //!
-//! The dialect is YAML 1.2 with the core schema, narrowed to what cannot be misread: keys are text and unique, one
-//! document a file, no `<<` merge, no tags but the core ones, no directives. Numbers with leading zeros stay text (`007`).
+//! The dialect is YAML 1.2 with the core schema, restricted to avoid misreadings: keys are text and unique, a file has one
+//! document, no `<<` merge keys, no tags but the core ones, no directives. Numbers with leading zeros are text (`007`).
 
-mod explain;
-mod locate;
+mod error_messages;
+mod map_reader;
 mod node;
 mod parse;
-mod read;
 mod scalar;
+mod source_map;
 
-pub(crate) use explain::quoted;
+pub(crate) use error_messages::quote;
+pub use map_reader::{Field, ForeignKey, MapReader};
 pub use node::{Entry, Kind, Map, Node, Style, Text};
-pub use parse::{Budget, parse, parse_text, parse_within};
-pub use read::{Field, ForeignKey, MapReader};
+pub use parse::{ParseLimits, parse, parse_text, parse_with_limits};
 
 #[cfg(test)]
 mod tests;

@@ -1,27 +1,27 @@
-//! The tree of a YAML file, each node with its place.
+//! The tree of a YAML file, each node with its span.
 
-use super::locate::Placement;
+use super::source_map::SourceMap;
 use crate::diagnostic::Span;
 
-/// A value and where it stands. A value reached through an alias stands where its anchor does.
+/// A value with its span. The span of an aliased value is that of its anchor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// What it is.
+    /// The value.
     pub kind: Kind,
-    /// From its first byte to after its last; quotes and brackets included, tags and anchors not.
+    /// The bytes of the node; quotes and brackets included, tags and anchors excluded.
     pub span: Span,
 }
 
-/// What a node is, by the core schema of YAML 1.2.
+/// The value of a node, resolved by the core schema of YAML 1.2.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// `null`, `~` or nothing at all.
+    /// `null`, `~` or an empty value.
     Null,
     /// `true` or `false`; `yes`, `no`, `on` and `off` are text.
     Bool(bool),
-    /// A whole number that fits 64 bits with a sign.
+    /// An integer that fits 64 signed bits.
     Integer(i64),
-    /// A whole number above the largest signed one.
+    /// An integer above the largest signed one.
     Unsigned(u64),
     /// Any other number; always finite.
     Float(f64),
@@ -33,7 +33,7 @@ pub enum Kind {
     Map(Map),
 }
 
-/// How a text is written.
+/// The style of a scalar in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Style {
     /// Without quotes.
@@ -49,93 +49,93 @@ pub enum Style {
 }
 
 impl Style {
-    /// Whether the author put quotes around it.
+    /// True if the scalar has quotes.
     #[must_use]
     pub fn is_quoted(self) -> bool {
         matches!(self, Style::SingleQuoted | Style::DoubleQuoted)
     }
 
-    /// Whether it is a block scalar.
+    /// True if the scalar is a block scalar.
     #[must_use]
     pub fn is_block(self) -> bool {
         matches!(self, Style::Literal | Style::Folded)
     }
 }
 
-/// A text, how it is written, and where each part of it stands.
+/// A text with its style and the source position of each of its bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Text {
-    /// The text, escapes and folding resolved.
+    /// The text, with escapes and folding resolved.
     pub value: String,
-    /// How it is written.
+    /// The style in the file.
     pub style: Style,
-    pub(super) placement: Placement,
+    pub(super) source_map: SourceMap,
 }
 
 impl Text {
-    /// Where in the file the byte at an offset of the value stands.
+    /// The file offset of the byte at an offset of the value.
     ///
-    /// Exact for plain, quoted and literal texts; in a folded text exact but for the white space that was folded.
-    /// Past the end it is the end.
+    /// Exact for plain, quoted and literal texts; in a folded text exact except for folded white space. An offset past the
+    /// end maps to the end.
     #[must_use]
     pub fn locate(&self, offset: usize) -> usize {
-        self.placement.locate(offset.min(self.value.len()))
+        self.source_map.locate(offset.min(self.value.len()))
     }
 
-    /// Where in the file a stretch of the value stands.
+    /// The span in the file of a range of the value.
     #[must_use]
     pub fn locate_span(&self, start: usize, end: usize) -> Span {
-        // The end is where its last byte stands, plus one: what follows may stand on another line.
-        let start_place = self.locate(start);
-        let end_place = if end > start { self.locate(end - 1) + 1 } else { start_place };
-        Span::new(start_place, end_place)
+        // The end is one past its last byte, because the next byte may be on another line.
+        let file_start = self.locate(start);
+        let file_end = if end > start { self.locate(end - 1) + 1 } else { file_start };
+        Span::new(file_start, file_end)
     }
 }
 
-/// A mapping, in the order of the file. Keys are unique.
+/// A mapping, in document order. Keys are unique.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Map {
-    /// The entries, in the order of the file.
+    /// The entries, in document order.
     pub entries: Vec<Entry>,
 }
 
-/// A key, where it stands, and its value.
+/// A key with its span, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands, quotes included.
+    /// The span of the key, quotes included.
     pub key_span: Span,
     /// Its value.
     pub value: Node,
 }
 
 impl Map {
-    /// The value of a key.
+    /// The value of `key`; `None` if the mapping does not have it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// The entry of a key.
+    /// The entry of `key`; `None` if the mapping does not have it.
     #[must_use]
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// Number of entries.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it has no entry.
+    /// True if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries, in the order of the file.
+    /// Iterates over the entries in document order.
     pub fn iter(&self) -> std::slice::Iter<'_, Entry> {
         self.entries.iter()
     }
@@ -151,56 +151,56 @@ impl<'a> IntoIterator for &'a Map {
 }
 
 impl Node {
-    /// Whether it is `null`, `~` or nothing at all.
+    /// True if the node is `null`, `~` or empty.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self.kind, Kind::Null)
     }
 
-    /// The text, if it is one.
+    /// The text; `None` if the node is not a text.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         self.as_text().map(|text| text.value.as_str())
     }
 
-    /// The text with its style and places, if it is one.
+    /// The text with its style and positions; `None` if the node is not a text.
     #[must_use]
     pub fn as_text(&self) -> Option<&Text> {
         if let Kind::String(text) = &self.kind { Some(text) } else { None }
     }
 
-    /// The truth value, if it is one.
+    /// The boolean; `None` if the node is not one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         if let Kind::Bool(value) = self.kind { Some(value) } else { None }
     }
 
-    /// The whole number, if it is one with a sign that fits 64 bits.
+    /// The integer; `None` if the node is not an integer of 64 signed bits.
     #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
         if let Kind::Integer(value) = self.kind { Some(value) } else { None }
     }
 
-    /// The items, if it is a list.
+    /// The items; `None` if the node is not a list.
     #[must_use]
     pub fn as_list(&self) -> Option<&[Node]> {
         if let Kind::List(items) = &self.kind { Some(items) } else { None }
     }
 
-    /// The mapping, if it is one.
+    /// The mapping; `None` if the node is not one.
     #[must_use]
     pub fn as_map(&self) -> Option<&Map> {
         if let Kind::Map(map) = &self.kind { Some(map) } else { None }
     }
 
-    /// The value of a key, if it is a mapping that has it.
+    /// The value of a key; `None` if the node is not a mapping that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_map()?.get(key)
     }
 
-    /// The part of the span to underline when the whole node is meant: the first key of a mapping, the first item
-    /// of a list, else everything.
+    /// The span to underline for a problem of the whole node: the first key of a mapping, the first item of a list, else all of
+    /// it.
     #[must_use]
     pub fn head(&self) -> Span {
         match &self.kind {
@@ -210,19 +210,19 @@ impl Node {
         }
     }
 
-    /// Where in the file the byte at an offset of a text stands (see [`Text::locate`]); for anything else its start.
+    /// The file offset of the byte at an offset of a text (see [`Text::locate`]); the start of any other node.
     #[must_use]
     pub fn locate(&self, offset: usize) -> usize {
         self.as_text().map_or(self.span.start as usize, |text| text.locate(offset))
     }
 
-    /// Where in the file a stretch of a text stands (see [`Text::locate_span`]); for anything else its span.
+    /// The span in the file of a range of a text (see [`Text::locate_span`]); the span of any other node.
     #[must_use]
     pub fn locate_span(&self, start: usize, end: usize) -> Span {
         self.as_text().map_or(self.span, |text| text.locate_span(start, end))
     }
 
-    /// What it is, in words for a message: "text", "a number", "a list", "a mapping", "nothing", "`true`".
+    /// The type of the value for a message: "text", "a number", "a list", "a mapping", "nothing", "`true`".
     #[must_use]
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
@@ -236,7 +236,7 @@ impl Node {
         }
     }
 
-    /// The same value as JSON, mappings in the order of the file.
+    /// Converts the tree to JSON, mappings in document order.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value;

@@ -1,19 +1,19 @@
-//! What an unquoted scalar is, by the core schema of YAML 1.2 (section 10.3.2), with two differences: a number with
-//! leading zeros stays text, as in JSON (`007` is an id, not 7), and what JSON cannot hold is refused.
+//! Resolution of plain scalars by the core schema of YAML 1.2 (section 10.3.2), with two differences: a number with leading
+//! zeros is text, as in JSON (`007` is an id, not 7), and a number that JSON cannot represent is an error.
 
 use super::Kind;
 
-/// Why an unquoted scalar that looks like a number cannot be one here.
+/// An error of a plain scalar that looks like a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// More than 64 bits hold.
+pub(super) enum NumberError {
+    /// The number exceeds 64 bits.
     TooLarge,
     /// `.inf`, `.nan`
     NotFinite,
 }
 
-/// The value of an unquoted scalar; nothing means that it is text.
-pub(super) fn resolve(text: &str) -> Result<Option<Kind>, Refused> {
+/// Resolves a plain scalar; `None` if it is text.
+pub(super) fn resolve(text: &str) -> Result<Option<Kind>, NumberError> {
     Ok(Some(match text {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
         "true" | "True" | "TRUE" => Kind::Bool(true),
@@ -22,10 +22,10 @@ pub(super) fn resolve(text: &str) -> Result<Option<Kind>, Refused> {
     }))
 }
 
-fn number(text: &str) -> Result<Option<Kind>, Refused> {
+fn number(text: &str) -> Result<Option<Kind>, NumberError> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Err(Refused::NotFinite);
+        return Err(NumberError::NotFinite);
     }
     if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Ok(None);
@@ -41,7 +41,7 @@ fn number(text: &str) -> Result<Option<Kind>, Refused> {
             return Ok(None);
         }
         if text.starts_with('-') {
-            return text.parse().map(|value| Some(Kind::Integer(value))).map_err(|_| Refused::TooLarge);
+            return text.parse().map(|value| Some(Kind::Integer(value))).map_err(|_| NumberError::TooLarge);
         }
         return integer(unsigned.parse().ok());
     }
@@ -50,13 +50,13 @@ fn number(text: &str) -> Result<Option<Kind>, Refused> {
     }
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Some(Kind::Float(value))),
-        Ok(_) => Err(Refused::TooLarge),
+        Ok(_) => Err(NumberError::TooLarge),
         Err(_) => Ok(None),
     }
 }
 
-fn integer(value: Option<u64>) -> Result<Option<Kind>, Refused> {
-    let value = value.ok_or(Refused::TooLarge)?;
+fn integer(value: Option<u64>) -> Result<Option<Kind>, NumberError> {
+    let value = value.ok_or(NumberError::TooLarge)?;
     Ok(Some(i64::try_from(value).map_or(Kind::Unsigned(value), Kind::Integer)))
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_number_is_text() {
+    fn texts_with_a_numeric_prefix_are_text() {
         text(&[
             ".", "-", "+", "1.2.3", "1e", "e1", "0x", "0xg", "0o8", "-0x1", "1.e", "..1", "5m", "1 2", "inf",
             "nan", "infinity", "+.nan",
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_hold_is_refused() {
+    fn numbers_outside_json_are_rejected() {
         for word in ["18446744073709551616", "-9223372036854775809", "1e999", "0xfffffffffffffffff"] {
-            assert_eq!(resolve(word), Err(Refused::TooLarge), "{word}");
+            assert_eq!(resolve(word), Err(NumberError::TooLarge), "{word}");
         }
         for word in [".inf", "-.INF", ".nan"] {
-            assert_eq!(resolve(word), Err(Refused::NotFinite), "{word}");
+            assert_eq!(resolve(word), Err(NumberError::NotFinite), "{word}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::value::{Data, File, JsonError, JsonLimits, List, Map, NotWhole, Value};
+use model::value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Value};
 use serde_json::json;
 
 use crate::call::Context;
@@ -93,9 +93,9 @@ impl Sender {
     }
 
     /// The bytes of a file. Blocks where they are kept outside of memory.
-    fn bytes(&mut self, data: &Data) -> Result<Bytes, NotWhole> {
-        let bytes = data.whole(MOST_KEPT - self.kept)?;
-        self.kept += if data.is_kept() { bytes.len() } else { 0 };
+    fn bytes(&mut self, data: &Data) -> Result<Bytes, FileLoadError> {
+        let bytes = data.load(MOST_KEPT - self.kept)?;
+        self.kept += if data.is_external() { bytes.len() } else { 0 };
         Ok(bytes)
     }
 

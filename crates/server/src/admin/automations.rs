@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use engine::{Catalog, Deployed, Start};
+use engine::{Catalog, Deployment, Start};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
@@ -111,7 +111,7 @@ pub(crate) struct AutomationDetail {
 }
 
 impl Api {
-    fn automation(&self, deployed: &Deployed, now: Timestamp) -> AutomationView {
+    fn automation(&self, deployed: &Deployment, now: Timestamp) -> AutomationView {
         let (automation, base) = (&deployed.automation, self.public_url());
         let stale = deployed.stale.as_ref();
         AutomationView {
@@ -127,7 +127,7 @@ impl Api {
             live_url: deployed.live_url(&base),
             test_url: deployed.test_url(&base),
             next_fires: deployed.next_fires(now, NEXT_FIRES),
-            refused: self.engine.refused_of(&automation.id),
+            refused: self.engine.ingress().rejections_of(&automation.id),
             keys_used: self.keys_used(&automation.id),
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployed.warnings).warning_count(),
@@ -137,7 +137,7 @@ impl Api {
 
 impl Api {
     fn keys_used(&self, automation: &AutomationId) -> Vec<KeyUsed> {
-        let used = self.engine.keys_used(automation).into_iter();
+        let used = self.engine.ingress().keys_used(automation).into_iter();
         used.map(|(place, last_at)| KeyUsed { key: place + 1, last_at }).collect()
     }
 }
@@ -149,7 +149,7 @@ impl Api {
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
-    let broken = catalog.broken().into_iter();
+    let broken = catalog.invalid_files().into_iter();
     Answer::ok(Automations {
         automations: catalog.automations().map(|deployed| api.automation(deployed, now)).collect(),
         broken: broken
@@ -201,7 +201,7 @@ pub(crate) struct Pairing {
     responses((status = 200, description = "It is waited for", body = Pairing)),
 )]
 pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
-    Ok(Answer::ok(Pairing { open_until: Some(api.engine.pair(&id)?) }))
+    Ok(Answer::ok(Pairing { open_until: Some(api.engine.ingress().pair(&id)?) }))
 }
 
 /// Whether a sender's secret is waited for
@@ -212,7 +212,7 @@ pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Ans
 )]
 pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
     let automation = id_of(&api.engine.catalog(), &id)?;
-    Ok(Answer::ok(Pairing { open_until: api.engine.pairing(&automation) }))
+    Ok(Answer::ok(Pairing { open_until: api.engine.ingress().pairing(&automation) }))
 }
 
 /// What to start with: inputs, the whole payload that some earlier start had, or one that was saved.
@@ -282,7 +282,7 @@ pub(crate) async fn run(
     let payload = match body.saved.take() {
         None => payload(body, &deployed, api.engine.clock().now())?,
         Some(name) if body.inputs.is_none() && body.payload.is_none() => {
-            api.engine.saved_payload(&automation, &name).await?
+            api.engine.ingress().saved_payload(&automation, &name).await?
         }
         Some(_) => {
             let detail = "give `inputs`, `payload` or `saved`, one of them".to_owned();
@@ -290,9 +290,9 @@ pub(crate) async fn run(
         }
     };
     let (engine, start) = (api.engine.clone(), Start { payload, origin });
-    let execution = api.to_its_end(async move { engine.run(&automation, start).await }).await??;
+    let execution = api.to_its_end(async move { engine.ingress().start(&automation, start).await }).await??;
     if query.wait
-        && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.wait(execution)).await
+        && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.runtime().wait(execution)).await
     {
         let outcome = outcome?;
         let status = Some(outcome.status().word());
@@ -313,7 +313,7 @@ fn id_of(catalog: &Catalog, name: &str) -> Result<model::AutomationId, Problem> 
     Ok(catalog.find(name)?.automation.id.clone())
 }
 
-fn payload(body: RunBody, deployed: &Deployed, now: Timestamp) -> Result<Payload, Problem> {
+fn payload(body: RunBody, deployed: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
     let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
     match (body.inputs, body.payload) {
         (Some(_), Some(_)) => Err(bad("give `inputs` or `payload`, not both".to_owned())),

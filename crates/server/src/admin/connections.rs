@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{ConnectionReport, LoginBegun, LoginState};
+use engine::{ConnectionReport, LoginState, StartedLogin};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,9 @@ pub(crate) struct Connections {
     responses((status = 200, description = "By name, without any value", body = Connections)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Connections> {
-    Answer::ok(Connections { connections: api.engine.connections().into_iter().map(Into::into).collect() })
+    Answer::ok(Connections {
+        connections: api.engine.runtime().connections().into_iter().map(Into::into).collect(),
+    })
 }
 
 /// What came of a test call.
@@ -128,7 +130,7 @@ pub(crate) struct TestView {
 )]
 pub(crate) async fn test(State(api): Shared, Segment(name): Segment) -> Result<Answer<TestView>, Problem> {
     let engine = api.engine.clone();
-    let tested = api.to_its_end(async move { engine.test_connection(&name).await }).await??;
+    let tested = api.to_its_end(async move { engine.runtime().test_connection(&name).await }).await??;
     Ok(Answer::ok(TestView {
         works: tested.error.is_none(),
         action: tested.action,
@@ -150,8 +152,8 @@ pub(crate) struct LoginView {
     expires_at: Timestamp,
 }
 
-impl From<LoginBegun> for LoginView {
-    fn from(begun: LoginBegun) -> Self {
+impl From<StartedLogin> for LoginView {
+    fn from(begun: StartedLogin) -> Self {
         Self { url: begun.url, redirect_url: begun.redirect_url, expires_at: begun.expires_at }
     }
 }
@@ -166,7 +168,7 @@ pub(crate) async fn begin_login(
     State(api): Shared,
     Segment(name): Segment,
 ) -> Result<Answer<LoginView>, Problem> {
-    Ok(Answer::ok(api.engine.begin_login(&name)?.into()))
+    Ok(Answer::ok(api.engine.runtime().begin_login(&name)?.into()))
 }
 
 /// How long to wait.
@@ -202,7 +204,7 @@ pub(crate) async fn login_state(
     Query(query): Query<WaitQuery>,
 ) -> Result<Answer<LoginProgress>, Problem> {
     let wait = Duration::from_secs(query.wait.unwrap_or_default().min(LONGEST_WAIT));
-    let state = api.engine.login_state(&name, wait).await.ok_or_else(|| {
+    let state = api.engine.runtime().login_state(&name, wait).await.ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "no_login", format!("nobody was asked for consent to `{name}`"))
     })?;
     let (state, reason) = match state {

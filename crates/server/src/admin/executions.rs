@@ -15,7 +15,7 @@ use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::{Answer, Body, Query, Segment, outside};
-use super::history::{self, StepView};
+use super::history::{self, DelayView, StepView};
 use super::{Api, Problem, Shared, waiting};
 
 /// Executions on a page where no number is given.
@@ -179,7 +179,7 @@ pub(crate) async fn list(
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
         let pauses = match row.status {
-            Status::Waiting => Some(api.engine.pauses(&row).await?),
+            Status::Waiting => Some(api.engine.runtime().pauses(&row).await?),
             _ => None,
         };
         executions.push(ExecutionView { pauses, ..row.into() });
@@ -208,6 +208,13 @@ pub(crate) struct ExecutionDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<super::waiting::WaitingView>)]
     waiting: Option<serde_json::Value>,
+    /// The waits of 100 ms or longer that have ended and that its steps did not ask for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<DelayView>,
+    /// The status of the answer that the caller of a synchronous webhook got, if the execution did not decide it: 504 after
+    /// a timeout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered: Option<u16>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -265,7 +272,7 @@ pub(crate) async fn show(
 ) -> Result<Answer<ExecutionDetail>, Problem> {
     let (row, events) = api.execution(&id).await?;
     let waiting = if row.status.is_terminal() { None } else { api.waiting(row.id).await? };
-    let automation = api.engine.automation_of(&row).await;
+    let automation = api.engine.runtime().automation_of(&row).await;
     detail(row, events, waiting, automation.as_deref())
         .map(Answer::ok)
         .map_err(|error| Problem::internal(&error))
@@ -278,6 +285,7 @@ fn detail(
     automation: Option<&Automation>,
 ) -> Result<ExecutionDetail, IllegalEvent> {
     let steps = history::steps(&events, automation);
+    let (waits, answered) = (history::waits(&events), history::answered(&events));
     let state = Execution::fold(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
@@ -286,6 +294,8 @@ fn detail(
         payload: history::masked(&state.payload),
         steps,
         waiting,
+        waits,
+        answered,
         outcome: state.outcome.as_ref().map(outside),
         response: state.response.as_ref().map(outside),
     })
@@ -394,7 +404,8 @@ pub(crate) async fn cancel(
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
     let reason = model::redact::cut(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
-    let cancelled = api.to_its_end(async move { engine.cancel(execution, &reason).await }).await??;
+    let cancelled =
+        api.to_its_end(async move { engine.runtime().cancel(execution, &reason).await }).await??;
     Ok(Answer::ok(Cancelled { cancelled }))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::sse::{Event as ServerEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use engine::Notice;
+use engine::EngineEvent;
 use futures_util::{Stream, stream};
 use http::HeaderMap;
 use model::{Event, ExecutionId, LogLine, Outcome};
@@ -90,7 +90,7 @@ impl Place {
 struct Follow {
     api: Arc<Api>,
     id: ExecutionId,
-    notices: Receiver<Notice>,
+    notices: Receiver<EngineEvent>,
     place: Place,
     queue: VecDeque<ServerEvent>,
     /// Whether the store may hold more than was sent.
@@ -134,7 +134,7 @@ impl Follow {
         };
         loop {
             match notice {
-                Ok(Notice::ExecutionEvents { id, events, logs, .. }) if id == self.id => {
+                Ok(EngineEvent::ExecutionEvents { id, events, logs, .. }) if id == self.id => {
                     self.take(&events, &logs)
                 }
                 Ok(_) => {}

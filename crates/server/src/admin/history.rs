@@ -109,6 +109,43 @@ pub(crate) struct SignalView {
     by: Option<String>,
 }
 
+/// A wait that an execution, or one of its steps, did not ask for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Delay)]
+pub(crate) struct DelayView {
+    /// When it ended.
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// The step that waited; absent if the whole execution did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    /// The cause: `kind` is `slot`, `permit` (with `key`, and the `holder`, an execution), `commit` or `host` (with `host`).
+    #[schema(value_type = Object)]
+    reason: serde_json::Value,
+    /// Its length in milliseconds.
+    ms: u64,
+}
+
+/// The recorded waits of an execution.
+pub(crate) fn waits(events: &[Event]) -> Vec<DelayView> {
+    let waits = events.iter().filter_map(|event| match event {
+        Event::Waited { at, step, reason, ms } => {
+            Some(DelayView { at: *at, step: step.clone(), reason: outside(reason), ms: *ms })
+        }
+        _ => None,
+    });
+    waits.collect()
+}
+
+/// The status of the answer that a caller got and that the execution did not decide.
+pub(crate) fn answered(events: &[Event]) -> Option<u16> {
+    events.iter().find_map(|event| match event {
+        Event::Answered { status, .. } => Some(*status),
+        _ => None,
+    })
+}
+
 /// The steps in the order in which they first appear. `automation` is what the execution runs on, where it is known.
 pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<StepView> {
     let mut verbs = HashMap::new();
@@ -296,7 +333,7 @@ pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use model::action::ErrorKind;
-    use model::execution::Signal;
+    use model::execution::{DelayReason, Signal};
     use model::payload::WebhookPayload;
     use model::{File, Map, Value};
     use serde_json::json;
@@ -313,6 +350,17 @@ mod tests {
 
     fn check(events: &[Event], expected: serde_json::Value) {
         pretty_assertions::assert_eq!(serde_json::to_value(steps(events, None)).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn waits_and_the_answer_after_a_timeout_are_part_of_an_execution() {
+        let reason = DelayReason::Permit { key: "k".to_owned(), holder: None };
+        let waited = Event::Waited { at: at(1), step: None, reason, ms: 250 };
+        let events = [waited, Event::Answered { at: at(2), status: 504 }];
+        let shown = serde_json::to_value(waits(&events)).expect("JSON");
+        let reason = serde_json::json!({"kind": "permit", "key": "k"});
+        assert_eq!(shown, serde_json::json!([{"at": at(1), "reason": reason, "ms": 250}]));
+        assert_eq!(answered(&events), Some(504));
     }
 
     #[test]

@@ -22,6 +22,6 @@ pub(crate) struct Hosts {
     responses((status = 200, description = "By host and connection", body = Hosts)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Hosts> {
-    let hosts = api.engine.hosts().into_iter().filter_map(|host| serde_json::to_value(host).ok());
+    let hosts = api.engine.runtime().hosts().into_iter().filter_map(|host| serde_json::to_value(host).ok());
     Answer::ok(Hosts { hosts: hosts.collect() })
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+use engine::{Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, Payload};
@@ -67,7 +67,7 @@ impl From<Capture> for CaptureView {
     fn from(capture: Capture) -> Self {
         let payload = serde_json::to_value(&*capture.payload).unwrap_or_default();
         let Capture { number, at, aside, refused, .. } = capture;
-        Self { number, at, aside: aside.map(Aside::word), refused, payload }
+        Self { number, at, aside: aside.map(NonTrigger::word), refused, payload }
     }
 }
 
@@ -153,7 +153,7 @@ impl Api {
     fn listening(&self, view: ListenView) -> Listening {
         let catalog = self.engine.catalog();
         let deployed = catalog.get(&view.automation);
-        let subscriptions = self.engine.subscriptions().into_iter();
+        let subscriptions = self.engine.ingress().subscriptions().into_iter();
         let for_it = subscriptions.filter(|one| one.test && one.automation == view.automation);
         Listening {
             automation: view.automation.to_string(),
@@ -180,7 +180,7 @@ impl Api {
         after: u32,
         wait: Duration,
     ) -> Result<ListenView, Problem> {
-        let view = self.engine.captures(automation, after, wait).await;
+        let view = self.engine.ingress().captures(automation, after, wait).await;
         view.ok_or_else(|| {
             Problem::new(
                 StatusCode::CONFLICT,
@@ -207,8 +207,8 @@ pub(crate) async fn listen(
     let time = timeout.map(|text| model::units::parse_duration(&text)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`timeout`: {error}"))
     })?;
-    let time = time.unwrap_or(LISTEN_FOR);
-    let view = api.engine.listen(&automation, time, count.unwrap_or(MOST_CAPTURES)).await?;
+    let time = time.unwrap_or(MAX_LISTEN_TIME);
+    let view = api.engine.ingress().listen(&automation, time, count.unwrap_or(MAX_CAPTURES)).await?;
     Ok(Answer::ok(api.listening(view)))
 }
 
@@ -239,7 +239,7 @@ pub(crate) async fn stop(State(api): Shared, Segment(id): Segment) -> Result<Ans
     let automation = api.id_of(&id)?;
     // Known first: where nobody has listened, nothing changes.
     api.captured(&automation, u32::MAX, Duration::ZERO).await?;
-    api.engine.stop_listening(&automation);
+    api.engine.ingress().stop_listening(&automation);
     let view = api.captured(&automation, u32::MAX, Duration::ZERO).await?;
     Ok(Answer::ok(api.listening(view)))
 }
@@ -251,7 +251,7 @@ pub(crate) async fn stop(State(api): Shared, Segment(id): Segment) -> Result<Ans
     responses((status = 200, description = "By name", body = Payloads)),
 )]
 pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result<Answer<Payloads>, Problem> {
-    let saved = api.engine.saved_payloads(&api.id_of(&id)?).await?;
+    let saved = api.engine.ingress().saved_payloads(&api.id_of(&id)?).await?;
     Ok(Answer::ok(Payloads { payloads: saved.into_iter().map(Into::into).collect() }))
 }
 
@@ -268,7 +268,7 @@ pub(crate) async fn payload(
     State(api): Shared,
     Segments(id, name): Segments,
 ) -> Result<Answer<Payload>, Problem> {
-    Ok(Answer::ok(api.engine.saved_payload(&api.id_of(&id)?, &name).await?))
+    Ok(Answer::ok(api.engine.ingress().saved_payload(&api.id_of(&id)?, &name).await?))
 }
 
 /// Save a capture, or a payload written out, under a name
@@ -294,7 +294,7 @@ pub(crate) async fn save(
         (None, Some(given)) => api.payload_of(&automation, given)?,
         _ => return Err(bad("give `capture` or `payload`, one of both".to_owned())),
     };
-    let saved = api.engine.save_payload(&automation, &body.name, payload).await?;
+    let saved = api.engine.ingress().save_payload(&automation, &body.name, payload).await?;
     Ok(Answer::ok(saved.into()))
 }
 
@@ -314,7 +314,7 @@ pub(crate) async fn put(
 ) -> Result<Answer<SavedView>, Problem> {
     let automation = api.id_of(&id)?;
     let payload = api.payload_of(&automation, given)?;
-    Ok(Answer::ok(api.engine.save_payload(&automation, &name, payload).await?.into()))
+    Ok(Answer::ok(api.engine.ingress().save_payload(&automation, &name, payload).await?.into()))
 }
 
 /// Whether a payload was deleted.
@@ -338,6 +338,6 @@ pub(crate) async fn delete(
     State(api): Shared,
     Segments(id, name): Segments,
 ) -> Result<Answer<DeletedPayload>, Problem> {
-    let deleted = api.engine.delete_payload(&api.id_of(&id)?, &name).await?;
+    let deleted = api.engine.ingress().delete_payload(&api.id_of(&id)?, &name).await?;
     Ok(Answer::ok(DeletedPayload { deleted }))
 }

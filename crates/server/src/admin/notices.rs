@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::sse::{Event as ServerEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use engine::Notice;
+use engine::EngineEvent;
 use futures_util::{Stream, stream};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
@@ -33,7 +33,7 @@ pub(crate) async fn events(State(api): Shared) -> Result<Response, Problem> {
 
 struct Watch {
     api: Arc<Api>,
-    notices: Receiver<Notice>,
+    notices: Receiver<EngineEvent>,
     ended: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -56,8 +56,10 @@ impl Watch {
             notice = self.notices.recv() => notice,
         };
         let (name, data) = match notice {
-            Ok(Notice::CatalogChanged { generation }) => ("catalog", json!({ "generation": generation })),
-            Ok(Notice::ExecutionEvents { id, automation, status, .. }) => {
+            Ok(EngineEvent::CatalogChanged { generation }) => {
+                ("catalog", json!({ "generation": generation }))
+            }
+            Ok(EngineEvent::ExecutionEvents { id, automation, status, .. }) => {
                 ("execution", json!({ "id": id, "automation": automation, "status": status.word() }))
             }
             Err(RecvError::Lagged(missed)) => {

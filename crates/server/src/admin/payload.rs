@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use engine::Deployed;
+use engine::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, WebhookTrigger};
@@ -25,7 +25,7 @@ const REQUEST: [&str; 7] = ["method", "headers", "query", "path", "body", "query
 ///
 /// # Errors
 /// 422 with all that is wrong with it.
-pub(super) fn read(given: Json, deployed: &Deployed, now: Timestamp) -> Result<Payload, Problem> {
+pub(super) fn read(given: Json, deployed: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
     let mut wrong = Vec::new();
     let payload = Reader { deployed, now, wrong: &mut wrong }.payload(given);
     match payload {
@@ -40,7 +40,7 @@ fn refused(wrong: &[String]) -> Problem {
 }
 
 struct Reader<'a> {
-    deployed: &'a Deployed,
+    deployed: &'a Deployment,
     now: Timestamp,
     wrong: &'a mut Vec<String>,
 }
@@ -127,7 +127,7 @@ impl Reader<'_> {
             headers.push(("content-type".to_owned(), content_type.into_bytes()));
         }
         let request = Request { method, fragment, raw_query, headers, body };
-        Some(Payload::Webhook(trigger::webhook::as_it_came(request)))
+        Some(Payload::Webhook(trigger::webhook::unchecked_payload(request)))
     }
 
     fn method(&mut self, given: Option<&Json>, webhook: Option<&WebhookTrigger>) -> String {
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(whole.headers["content-type"], "application/json");
         let query = serde_json::to_value(&whole.query_parameters).expect("JSON");
         assert_eq!(query, json!({"tag": ["a&b", "c"], "page": "2"}));
-        assert_eq!(whole.body.data.here().map(|bytes| &bytes[..]), Some(&b"{\"id\":7}"[..]));
+        assert_eq!(whole.body.data.in_memory().map(|bytes| &bytes[..]), Some(&b"{\"id\":7}"[..]));
         let text =
             request(json!({"query": "a=1&b=2", "body": "hi", "headers": {"Content-Type": "text/csv"}}));
         assert_eq!((&*text.body.content_type, text.raw_query.as_str()), ("text/csv", "a=1&b=2"));
@@ -359,7 +359,7 @@ mod tests {
         short["kind"] = "webhook".into();
         short["body"] = json!({"id": 8});
         short.as_object_mut().expect("an object").remove("rawQuery");
-        assert_eq!(request(short).body.data.here().map(|bytes| &bytes[..]), Some(&b"{\"id\":8}"[..]));
+        assert_eq!(request(short).body.data.in_memory().map(|bytes| &bytes[..]), Some(&b"{\"id\":8}"[..]));
     }
 
     #[test]

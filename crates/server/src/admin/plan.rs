@@ -108,8 +108,8 @@ struct InFlightView {
     responses((status = 200, description = "What would change", body = PlanView)),
 )]
 pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem> {
-    let forecast = api.engine.forecast().await?;
-    Ok(Answer::ok(PlanView::new(&api, forecast)))
+    let preview = api.engine.preview_reload().await?;
+    Ok(Answer::ok(PlanView::new(&api, preview)))
 }
 
 /// The files of a project folder: of all of them that a daemon takes, whether or not they changed.
@@ -118,7 +118,7 @@ pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem
 pub(crate) struct PlanBody {
     /// Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read.
     #[schema(value_type = Vec<Object>)]
-    files: Vec<engine::GivenFile>,
+    files: Vec<engine::ProjectFile>,
 }
 
 /// What these files would change if they took the place of those in force
@@ -130,30 +130,30 @@ pub(crate) async fn plan_of(
     State(api): Shared,
     Body(body): Body<PlanBody>,
 ) -> Result<Answer<PlanView>, Problem> {
-    let forecast = api.engine.forecast_of(body.files).await?;
-    Ok(Answer::ok(PlanView::new(&api, forecast)))
+    let preview = api.engine.preview_files(body.files).await?;
+    Ok(Answer::ok(PlanView::new(&api, preview)))
 }
 
 impl PlanView {
-    fn new(api: &Api, forecast: engine::Forecast) -> Self {
+    fn new(api: &Api, preview: engine::ReloadPreview) -> Self {
         let dir = &api.engine.settings().dir;
         let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
         Self {
             folder: folder.display().to_string(),
-            generation: forecast.generation,
-            errors: forecast.errors(),
-            diagnostics: diagnostics(&forecast.reports),
-            rendered: forecast.reports.iter().map(|report: &Report| report.render(false)).collect(),
-            changes: forecast.changes,
-            unchanged: forecast.unchanged,
-            files: forecast.files,
+            generation: preview.generation,
+            errors: preview.errors(),
+            diagnostics: diagnostics(&preview.reports),
+            rendered: preview.reports.iter().map(|report: &Report| report.render(false)).collect(),
+            changes: preview.changes,
+            unchanged: preview.unchanged,
+            files: preview.files,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::{Change, Detail, Effect, FileChange, How, InFlight};
+    use engine::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
     use serde_json::{Value, json};
     use utoipa::PartialSchema;
 
@@ -174,7 +174,7 @@ mod tests {
         let text = || Some("text".to_owned());
         let detail = Detail {
             part: "steps".to_owned(),
-            how: How::Added,
+            how: DiffKind::Added,
             names: vec!["a".to_owned()],
             before: text(),
             after: text(),
@@ -182,15 +182,15 @@ mod tests {
         let change = Change {
             id: "a".to_owned(),
             path: "automations/a.yaml".to_owned(),
-            effect: Effect::Changed,
+            effect: ChangeKind::Changed,
             before: text(),
             definition: text(),
             details: vec![detail.clone()],
             next_fires: vec![jiff::Timestamp::UNIX_EPOCH],
             timezone: text(),
-            executions: vec![InFlight { definition: "a".to_owned(), count: 1 }],
+            executions: vec![InFlightExecutions { definition: "a".to_owned(), count: 1 }],
         };
-        let file = FileChange { path: "connections/a.yaml".to_owned(), how: How::Added };
+        let file = FileChange { path: "connections/a.yaml".to_owned(), how: DiffKind::Added };
         let written = json!([change, detail, file, change.executions[0]]);
         let views = [
             described::<ChangeView>(),

@@ -131,7 +131,7 @@ impl From<PollError> for Problem {
 
 impl Api {
     fn poll(&self, automation: &AutomationId) -> Result<PollView, Problem> {
-        let found = self.engine.polls().into_iter().find(|view| view.automation == *automation);
+        let found = self.engine.ingress().polls().into_iter().find(|view| view.automation == *automation);
         Ok(found.ok_or_else(|| PollError::NoPoll(automation.clone()))?.into())
     }
 
@@ -146,7 +146,7 @@ impl Api {
     responses((status = 200, description = "By automation", body = Polls)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Polls> {
-    Answer::ok(Polls { polls: api.engine.polls().into_iter().map(Into::into).collect() })
+    Answer::ok(Polls { polls: api.engine.ingress().polls().into_iter().map(Into::into).collect() })
 }
 
 /// One poll with what came of the latest ones
@@ -170,7 +170,7 @@ pub(crate) async fn show(State(api): Shared, Segment(name): Segment) -> Result<A
 )]
 pub(crate) async fn now(State(api): Shared, Segment(name): Segment) -> Result<Answer<EntryView>, Problem> {
     let (automation, engine) = (api.id_of(&name)?, api.engine.clone());
-    let entry = api.to_its_end(async move { engine.poll_now(&automation).await }).await??;
+    let entry = api.to_its_end(async move { engine.ingress().poll_now(&automation).await }).await??;
     Ok(Answer::ok(entry.into()))
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn now(State(api): Shared, Segment(name): Segment) -> Result<An
 pub(crate) async fn reset(State(api): Shared, Segment(name): Segment) -> Result<Answer<PollView>, Problem> {
     let automation = api.id_of(&name)?;
     let (engine, id) = (api.engine.clone(), automation.clone());
-    api.to_its_end(async move { engine.reset_poll(&id).await }).await??;
+    api.to_its_end(async move { engine.ingress().reset_poll(&id).await }).await??;
     Ok(Answer::ok(api.poll(&automation)?))
 }
 
@@ -200,6 +200,6 @@ pub(crate) async fn rewind(
 ) -> Result<Answer<PollView>, Problem> {
     let automation = api.id_of(&name)?;
     let (engine, id, cursor) = (api.engine.clone(), automation.clone(), Value::from_serde(cursor));
-    api.to_its_end(async move { engine.rewind_poll(&id, cursor).await }).await??;
+    api.to_its_end(async move { engine.ingress().rewind_poll(&id, cursor).await }).await??;
     Ok(Answer::ok(api.poll(&automation)?))
 }

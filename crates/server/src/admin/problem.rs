@@ -97,10 +97,12 @@ impl From<Refusal> for Problem {
 
 impl From<engine::Error> for Problem {
     fn from(error: engine::Error) -> Self {
-        use engine::Error;
+        use engine::{CatalogError, Error};
         let detail = error.to_string();
         match error {
-            Error::NoSuchAutomation { .. } => Self::not_found("unknown_automation", detail),
+            Error::Catalog(CatalogError::NoSuchAutomation { .. }) => {
+                Self::not_found("unknown_automation", detail)
+            }
             Error::NoSuchExecution(_) => Self::not_found("unknown_execution", detail),
             Error::NoSuchConnection { .. } => Self::not_found("unknown_connection", detail),
             Error::Disabled(_) => Self::new(StatusCode::CONFLICT, "automation_disabled", detail),
@@ -119,6 +121,12 @@ impl From<engine::Error> for Problem {
             }
             other => Self::internal(&other),
         }
+    }
+}
+
+impl From<engine::CatalogError> for Problem {
+    fn from(error: engine::CatalogError) -> Self {
+        engine::Error::from(error).into()
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{KeptSecret, ListedSecret, Rotation, SecretSource};
+use engine::{ListedSecret, Rotation, SecretSource, StoredSecret};
 use jiff::Timestamp;
 use model::Secret;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -49,8 +49,8 @@ impl From<ListedSecret> for SecretView {
     }
 }
 
-impl From<KeptSecret> for SecretView {
-    fn from(kept: KeptSecret) -> Self {
+impl From<StoredSecret> for SecretView {
+    fn from(kept: StoredSecret) -> Self {
         Self {
             name: kept.name,
             source: "store",
@@ -76,7 +76,7 @@ pub(crate) struct Secrets {
     responses((status = 200, description = "By name", body = Secrets)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Secrets> {
-    Answer::ok(Secrets { secrets: api.engine.secrets().into_iter().map(Into::into).collect() })
+    Answer::ok(Secrets { secrets: api.engine.runtime().secrets().into_iter().map(Into::into).collect() })
 }
 
 /// A secret to keep.
@@ -105,7 +105,9 @@ pub(crate) async fn put(
     Body(body): Body<SecretBody>,
 ) -> Result<Answer<SecretView>, Problem> {
     let engine = api.engine.clone();
-    let kept = api.to_its_end(async move { engine.set_secret(&name, body.value.expose()).await }).await??;
+    let kept = api
+        .to_its_end(async move { engine.runtime().set_secret(&name, body.value.expose()).await })
+        .await??;
     Ok(Answer::ok(kept.into()))
 }
 
@@ -125,7 +127,7 @@ pub(crate) struct Removed {
 )]
 pub(crate) async fn delete(State(api): Shared, Segment(name): Segment) -> Result<Answer<Removed>, Problem> {
     let engine = api.engine.clone();
-    let removed = api.to_its_end(async move { engine.remove_secret(&name).await }).await??;
+    let removed = api.to_its_end(async move { engine.runtime().remove_secret(&name).await }).await??;
     Ok(Answer::ok(Removed { removed }))
 }
 
@@ -154,6 +156,6 @@ impl From<Rotation> for Rotated {
 )]
 pub(crate) async fn rotate(State(api): Shared) -> Result<Answer<Rotated>, Problem> {
     let engine = api.engine.clone();
-    let rotation = api.to_its_end(async move { engine.rotate_key().await }).await??;
+    let rotation = api.to_its_end(async move { engine.runtime().rotate_key().await }).await??;
     Ok(Answer::ok(rotation.into()))
 }

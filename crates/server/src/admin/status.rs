@@ -81,7 +81,7 @@ struct StoreView {
 )]
 pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Problem> {
     let info = api.engine.store().info().await?;
-    let (status, catalog) = (api.engine.status(), api.engine.catalog());
+    let (status, catalog) = (api.engine.runtime().status(), api.engine.catalog());
     Ok(Answer::ok(StatusView {
         version: env!("CARGO_PKG_VERSION"),
         started_at: status.started_at,
@@ -90,7 +90,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
         queued: status.queued,
         generation: status.generation,
         automations: catalog.automations().len(),
-        broken: catalog.broken().len(),
+        broken: catalog.invalid_files().len(),
         refused: status.refused,
         hooks: api.public_url(),
         admin: format!("http://{}", api.addresses.admin),

@@ -79,6 +79,6 @@ impl From<Subscription> for SubscriptionView {
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Subscriptions> {
     Answer::ok(Subscriptions {
-        subscriptions: api.engine.subscriptions().into_iter().map(Into::into).collect(),
+        subscriptions: api.engine.ingress().subscriptions().into_iter().map(Into::into).collect(),
     })
 }

@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{Answer as Answered, SignalError, Standing};
+use engine::{Answer as Answered, QueueStatus, SignalError};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::execution::WaitReason;
@@ -94,19 +94,19 @@ pub(crate) struct PausesView {
 impl Api {
     /// What an execution waits for; nothing where it waits for nothing.
     pub(crate) async fn waiting(&self, id: model::ExecutionId) -> Result<Option<serde_json::Value>, Problem> {
-        let standing = self.engine.standing(id).await?;
+        let standing = self.engine.runtime().standing(id).await?;
         if standing.pauses.is_empty() && standing.turn.is_none() && standing.queued_behind.is_none() {
             return Ok(None);
         }
         let mut told = serde_json::to_value(&standing).map_err(|error| Problem::internal(&error))?;
         if is_answered_from_outside(&standing) {
-            told["resumeUrl"] = self.engine.resume_url(id).into();
+            told["resumeUrl"] = self.engine.runtime().resume_url(id).into();
         }
         Ok(Some(told))
     }
 }
 
-fn is_answered_from_outside(standing: &Standing) -> bool {
+fn is_answered_from_outside(standing: &QueueStatus) -> bool {
     let outside =
         |reason: &WaitReason| matches!(reason, WaitReason::Event { .. } | WaitReason::Approval { .. });
     standing.pauses.iter().any(|pending| outside(&pending.on))
@@ -185,14 +185,14 @@ pub(crate) async fn signal(
         (Some(option), None) => {
             let form = form.unwrap_or_default().into_iter();
             let form: Map = form.map(|(name, value)| (name, Value::from_serde(value))).collect();
-            engine.answer(id, step, Answered { option, form, by }).await.map(|()| "answered")
+            engine.runtime().answer(id, step, Answered { option, form, by }).await.map(|()| "answered")
         }
         (None, _) if form.is_some() => {
             return Err(bad("`form` belongs to an answer; say which with `option`"));
         }
         (None, data) => {
             let data = data.map(Value::from_serde).unwrap_or_default();
-            engine.signal(id, step, data, by).await.map(|()| "delivered")
+            engine.runtime().signal(id, step, data, by).await.map(|()| "delivered")
         }
     };
     Ok(Answer::ok(Signalled { status: status? }))
@@ -236,7 +236,8 @@ pub(crate) async fn emit(
     let by = model::redact::cut(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // Whoever goes away half-way must not leave half of those that wait without it.
-    let delivered = api.to_its_end(async move { engine.emit(&name, data, Some(by)).await }).await??;
+    let delivered =
+        api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
     Ok(Answer::ok(Emitted { delivered }))
 }
 
@@ -284,8 +285,8 @@ mod tests {
                 description: None,
             }],
         };
-        let turn = engine::Turn { key: String::new(), holders: vec![id], ahead: 1 };
-        let standing = Standing { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
+        let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
+        let standing = QueueStatus { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
         let mut written = serde_json::to_value(&standing).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());

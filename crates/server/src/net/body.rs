@@ -90,7 +90,7 @@ impl Held {
 
     /// The bytes of one that is in memory.
     pub(crate) fn bytes(&self) -> Bytes {
-        self.data.here().cloned().unwrap_or_default()
+        self.data.in_memory().cloned().unwrap_or_default()
     }
 
     /// Whether it is not in memory.
@@ -122,7 +122,7 @@ impl Held {
         }
         self.counted += counted;
         let data = self.data.clone();
-        let read = tokio::task::spawn_blocking(move || data.whole(length));
+        let read = tokio::task::spawn_blocking(move || data.load(length));
         let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
         self.data = read.map_err(|error| no_room(&io::Error::other(error)))?.into();
         self.on_disk = None;
@@ -349,7 +349,7 @@ impl Pace<'_> {
 
 #[cfg(test)]
 mod tests {
-    use model::value::InMemory;
+    use model::value::MemoryFiles;
 
     use super::*;
 
@@ -364,7 +364,7 @@ mod tests {
     }
 
     fn budget(bytes: usize) -> Arc<Budget> {
-        Budget::new(bytes, Some(Spool::new(Arc::new(InMemory))))
+        Budget::new(bytes, Some(Spool::new(Arc::new(MemoryFiles))))
     }
 
     async fn in_memory(body: Arriving) -> Result<Held, Refusal> {

@@ -27,8 +27,8 @@ impl From<Bytes> for Outgoing {
 impl From<Data> for Outgoing {
     fn from(data: Data) -> Self {
         match data {
-            Data::Here(bytes) => bytes.into(),
-            Data::Kept(_) => Self::Pieces(Pieces::new([data])),
+            Data::InMemory(bytes) => bytes.into(),
+            Data::External(_) => Self::Pieces(Pieces::new([data])),
         }
     }
 }

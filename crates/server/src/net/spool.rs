@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::value::{Data, Files, NewFile, PIECE};
+use model::value::{CHUNK_SIZE, Data, FileStorage, FileWriter};
 use tokio::task::spawn_blocking;
 
 /// The bytes of bodies that may be on disk at one time.
@@ -16,13 +16,13 @@ const MOST_BYTES: usize = 1 << 30;
 /// The place of bodies that arrive.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    files: Arc<dyn Files>,
+    files: Arc<dyn FileStorage>,
     left: AtomicUsize,
 }
 
 /// A body on disk, as far as it has arrived.
 pub(super) struct Spooled {
-    file: Option<Box<dyn NewFile>>,
+    file: Option<Box<dyn FileWriter>>,
     /// What arrived and is not written yet: a piece is written at one time.
     buffer: Vec<u8>,
     share: Share,
@@ -37,14 +37,14 @@ pub(super) struct Share {
 
 impl Spool {
     /// Bodies among these files.
-    pub(crate) fn new(files: Arc<dyn Files>) -> Arc<Self> {
+    pub(crate) fn new(files: Arc<dyn FileStorage>) -> Arc<Self> {
         Arc::new(Self { files, left: AtomicUsize::new(MOST_BYTES) })
     }
 
     /// Begins a body.
     pub(super) async fn begin(self: &Arc<Self>) -> io::Result<Spooled> {
         let files = self.files.clone();
-        let file = spawn_blocking(move || files.begin()).await.map_err(io::Error::other)??;
+        let file = spawn_blocking(move || files.create()).await.map_err(io::Error::other)??;
         let share = Share { bytes: 0, spool: Arc::clone(self) };
         Ok(Spooled { file: Some(file), buffer: Vec::new(), share })
     }
@@ -55,7 +55,7 @@ impl Spooled {
     pub(super) async fn push(&mut self, data: &[u8]) -> io::Result<()> {
         self.share.take(data.len())?;
         self.buffer.extend_from_slice(data);
-        if self.buffer.len() >= PIECE { self.flush().await } else { Ok(()) }
+        if self.buffer.len() >= CHUNK_SIZE { self.flush().await } else { Ok(()) }
     }
 
     /// The memory that what is not written yet takes, in bytes.
@@ -103,24 +103,24 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use model::value::InMemory;
+    use model::value::MemoryFiles;
 
     use super::*;
 
     #[tokio::test]
     async fn a_body_comes_back_as_it_came_and_gives_its_share_back_when_it_goes() {
-        let spool = Spool::new(Arc::new(InMemory));
+        let spool = Spool::new(Arc::new(MemoryFiles));
         let mut body = spool.begin().await.expect("it begins");
-        let large = vec![7; PIECE];
+        let large = vec![7; CHUNK_SIZE];
         for part in [&b"abc"[..], b"", &large, b"def"] {
             body.push(part).await.expect("it is written");
         }
-        assert_eq!(spool.left.load(Ordering::Relaxed), MOST_BYTES - 6 - PIECE);
+        assert_eq!(spool.left.load(Ordering::Relaxed), MOST_BYTES - 6 - CHUNK_SIZE);
         let (data, share) = body.finish().await.expect("it is there");
         assert_eq!(data, Data::from([b"abc", &*large, b"def"].concat()));
         assert_eq!(
             spool.left.load(Ordering::Relaxed),
-            MOST_BYTES - 6 - PIECE,
+            MOST_BYTES - 6 - CHUNK_SIZE,
             "for as long as its request lasts"
         );
         drop(share);
@@ -129,7 +129,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_is_on_disk_than_may_be() {
-        let spool = Spool::new(Arc::new(InMemory));
+        let spool = Spool::new(Arc::new(MemoryFiles));
         spool.left.store(4, Ordering::Relaxed);
         let mut body = spool.begin().await.expect("it begins");
         body.push(b"abc").await.expect("it fits");

@@ -11,7 +11,7 @@ use model::value::{Map, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
     /// By which step, with its loop turns.
-    pub(super) step: String,
+    pub step: String,
     pub(super) message: String,
     /// What became of it, and when; nothing while it is open.
     pub(super) end: Option<(Timestamp, End)>,

@@ -119,7 +119,7 @@ impl Resume {
             let message = format!("this address takes {METHODS}");
             return refuse(Fault::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message));
         }
-        let Some(id) = self.engine.resumed_by(token) else { return refuse(Fault::unknown()) };
+        let Some(id) = self.engine.runtime().resumed_by(token) else { return refuse(Fault::unknown()) };
         if !self.pace.lets_through(id, self.engine.clock().now()) {
             let message = "this address is asked too often; try again in a moment";
             return refuse(Fault::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message));
@@ -199,7 +199,7 @@ impl Resume {
                     Given::Nothing => given::answer(&Value::Null).map_err(at)?,
                 };
                 let answer = Answered { option, form, by };
-                self.engine.answer(id, Some(&step), answer).await.map(|()| "answered")
+                self.engine.runtime().answer(id, Some(&step), answer).await.map(|()| "answered")
             }
             (_, Given::Form(_)) => {
                 let message = "this waits for an event, whose data is sent as JSON";
@@ -207,10 +207,10 @@ impl Resume {
                 return Err(at(fault));
             }
             (_, Given::Json(data)) => {
-                self.engine.signal(id, Some(&step), data, by).await.map(|()| "delivered")
+                self.engine.runtime().signal(id, Some(&step), data, by).await.map(|()| "delivered")
             }
             (_, Given::Nothing) => {
-                self.engine.signal(id, Some(&step), Value::Null, by).await.map(|()| "delivered")
+                self.engine.runtime().signal(id, Some(&step), Value::Null, by).await.map(|()| "delivered")
             }
         };
         match given {

@@ -62,7 +62,7 @@ impl Scene {
         let store = engine.store();
         let failed = |error: engine::Error| failure(&error);
         // First what pauses, then what came: an answer that comes in between is seen.
-        let standing = engine.standing(id).await.map_err(failed)?;
+        let standing = engine.runtime().standing(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
         let events = store.events(id).await.map_err(|error| failure(&error.into()))?;
         let (Some(row), Some(events)) = (row, events) else { return Err(Fault::unknown()) };

@@ -107,7 +107,7 @@ pub(crate) async fn daemon_with(
     let location = Location::from(settings.data_dir.as_path());
     let store = store::open(&location, Options::default()).unwrap();
     let engine = Engine::start(settings, store, Arc::new(SystemClock)).await.unwrap();
-    if let Some(broken) = engine.catalog().broken().first() {
+    if let Some(broken) = engine.catalog().invalid_files().first() {
         panic!("{}", broken.report.render(false));
     }
     let server = bound.serve(engine.clone()).unwrap();

@@ -127,5 +127,5 @@ async fn bytes_that_are_needed_whole_are_had_up_to_a_limit_that_is_told() {
     assert_eq!((answer.status, answer.json()), (200, json!(LARGE + 2)));
     let answer = post(&daemon, "text", fields, &vec![b'x'; (16 << 20) + 1]).await;
     assert_eq!(answer.status, 500);
-    assert!(answer.body.contains("at most 16MiB of one can be used whole"), "{}", answer.body);
+    assert!(answer.body.contains("at most 16MiB of a file can be loaded into memory"), "{}", answer.body);
 }

@@ -1,4 +1,4 @@
-//! What was sent before, and for how long that is known.
+//! Rules of deduplication.
 
 use crate::{AcceptOutcome, DedupRecord, NewExecution};
 
@@ -44,7 +44,7 @@ pub(super) async fn content(fixture: &dyn Fixture) {
     let expected = [
         AcceptOutcome::Duplicate(id(1, 1)),
         AcceptOutcome::Mismatch(id(1, 1)),
-        // Nothing is said of what it was.
+        // Without a content hash.
         AcceptOutcome::Duplicate(id(1, 1)),
     ];
     assert_eq!(accept(&*store, batch.to_vec()).await, expected);
@@ -54,7 +54,7 @@ pub(super) async fn none_is_left_taken(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     accept(&*store, vec![with(with_key(&definition, 1, 1, "k"), &[named(1, None, 100)])]).await;
-    // The first of its names is free, the second is not; then its key is not.
+    // First the second of its records is taken, then its key.
     let two = [named(2, None, 100), named(1, None, 100)];
     let refused = accept(&*store, vec![with(new(&definition, 2, 1), &two)]).await;
     assert_eq!(refused, [AcceptOutcome::Duplicate(id(1, 1))]);

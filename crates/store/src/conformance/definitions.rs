@@ -1,4 +1,4 @@
-//! Which definitions are kept.
+//! Rules of definitions.
 
 use super::Fixture;
 use super::sample::{accept, at, definition, end, id, new, success};
@@ -36,7 +36,7 @@ pub(super) async fn last_put(fixture: &dyn Fixture) {
     drop(store);
     let store = fixture.open().await;
     prune_all(&*store).await;
-    // Whoever loaded the file may be about to refer to it.
+    // The next execution may refer to it.
     assert_eq!(store.definition(one.hash).await.expect("it is read"), Some(one));
     assert_eq!(store.definition(other.hash).await.expect("it is read"), None);
 }

@@ -1,4 +1,4 @@
-//! What was answered stands, whatever happens after.
+//! Rules of durability.
 
 use model::{ExecutionId, Status};
 

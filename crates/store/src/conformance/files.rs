@@ -1,21 +1,21 @@
-//! Files that events name: their bytes are put first, and go through no log.
+//! Rules of files that events name.
 
-use model::value::{Data, PIECE};
+use model::value::{CHUNK_SIZE, Data};
 use model::{File, Map, Status, Value};
 
 use super::Fixture;
 use super::sample::{accept, append, at, finished, new, one, step, success};
 use crate::{PruneFilter, PruneRule, Store};
 
-/// Bytes that repeat in no way a reader could mistake for others.
+/// Returns bytes without a short period, so that a wrong offset shows.
 fn bytes(seed: u32) -> Vec<u8> {
-    let count = u32::try_from(3 * PIECE + 17).unwrap_or(u32::MAX);
+    let count = u32::try_from(3 * CHUNK_SIZE + 17).unwrap_or(u32::MAX);
     (0..count).map(|at| u8::try_from((at / 251 + at * seed) % 251).unwrap_or_default()).collect()
 }
 
-/// A file of these bytes, put where the store has large ones, in pieces.
+/// Writes a file with these bytes to the store, in chunks.
 fn put(store: &dyn Store, bytes: &[u8]) -> Data {
-    let mut file = store.files().begin().expect("it begins");
+    let mut file = store.files().create().expect("it begins");
     bytes.chunks(1000).for_each(|piece| file.write(piece).expect("it is written"));
     file.finish().expect("it is there")
 }
@@ -24,11 +24,11 @@ fn named(data: Data) -> Value {
     Value::from(File { content_type: "image/png".into(), filename: Some("a.png".into()), data })
 }
 
-/// The bytes of a file, read in pieces.
+/// Reads a file in chunks.
 fn read(value: &Value) -> Vec<u8> {
     let file = value.as_file().expect("a file");
     let mut read = Vec::new();
-    file.data.each_piece(|piece| read.extend_from_slice(piece)).expect("it is read");
+    file.data.for_each_chunk(|piece| read.extend_from_slice(piece)).expect("it is read");
     read
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn kept(fixture: &dyn Fixture) {
     let bytes = bytes(7);
     let whole = put(&*store, &bytes);
     let digest = Data::from(bytes[100..300].to_vec()).digest();
-    let part = whole.stretch(100, 200, digest);
+    let part = whole.slice(100, 200, digest);
     let result: Map = [("whole", named(whole.clone())), ("part", named(part))].into_iter().collect();
     let events = vec![step("upload", Value::from(result))];
     store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");

@@ -1,4 +1,4 @@
-//! Lists: order, pages and filters.
+//! Rules of lists: order, pages and filters.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) async fn stable_pages(fixture: &dyn Fixture) {
                 break;
             }
             found.extend(rows.into_iter().map(|row| row.id));
-            // Newer ones come while somebody turns the pages.
+            // Newer executions are accepted between two pages.
             accept(&*store, vec![new(&definition, 100 + turn, u8::from(filter.automation.is_some()))]).await;
         }
         let found: Vec<_> = found.into_iter().filter(|id| *id < sample::id(100, 0)).collect();
@@ -37,7 +37,7 @@ fn of(name: &str) -> ExecutionFilter {
     ExecutionFilter { automation: Some(automation(name)), ..ExecutionFilter::default() }
 }
 
-/// Executions of two Automations in every state, real and as tests.
+/// Accepts executions of two Automations in every status, real and as tests.
 async fn many(store: &dyn Store) -> Vec<ExecutionRow> {
     let mut ids = Vec::new();
     let mut second = 0;
@@ -81,7 +81,7 @@ pub(super) async fn filters(fixture: &dyn Fixture) {
     let mut seen = BTreeSet::new();
     for automation in [None, Some("orders"), Some("invoices"), Some("unknown")] {
         for test in [None, Some(true), Some(false)] {
-            // Every set of states.
+            // Every set of statuses.
             for states in 0..128_u8 {
                 let chosen = |index: &usize| states & (1 << *index) != 0;
                 let status: Vec<Status> = (0..7).filter(chosen).map(|index| Status::ALL[index]).collect();

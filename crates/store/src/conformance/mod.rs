@@ -1,8 +1,8 @@
-//! What every store must do, as rules that are run on each kind of store.
+//! Conformance suite: rules that every kind of store must pass.
 //!
-//! A test makes a [`Fixture`] for each of the [`RULES`] and runs the rule on it; a rule that is not kept panics.
+//! A test creates a [`Fixture`] for each of the [`RULES`] and runs the rule on it. A violated rule panics.
 
-#![expect(clippy::expect_used, reason = "a rule that is not kept panics, as an assertion does")]
+#![expect(clippy::expect_used, reason = "a violated rule panics, as an assertion does")]
 
 mod dedup;
 mod definitions;
@@ -25,18 +25,18 @@ use async_trait::async_trait;
 
 use crate::Store;
 
-/// Where a store keeps what it is given: empty at first, and its own.
+/// The storage of one test: empty at first, and not shared.
 #[async_trait]
 pub trait Fixture: Send + Sync {
-    /// Opens the store that is kept here. The one opened before is closed or dropped by then.
+    /// Opens the store. The caller has closed or dropped the one opened before.
     async fn open(&self) -> Arc<dyn Store>;
 }
 
-/// A rule, run on a fixture.
+/// A rule, which runs on a fixture.
 pub type Rule =
     for<'fixture> fn(&'fixture dyn Fixture) -> Pin<Box<dyn Future<Output = ()> + Send + 'fixture>>;
 
-/// Every rule with what it says.
+/// Every rule with its description.
 pub const RULES: &[(&str, Rule)] = &[
     ("an accepted execution is there after a restart", |fixture| {
         Box::pin(durability::accept_is_durable(fixture))

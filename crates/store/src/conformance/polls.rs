@@ -1,4 +1,4 @@
-//! Where polls stand, what they have seen, and subscriptions.
+//! Rules of polls and subscriptions.
 
 use model::{AutomationId, Map, Value};
 
@@ -43,7 +43,7 @@ fn keys(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Cursor, seen keys and executions stand together, or none of them does.
+/// Cursor, keys and executions are stored together or not at all.
 pub(super) async fn with_executions(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let definition = definition("orders", "steps: []");
@@ -75,14 +75,14 @@ pub(super) async fn with_executions(fixture: &dyn Fixture) {
     assert_eq!(store.unfinished_count().await.expect("they are counted"), 2);
 }
 
-/// What was seen is an Automation's own, is forgotten when that is asked for, and is bounded: the oldest goes first.
+/// Keys belong to one Automation, can be deleted by a poll, and are bounded: the oldest are deleted first.
 pub(super) async fn keys_are_bounded(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (orders, others) = (automation("orders"), automation("others"));
     put(&*store, write("orders", "a", keys(&["old", "older"]), 1)).await;
     put(&*store, write("others", "a", keys(&["theirs"]), 1)).await;
     assert_eq!(seen(&*store, &others, &["old"]).await, [false]);
-    // What is seen again is as fresh as what is new.
+    // A key that is polled again counts as new.
     let many = (0..PollWrite::MAX_KEYS - 1).map(|number| number.to_string());
     put(&*store, write("orders", "b", many.chain(["old".to_owned()]), 2)).await;
     assert_eq!(seen(&*store, &orders, &["old", "older", "0"]).await, [true, false, true]);
@@ -95,7 +95,7 @@ pub(super) async fn keys_are_bounded(fixture: &dyn Fixture) {
     assert!(store.accept(&Accept { poll: Some(too_long), ..Accept::default() }).await.is_err());
 }
 
-/// Of the polls of an Automation the latest are kept.
+/// The log keeps the latest polls of an Automation.
 pub(super) async fn log_is_bounded(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let most = i64::from(PollWrite::MAX_ENTRIES);
@@ -110,7 +110,7 @@ pub(super) async fn log_is_bounded(fixture: &dyn Fixture) {
     assert_eq!(store.poll_entries(&automation("others"), 2).await.expect("they are read"), []);
 }
 
-/// A subscription is kept until it is dropped.
+/// A subscription stays until it is deleted.
 pub(super) async fn subscriptions(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let mut one = Subscription {

@@ -1,4 +1,4 @@
-//! What pruning deletes, and what it does not.
+//! Rules of pruning.
 
 use model::{Origin, Status};
 
@@ -49,7 +49,7 @@ pub(super) async fn deletes_what_ended_before(fixture: &dyn Fixture) {
         end(&*store, id(second, 0), ended, success()).await;
     }
     assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 2);
-    // Those that ended at or after, and the one that has not, however old it is.
+    // Executions that ended at or after that time stay, and the one that has not ended.
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(2, 0), id(1, 0), open]);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 1);
     let events = store.events(id(1, 0)).await.expect("it is read").expect("it is there");

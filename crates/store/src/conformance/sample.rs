@@ -1,4 +1,4 @@
-//! Executions to test with.
+//! Sample data.
 
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, ErrorKind};
@@ -17,7 +17,7 @@ pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(START + seconds).expect("a time within range")
 }
 
-/// An id for an execution accepted at that time; `random` tells those of one time external.
+/// An id for an execution accepted at that time; `random` distinguishes ids of one time.
 pub(super) fn id(seconds: i64, random: u8) -> ExecutionId {
     ExecutionId::new(at(seconds), [random; 10])
 }

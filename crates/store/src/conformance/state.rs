@@ -1,4 +1,4 @@
-//! Values that outlive executions: what is kept, and what of it nobody can write over unseen.
+//! Rules of state values and their optimistic locking.
 
 use model::{ExecutionId, File, Status, Value};
 

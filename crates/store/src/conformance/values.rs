@@ -1,4 +1,4 @@
-//! Whatever flows through an execution comes back as it was.
+//! Rules of values: each is read as it was written.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) async fn round_trip(fixture: &dyn Fixture) {
     if let Event::Started { payload: slot, .. } = &mut new.started {
         *slot = payload.into();
     }
-    // A map that looks like a file is none.
+    // A map that looks like a file stays a map.
     let posed: Map = [("$file", Value::from("not one"))].into_iter().collect();
     let nested: Map =
         [("file", Value::from(file(bytes, Some(TEXT)))), ("posed", Value::from(posed)), (TEXT, Value::Null)]

@@ -1,4 +1,4 @@
-//! What executions wait for: who waits, for what, and until what becomes of it.
+//! Rules of waits.
 
 use jiff::Timestamp;
 use model::{ExecutionId, Origin, Status};
@@ -59,7 +59,7 @@ pub(super) async fn replaced(fixture: &dyn Fixture) {
         child: Some(sample::id(9, 9)),
     };
     put(&*store, pause(id, 1, vec![wait("c"), everything.clone(), until("a", 30)])).await;
-    // An append that says nothing of them leaves them, also while a step beside them runs.
+    // An append without waits leaves them, also while another step runs.
     put(&*store, append(id, 2, vec![step("d", 4_u32)], Status::Running)).await;
     put(&*store, append(id, 3, Vec::new(), Status::Waiting)).await;
     drop(store);
@@ -103,7 +103,7 @@ pub(super) async fn gone_with_the_end(fixture: &dyn Fixture) {
     assert_eq!((row.status, row.finished_at, row.events), (Status::Succeeded, Some(at(3)), 3));
 }
 
-/// All of a list that is read page by page.
+/// Reads all pages of a list.
 async fn unfinished(store: &dyn Store) -> Vec<ExecutionId> {
     let mut found: Vec<ExecutionId> = Vec::new();
     loop {
@@ -136,7 +136,7 @@ pub(super) async fn rest_apart(fixture: &dyn Fixture) {
     put(&*store, pause(id(1, 0), 1, vec![event("a", "paid"), until("b", 60), until("c", 50)])).await;
     put(&*store, Append { keeps_permit: true, ..pause(id(2, 0), 1, vec![until("a", 70)]) }).await;
     put(&*store, pause(id(3, 0), 1, vec![event("a", "paid")])).await;
-    // Means nothing where it does not wait.
+    // Ignored unless it waits.
     put(
         &*store,
         Append { keeps_permit: true, status: Status::Running, ..pause(id(4, 0), 1, vec![until("a", 1)]) },
@@ -166,7 +166,7 @@ pub(super) async fn rest_apart(fixture: &dyn Fixture) {
     let filter = ExecutionFilter { status: vec![Status::Waiting], ..ExecutionFilter::default() };
     assert_eq!(list(&*store, &filter).await, [6, 5, 3, 2, 1].map(|second| id(second, 0)));
 
-    // It gives its place up, takes one, goes on, and comes to its end.
+    // It releases its permit, takes one, continues, and ends.
     put(&*store, append(id(2, 0), 2, Vec::new(), Status::Waiting)).await;
     put(&*store, Append { keeps_permit: true, ..append(id(3, 0), 2, Vec::new(), Status::Waiting) }).await;
     put(&*store, append(id(5, 0), 2, vec![step("b", 1_u32)], Status::Running)).await;

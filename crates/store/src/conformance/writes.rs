@@ -1,4 +1,4 @@
-//! What a write does, and what it does not when it is refused.
+//! Rules of writes and their refusal.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ pub(super) async fn keys_are_unique(fixture: &dyn Fixture) {
     assert_eq!(accepted, [AcceptOutcome::Duplicate(id(1, 1)), AcceptOutcome::New]);
     assert_eq!(store.execution(id(2, 1)).await.expect("it is read"), None);
     assert_eq!(store.events(id(1, 2)).await.expect("it is read"), None);
-    // Another Automation has keys of its own.
+    // Keys belong to one Automation.
     assert_eq!(accept(&*store, vec![with_key(&other, 3, 1, "k")]).await, [AcceptOutcome::New]);
     drop(store);
     let store = fixture.open().await;
@@ -207,13 +207,13 @@ pub(super) async fn row_follows(fixture: &dyn Fixture) {
     assert_eq!((failed.status, failed.finished_at, failed.events), (Status::Failed, Some(at(30)), 4));
     assert_eq!(failed.error, Some("ü".repeat(500)));
 
-    // Lines that come after the end change nothing else.
+    // Log lines after the end change nothing else.
     let lines = Append { logs: vec![line("late")], ..append(id, 4, Vec::new(), Status::Failed) };
     store.append(&lines).await.expect("it is appended");
     assert_eq!(row(id).await, failed);
     assert_eq!(store.logs(id, 0, 10).await.expect("they are read"), [line("late")]);
 
-    // The store has no opinion on what may follow an end.
+    // The store does not restrict appends after an end.
     store.append(&append(id, 4, vec![step("c", 3_u32)], Status::Running)).await.expect("it is appended");
     let again = row(id).await;
     assert_eq!(

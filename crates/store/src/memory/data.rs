@@ -15,10 +15,10 @@ use crate::types::{
 /// The most characters of an error in a list.
 const ERROR_CHARS: usize = 500;
 
-/// All that is kept.
+/// The content of a store.
 #[derive(Default)]
 pub(super) struct Data {
-    /// With the number under which each was last put.
+    /// Each with the number of its last store.
     definitions: HashMap<DefinitionHash, (Definition, u64)>,
     pub(super) executions: BTreeMap<ExecutionId, Kept>,
     keys: BTreeSet<(ExecutionId, AutomationId, String)>,
@@ -29,10 +29,10 @@ pub(super) struct Data {
     pub(super) polls: BTreeMap<AutomationId, Poll>,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
     pub(super) state: BTreeMap<(String, String), StateEntry>,
-    /// The version that was given last.
+    /// The last used version.
     pub(super) version: u64,
     pub(super) secret: Option<[u8; 32]>,
-    /// A number for whatever has to be told apart by its order.
+    /// A counter for records that are ordered by their writes.
     sequence: u64,
     pub(super) writes: u64,
 }
@@ -49,7 +49,7 @@ pub(super) struct Kept {
 /// A poll.
 pub(super) struct Poll {
     pub(super) standing: PollState,
-    /// What it has seen, with the number of the poll that saw it last.
+    /// Its keys, each with the number of the last poll that had it.
     pub(super) keys: HashMap<String, u64>,
     pub(super) entries: VecDeque<PollEntry>,
 }
@@ -75,7 +75,7 @@ impl Data {
 
     pub(super) fn accept(&mut self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
         accept.poll.as_ref().map_or(Ok(()), check_poll)?;
-        // First what becomes of each, then all of it: where one is refused nothing was changed.
+        // First the outcomes, then the changes: a refusal changes nothing.
         let mut batch = Batch::default();
         let mut accepted = Vec::with_capacity(accept.executions.len());
         for new in &accept.executions {
@@ -264,7 +264,7 @@ impl Data {
         gone.len() as u64
     }
 
-    /// Those stay that an execution refers to, and the one that was put last for its Automation.
+    /// Deletes definitions without references, except the latest of each Automation.
     fn forget_definitions(&mut self) {
         let used: HashSet<DefinitionHash> =
             self.executions.values().map(|kept| kept.row.definition).collect();
@@ -291,13 +291,13 @@ impl Data {
     }
 }
 
-/// What the list says of how an execution ended.
+/// Returns the end of an execution for lists.
 fn ended(row: &mut ExecutionRow, at: Timestamp, outcome: &Outcome) {
     row.finished_at = Some(at);
     row.error = outcome.message().map(|message| message.chars().take(ERROR_CHARS).collect());
 }
 
-/// What those of a batch take that come before one.
+/// The keys that earlier executions of a batch take.
 #[derive(Default)]
 struct Batch {
     ids: HashSet<ExecutionId>,

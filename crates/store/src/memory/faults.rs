@@ -1,69 +1,69 @@
-//! What a test lets happen to reads and writes.
+//! Faults that a test injects into reads and writes.
 
 use crate::Error;
 use crate::types::{Accept, Append, Capacity};
 
-/// What writes are told after one whose commit is in doubt.
+/// The reason of writes after a failed commit.
 pub(super) const REASON: &str = "a test lets it fail";
 
-/// Says how reads and writes apply.
+/// A source of faults.
 pub trait Faults: Send + Sync + 'static {
-    /// How this one fares. It is operation when it is made.
+    /// Returns the fault for an operation. Called once when the operation starts.
     fn plan(&self, operation: Operation<'_>) -> FaultPlan;
 
-    /// How much room there is.
+    /// Returns the capacity that is left.
     fn capacity(&self) -> Capacity {
         Capacity::Ample
     }
 }
 
-/// What is operation of the store.
+/// An operation of the store.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
-    /// To read something.
+    /// A read.
     Read,
-    /// To accept executions.
+    /// Accepting executions.
     Accept(&'a Accept),
-    /// To append to an execution.
+    /// Appending to an execution.
     Append(&'a Append),
-    /// To write something else.
+    /// Any other write.
     Write,
 }
 
-/// How a read or a write fares.
+/// The fault for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// How often others have their turn before it happens, and once more before it comes back.
+    /// The number of yields to other tasks before the operation runs; if not zero, one more follows before it returns.
     pub yields: u32,
-    /// What becomes of it. A read goes well, or never comes back.
+    /// The outcome. A read can only succeed or never return.
     pub outcome: FaultOutcome,
 }
 
-/// What becomes of a write.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// It does what it should.
+    /// It succeeds.
     Succeeds,
-    /// It is refused since the store is full: nothing was written.
+    /// It fails because the store is full, without writing.
     Full,
-    /// Its commit fails: it was written all the same, or it was not.
+    /// Its commit fails with an unknown outcome.
     CommitFails {
-        /// Whether it was.
+        /// True if it was written.
         is_written: bool,
     },
-    /// It never comes back, as in a process that ends meanwhile.
+    /// It never returns, as in a process that ends.
     NeverReturns {
-        /// Whether it was written.
+        /// True if it was written.
         is_written: bool,
     },
 }
 
 impl FaultPlan {
-    /// It does what it should, at once.
+    /// No fault: it succeeds at once.
     pub const NONE: Self = Self { yields: 0, outcome: FaultOutcome::Succeeds };
 }
 
-/// Lets a write apply so.
+/// Runs an operation with a fault.
 pub(super) async fn apply<T>(plan: FaultPlan, write: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..plan.yields {
         tokio::task::yield_now().await;
@@ -76,7 +76,7 @@ pub(super) async fn apply<T>(plan: FaultPlan, write: impl FnOnce() -> Result<T, 
         FaultOutcome::CommitFails { is_written: true } => write().and_then(|_| Err(commit_error())),
         FaultOutcome::NeverReturns { is_written } => {
             if is_written {
-                // Nobody hears of it.
+                // No caller gets the result.
                 let _ = write();
             }
             std::future::pending().await

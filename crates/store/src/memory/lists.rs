@@ -22,7 +22,7 @@ impl Data {
         rows.filter(fits).take(page.limit.min(MAX_PAGE) as usize).cloned().collect()
     }
 
-    /// Those after `after`, oldest first.
+    /// Returns executions after `after`, oldest first.
     fn after(&self, after: Option<ExecutionId>) -> impl Iterator<Item = &Kept> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.executions.range((after, Bound::Unbounded)).map(|(_, kept)| kept)
@@ -51,7 +51,7 @@ impl Data {
         suspended.take(limit.min(MAX_PAGE) as usize).collect()
     }
 
-    /// The executions with steps whose waits are such, oldest execution first.
+    /// Returns the executions and steps with matching waits, oldest execution first.
     pub(super) fn waiting(
         &self,
         is_such: impl Fn(&Wait) -> bool,

@@ -1,5 +1,5 @@
-//! A store in memory, for tests: it keeps the whole contract, but not beyond the process. What was opened anew on the same
-//! [`Memory`] is what a daemon finds after a crash.
+//! A store in memory, for tests. It implements all traits, but its content ends with the process. A store that is opened again
+//! on the same [`Memory`] has the content that a daemon finds after a crash.
 
 mod data;
 mod faults;
@@ -29,7 +29,7 @@ use crate::types::{
 /// The most rows of a page.
 const MAX_PAGE: u32 = 1000;
 
-/// What stores in memory keep. Cheap to clone.
+/// The content of stores in memory. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Data>>);
 
@@ -40,7 +40,7 @@ impl Memory {
         self.open_with(Arc::new(NoFaults))
     }
 
-    /// Opens a store over it whose reads and writes apply as a test says.
+    /// Opens a store over it with the faults of a test.
     #[must_use]
     pub fn open_with(&self, faults: Arc<dyn Faults>) -> Arc<dyn Store> {
         Arc::new(MemoryStore {
@@ -61,7 +61,7 @@ struct MemoryStore {
     memory: Memory,
     faults: Arc<dyn Faults>,
     closed: AtomicBool,
-    /// Set once a commit is in doubt: nothing is written after it.
+    /// Set after a failed commit: later writes fail.
     poisoned: AtomicBool,
 }
 
@@ -100,7 +100,7 @@ impl MemoryStore {
     }
 }
 
-/// All goes well.
+/// No faults.
 struct NoFaults;
 
 impl Faults for NoFaults {
@@ -109,8 +109,8 @@ impl Faults for NoFaults {
     }
 }
 
-/// Events as a store reads them that keeps their texts. A text that does not say all of an event would show only after a
-/// crash.
+/// Serializes and deserializes events, as a store on disk does. Without this, an event with an incomplete serialized form
+/// would show only after a crash.
 fn read_back(events: &[Event]) -> Result<Vec<Event>, Error> {
     let corrupt = |what: String| Error::RecordDamaged { detail: what };
     let text = serde_json::to_string(events).map_err(|error| corrupt(error.to_string()))?;
@@ -118,7 +118,7 @@ fn read_back(events: &[Event]) -> Result<Vec<Event>, Error> {
     if read == events {
         Ok(read)
     } else {
-        Err(corrupt(format!("it is not read as it was is_written: {text}")))
+        Err(corrupt(format!("the events read differ from those written: {text}")))
     }
 }
 
@@ -340,7 +340,7 @@ impl Store for MemoryStore {
     }
 
     async fn info(&self) -> Result<Info, Error> {
-        let weakened = vec!["it is in memory: nothing is kept beyond the process".to_owned()];
+        let weakened = vec!["it is in memory: its content ends with the process".to_owned()];
         let (engine, location) = ("memory".to_owned(), "memory".to_owned());
         let capacity = self.capacity();
         let (bytes, used, blob_bytes, max_bytes) = (0, 0, 0, None);

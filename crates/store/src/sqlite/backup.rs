@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::value::Shelf as _;
+use model::value::BlobSource as _;
 use rusqlite::Connection;
 
 use super::blobs::{self, BlobFiles, Folder, Hash};
@@ -75,7 +75,7 @@ fn copy_all(paths: &StorePaths, source: &Connection, copy: &StorePaths) -> Resul
             row.get(0).and_then(|hash| Ok((hash, row.get(1)?, row.get(2)?))).map_err(read_error)?;
         // Read and verified, not only copied: damage shows now, not when the backup is needed.
         let copied = if is_file {
-            let content = BlobFiles(from.clone()).content(hash, u64::from(length));
+            let content = BlobFiles(from.clone()).blob(hash, u64::from(length));
             BlobFiles(to.clone()).settle(&content)?
         } else {
             to.put(from.read(&hash, length as usize)?.as_bytes())?

@@ -1,4 +1,5 @@
-//! What was sent before: looked up and taken in the transaction that accepts the execution, and forgotten at its end.
+//! Deduplication records. They are checked and taken in the transaction that accepts an execution, and deleted after
+//! their expiry.
 
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId};
@@ -11,24 +12,24 @@ use super::write::WriteError;
 use crate::types::DedupHit;
 use crate::{AcceptOutcome, Error};
 
-/// How many are forgotten in one transaction, and by one call.
+/// The most records that one transaction deletes, and that one call deletes.
 const STEP_ROWS: u32 = 500;
 const MOST_AT_ONCE: u32 = 100_000;
 
 const FIND: &str =
     "SELECT execution, content FROM sendings WHERE automation = ?1 AND key = ?2 AND until_ns > ?3";
 
-/// What has this name at this time.
+/// Returns the record with this key that is unexpired at `now`.
 pub(super) fn find(
     connection: &Connection,
     automation: &AutomationId,
     key: &[u8; 32],
     now: Timestamp,
 ) -> Result<Option<DedupHit>, Error> {
-    look(connection, automation, key, to_ns(now)).map_err(read_error)
+    query(connection, automation, key, to_ns(now)).map_err(read_error)
 }
 
-fn look(
+fn query(
     connection: &Connection,
     automation: &AutomationId,
     key: &[u8; 32],
@@ -41,22 +42,22 @@ fn look(
     found.optional()
 }
 
-/// Whether one of an execution's names is taken, and by what.
-pub(super) fn taken(
+/// Returns the outcome for an execution whose key is taken; `None` if all its keys are free.
+pub(super) fn find_taken(
     connection: &Connection,
     row: &NewExecutionRow,
 ) -> rusqlite::Result<Option<AcceptOutcome>> {
-    for sending in &row.dedup {
-        if let Some(sent) = look(connection, &row.automation, &sending.key, row.started_ns)? {
-            let conflicts_with = sent.conflicts_with(sending.content);
-            let taken = if conflicts_with { AcceptOutcome::Mismatch } else { AcceptOutcome::Duplicate };
-            return Ok(Some(taken(sent.execution)));
+    for record in &row.dedup {
+        if let Some(hit) = query(connection, &row.automation, &record.key, row.started_ns)? {
+            let has_other_content = hit.conflicts_with(record.content);
+            let taken = if has_other_content { AcceptOutcome::Mismatch } else { AcceptOutcome::Duplicate };
+            return Ok(Some(taken(hit.execution)));
         }
     }
     Ok(None)
 }
 
-/// Gives an execution its names, in place of those that are over.
+/// Inserts the records of an execution, replacing expired ones.
 pub(super) fn take(connection: &Connection, row: &NewExecutionRow) -> rusqlite::Result<()> {
     if row.dedup.is_empty() {
         return Ok(());
@@ -64,31 +65,31 @@ pub(super) fn take(connection: &Connection, row: &NewExecutionRow) -> rusqlite::
     let mut statement = connection.prepare_cached(
         "INSERT OR REPLACE INTO sendings (automation, key, content, execution, until_ns) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for sending in &row.dedup {
-        let until = to_ns(sending.until);
-        let values = params![row.automation.as_str(), sending.key, sending.content, row.id.as_bytes(), until];
+    for record in &row.dedup {
+        let until = to_ns(record.until);
+        let values = params![row.automation.as_str(), record.key, record.content, row.id.as_bytes(), until];
         statement.execute(values)?;
     }
     Ok(())
 }
 
-/// Forgets names whose time ended before `before`.
+/// Deletes records that expired before `before`.
 pub(super) async fn prune(queue: &Queue, before: Timestamp, limit: u32) -> Result<u64, Error> {
-    let (mut gone, limit) = (0, limit.min(MOST_AT_ONCE));
-    while gone < limit {
-        let step = STEP_ROWS.min(limit - gone);
+    let (mut deleted, limit) = (0, limit.min(MOST_AT_ONCE));
+    while deleted < limit {
+        let step = STEP_ROWS.min(limit - deleted);
         let work = WriteOp::DeleteExpiredDedup { before_ns: to_ns(before), limit: step };
         let WriteResult::Count(count) = queue.write(work).await? else { break };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        gone = gone.saturating_add(count);
+        deleted = deleted.saturating_add(count);
         if count < step {
             break;
         }
     }
-    Ok(u64::from(gone))
+    Ok(u64::from(deleted))
 }
 
-/// Forgets some names whose time ended before this, the earliest first.
+/// Deletes some records that expired before this time, the earliest first.
 pub(super) fn delete_expired(
     connection: &Connection,
     before_ns: i64,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use model::value::{NotWhole, naming};
+use model::value::{FileLoadError, collect_refs};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::blobs::{ExternalValues, Hash};
@@ -53,7 +53,7 @@ pub(super) enum WriteOp {
     DeleteRemains,
     /// Deletes unreferenced definitions. Returns [`WriteResult::More`].
     DeleteDefinitions,
-    /// Delete some of the rows of blobs that nothing uses. Answered with [`WriteResult::DeletedBlobs`].
+    /// Deletes some of the rows of unused blobs. Returns [`WriteResult::DeletedBlobs`].
     DeleteBlobRows,
     /// Deletes at most `limit` keys of deleted executions with ids before this. Returns [`WriteResult::Count`].
     DeleteKeys { before: [u8; 6], limit: u32 },
@@ -380,7 +380,7 @@ fn to_json(origin: &Origin) -> Result<String, Error> {
 
 /// Encodes the text of a row of about `about` bytes, and collects the files that it names.
 fn text(about: usize, items: &impl serde::Serialize) -> Result<(String, ExternalValues), Error> {
-    let (written, named) = naming(|| {
+    let (written, named) = collect_refs(|| {
         let mut text = Vec::with_capacity(about);
         serde_json::to_writer(&mut text, items).map(|()| text)
     });
@@ -401,7 +401,7 @@ fn lines(logs: &[LogLine]) -> Result<Option<(u32, String)>, Error> {
     }
 }
 
-/// When and with what error an execution ends by these events, if it does.
+/// Returns the time and the error of the end of an execution, each `None` if there is none.
 fn ending(status: Status, last: Option<&Event>) -> (Option<i64>, Option<String>) {
     if !status.is_terminal() {
         return (None, None);
@@ -454,12 +454,12 @@ impl StateChange {
             return Err(invalid(format!("a scope and a key of the state have 1 to {most} bytes")));
         }
         // Many executions share a value, so none of them keeps a file for it.
-        let value = value.as_ref().map(|value| value.loaded(limit)).transpose();
+        let value = value.as_ref().map(|value| value.load_files(limit)).transpose();
         let value = value.map_err(|error| match error {
-            NotWhole::TooLarge { bytes, .. } => {
+            FileLoadError::TooLarge { bytes, .. } => {
                 Error::TooLarge { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), limit }
             }
-            NotWhole::Unreadable(error) => Error::Read { reason: error.to_string() },
+            FileLoadError::Unreadable(error) => Error::Read { reason: error.to_string() },
         })?;
         let value = value.as_ref().map(serde_json::to_string).transpose();
         let value = value.map_err(|error| invalid(error.to_string()))?;

@@ -139,6 +139,7 @@ impl<'de> Visitor<'de> for EventVisitor {
 #[cfg(test)]
 pub(super) mod tests {
     use model::action::{ActionError, ErrorKind};
+    use model::execution::DelayReason;
     use proptest::prelude::*;
 
     use super::*;
@@ -183,6 +184,17 @@ pub(super) mod tests {
         ]
     }
 
+    fn delay() -> impl Strategy<Value = DelayReason> {
+        let holder = any::<[u8; 16]>().prop_map(model::ExecutionId::from_bytes);
+        prop_oneof![
+            Just(DelayReason::Slot),
+            Just(DelayReason::Commit),
+            "[a-z.]{1,9}".prop_map(|host| DelayReason::Host { host }),
+            (".{0,5}", proptest::option::of(holder))
+                .prop_map(|(key, holder)| DelayReason::Permit { key, holder }),
+        ]
+    }
+
     pub(in super::super) fn event() -> impl Strategy<Value = Event> {
         let error = || ActionError::new(ErrorKind::Failed, "no");
         prop_oneof![
@@ -204,6 +216,9 @@ pub(super) mod tests {
             (time(), "[a-z]{1,5}").prop_map(|(at, step)| Event::StepStarted { at, step, attempt: 1 }),
             (time(), any::<bool>()).prop_map(|(at, waited)| Event::Resumed { at, waited }),
             (time(), "[a-z]{1,5}", call()).prop_map(|(at, step, call)| Event::StepCalled { at, step, call }),
+            (time(), proptest::option::of("[a-z]{1,5}"), delay(), any::<u64>())
+                .prop_map(|(at, step, reason, ms)| Event::Waited { at, step, reason, ms }),
+            (time(), any::<u16>()).prop_map(|(at, status)| Event::Answered { at, status }),
         ]
     }
 

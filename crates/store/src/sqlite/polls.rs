@@ -1,4 +1,4 @@
-//! Where polls stand, what they have seen, and what other applications were asked to tell.
+//! State, keys and logs of polls, and subscriptions.
 
 use model::AutomationId;
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -10,7 +10,7 @@ use super::write::WriteError;
 use crate::Error;
 use crate::types::{PollEntry, PollState, PollWrite, Subscription};
 
-/// Writes what came of a poll.
+/// Writes the result of a poll.
 pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<()> {
     let automation = row.automation.as_str();
     connection
@@ -43,7 +43,7 @@ pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<
     Ok(())
 }
 
-/// Keeps or deletes a subscription.
+/// Stores a subscription, or deletes it if `kept` is `None`.
 pub(super) fn put_subscription(
     connection: &Connection,
     id: &str,
@@ -60,7 +60,7 @@ pub(super) fn put_subscription(
     Ok(WriteResult::Nothing)
 }
 
-/// Where the poll of each Automation stands.
+/// Returns the state of the poll of each Automation.
 pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, PollState)>, Error> {
     let sql = "SELECT automation, body FROM polls ORDER BY automation";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
@@ -71,12 +71,12 @@ pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, Po
         let body: String = row.get(1).map_err(read_error)?;
         let automation =
             AutomationId::parse(&id).ok_or_else(|| corrupt(format!("`{id}` is no id of an Automation")))?;
-        found.push((automation, parsed(&body, "where a poll stands")?));
+        found.push((automation, parsed(&body, "the state of a poll")?));
     }
     Ok(found)
 }
 
-/// Which of these keys an Automation has seen, in their order.
+/// Returns for each key whether it is stored for the Automation, in the order of the keys.
 pub(super) fn seen(
     connection: &mut Connection,
     automation: &AutomationId,
@@ -90,7 +90,7 @@ pub(super) fn seen(
     keys.iter().map(seen).collect()
 }
 
-/// What came of the latest polls of an Automation, newest first.
+/// Returns the log of the latest polls of an Automation, newest first.
 pub(super) fn entries(
     connection: &Connection,
     automation: &AutomationId,
@@ -102,12 +102,12 @@ pub(super) fn entries(
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(read_error)? {
         let body: String = row.get(0).map_err(read_error)?;
-        found.push(parsed(&body, "what came of a poll")?);
+        found.push(parsed(&body, "the log entry of a poll")?);
     }
     Ok(found)
 }
 
-/// Every subscription there is, has to be, or has to go.
+/// Returns every subscription: active, to be created, or to be removed.
 pub(super) fn subscriptions(connection: &Connection) -> Result<Vec<Subscription>, Error> {
     let mut statement =
         connection.prepare_cached("SELECT body FROM subscriptions ORDER BY id").map_err(read_error)?;
@@ -130,7 +130,7 @@ impl PollRow {
         let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
         if write.keys.len() > PollWrite::MAX_KEYS {
             let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());
-            return Err(Error::Invalid { reason: format!("a poll sees at most {most} things, not {found}") });
+            return Err(Error::Invalid { reason: format!("a poll has at most {most} keys, not {found}") });
         }
         if let Some(long) = write.keys.iter().find(|key| key.len() > PollWrite::MAX_KEY_BYTES) {
             return Err(Error::TooLarge { bytes: long.len(), limit: PollWrite::MAX_KEY_BYTES });

@@ -21,13 +21,13 @@ pub(super) const QUEUE_BYTES: usize = 64 << 20;
 /// The capacity of the queue in writes.
 const QUEUE_WRITES: usize = 1024;
 
-/// Capacity is counted in units of so many bytes.
+/// The unit of the capacity, in bytes.
 const UNIT: usize = 1024;
 
 /// The least units of a write, so that at most [`QUEUE_WRITES`] fit.
 const LEAST_UNITS: usize = QUEUE_BYTES / UNIT / QUEUE_WRITES;
 
-/// WriteOp, and who waits for it.
+/// A queued operation with the channel for its result.
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) work: WriteOp,

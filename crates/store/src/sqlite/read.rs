@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::value::{Shelf, reading_from};
+use model::value::{BlobSource, with_source};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin};
 use rusqlite::{Connection, Row, TransactionBehavior, params};
 
@@ -118,8 +118,8 @@ impl RowReader<'_> {
             Some(cuts) => Cow::Owned(blobs::restore(self.folder, text, cuts)?),
             None => Cow::Borrowed(text),
         };
-        let shelf: Arc<dyn Shelf> = Arc::new(BlobFiles(self.folder.clone()));
-        reading_from(shelf, || read(&whole)).map_err(|error| {
+        let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(self.folder.clone()));
+        with_source(shelf, || read(&whole)).map_err(|error| {
             corrupt(format!("event {first} of execution {} cannot be read: {error}", self.id))
         })
     }

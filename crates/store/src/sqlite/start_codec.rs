@@ -50,7 +50,7 @@ impl<'start> StartEncoder<'start> {
     pub(super) fn of(at: Timestamp, payload: &'start Payload, events: &'start [Event], large: usize) -> Self {
         let body_apart = match payload {
             Payload::Webhook(request) if request.body.filename.is_none() => {
-                let bytes = request.body.data.here().filter(|bytes| bytes.len() < large);
+                let bytes = request.body.data.in_memory().filter(|bytes| bytes.len() < large);
                 bytes.map(|bytes| (request, bytes))
             }
             _ => None,
@@ -67,7 +67,7 @@ impl<'start> StartEncoder<'start> {
     pub(super) fn size_hint(&self) -> usize {
         let opening = match (self.payload, &self.raw_body) {
             (Payload::Webhook(request), None) => {
-                let body = request.body.data.here().map_or(0, Bytes::len);
+                let body = request.body.data.in_memory().map_or(0, Bytes::len);
                 512 + body + body / 4
             }
             _ => 512,

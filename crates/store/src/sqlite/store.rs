@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{Files, InMemory};
+use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::Connection;
 use tokio::sync::Mutex;
@@ -215,7 +215,7 @@ impl WaitStore for SqliteStore {
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
-        self.0.pool.read(move |connection| waits::of(connection, execution)).await
+        self.0.pool.read(move |connection| waits::of_execution(connection, execution)).await
     }
 
     async fn waiting_for_event(
@@ -340,10 +340,10 @@ impl MaintenanceStore for SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    fn files(&self) -> Arc<dyn Files> {
+    fn files(&self) -> Arc<dyn FileStorage> {
         match self.0.queue {
             Some(_) => Arc::new(BlobFiles(self.0.folder.clone())),
-            None => Arc::new(InMemory),
+            None => Arc::new(MemoryFiles),
         }
     }
 

@@ -120,7 +120,7 @@ fn accept_one(
 ) -> Result<AcceptOutcome, WriteError> {
     let id = row.id.as_bytes();
     let automation = row.automation.as_str();
-    if let Some(taken) = dedup::taken(connection, row)? {
+    if let Some(taken) = dedup::find_taken(connection, row)? {
         return Ok(taken);
     }
     if let Some(key) = &row.key

@@ -55,7 +55,7 @@ type Results = Vec<Result<WriteResult, Error>>;
 
 /// The failure of a whole transaction.
 enum BatchFailure {
-    /// One write failed: each is tried again in a transaction of its own.
+    /// One write failed: the batch is tried again with a savepoint around each write.
     Isolate,
     /// All writes fail with this error.
     All(Error),
@@ -143,20 +143,20 @@ impl Session<'_> {
                 self.readahead.before_commit(self.pages.load(Ordering::Relaxed));
                 let results = self.commit(&writes[..batch_length(&writes)]);
                 for (write, result) in writes.drain(..results.len()).zip(results) {
-                    // Whoever waits no longer does not need the answer.
+                    // The caller may have stopped waiting.
                     let _ = write.reply.send(result);
                 }
             }
         }
     }
 
-    /// Writes a batch, and gives what came of each write.
+    /// Commits a batch, and returns the result of each write.
     fn commit(&mut self, batch: &[Write]) -> Results {
         if let Some(reason) = self.poison.reason() {
             return all(batch, &Error::Poisoned { reason: reason.to_owned() });
         }
         let results = match self.together(batch) {
-            Err(BatchFailure::Isolate) => self.apart(batch),
+            Err(BatchFailure::Isolate) => self.isolated(batch),
             other => other,
         };
         match results {
@@ -166,12 +166,12 @@ impl Session<'_> {
                 results
             }
             Err(BatchFailure::Isolate) => {
-                all(batch, &Error::Write { reason: "the transaction was undone".to_owned() })
+                all(batch, &Error::Write { reason: "the transaction was rolled back".to_owned() })
             }
             Err(BatchFailure::All(error)) => {
                 if matches!(error, Error::Full) {
-                    // Once all of the log is in the file it is written over from its start, which takes no space. If
-                    // not even that finds room now, it is tried again after the next commit that does.
+                    // After a full checkpoint the log is overwritten from its start, which needs no space. If the
+                    // checkpoint finds no space either, the next successful commit tries it again.
                     self.checkpointer.checkpoint_here(self.connection, self.poison);
                     self.schedule = Schedule::new();
                 }
@@ -180,7 +180,7 @@ impl Session<'_> {
         }
     }
 
-    /// All writes in one go. One that is refused wrote nothing, so the others need not know.
+    /// Executes all writes without savepoints. A refused write wrote nothing, so it does not affect the others.
     fn together(&mut self, batch: &[Write]) -> Result<Results, BatchFailure> {
         self.begin()?;
         let mut results = Vec::with_capacity(batch.len());
@@ -192,15 +192,15 @@ impl Session<'_> {
                     self.roll_back();
                     return Err(BatchFailure::Isolate);
                 }
-                Err(WriteError::Sqlite(error)) => return Err(self.setback(&error)),
+                Err(WriteError::Sqlite(error)) => return Err(self.fail(&error)),
             }
         }
         self.end(batch.len())?;
         Ok(results)
     }
 
-    /// As [`Self::together`], but with a savepoint around each write, so that one that fails takes no other along.
-    fn apart(&mut self, batch: &[Write]) -> Result<Results, BatchFailure> {
+    /// Like [`Self::together`], but with a savepoint around each write, so that a failed one does not affect the others.
+    fn isolated(&mut self, batch: &[Write]) -> Result<Results, BatchFailure> {
         self.begin()?;
         let mut results = Vec::with_capacity(batch.len());
         for item in batch {
@@ -217,7 +217,7 @@ impl Session<'_> {
                     ErrorClass::Other if !self.connection.is_autocommit() => {
                         Error::Write { reason: error.to_string() }
                     }
-                    _ => return Err(self.setback(&error)),
+                    _ => return Err(self.fail(&error)),
                 },
             };
             self.run("ROLLBACK TO one")?;
@@ -235,16 +235,16 @@ impl Session<'_> {
 
     fn begin(&mut self) -> Result<(), BatchFailure> {
         self.uses.clear();
-        self.statements.begin.execute([]).map(drop).map_err(|error| self.setback(&error))
+        self.statements.begin.execute([]).map(drop).map_err(|error| self.fail(&error))
     }
 
     fn run(&mut self, sql: &str) -> Result<(), BatchFailure> {
-        self.connection.execute_batch(sql).map_err(|error| self.setback(&error))
+        self.connection.execute_batch(sql).map_err(|error| self.fail(&error))
     }
 
     /// Commits. Only after it may anybody be told.
     fn end(&mut self, writes: usize) -> Result<(), BatchFailure> {
-        write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.setback(&error))?;
+        write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.fail(&error))?;
         let started = Instant::now();
         let committed =
             self.reach(Boundary::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
@@ -255,7 +255,7 @@ impl Session<'_> {
         match classify(&error) {
             // A frame that marks a commit is the last that a commit writes, so where it found no room there is
             // none; the next commit writes over whatever came before it.
-            ErrorClass::Full | ErrorClass::Busy => Err(self.setback(&error)),
+            ErrorClass::Full | ErrorClass::Busy => Err(self.fail(&error)),
             ErrorClass::Fatal | ErrorClass::Other => Err(self.poisoned("commit", &error)),
         }
     }
@@ -278,8 +278,8 @@ impl Session<'_> {
         }
     }
 
-    /// Undoes the transaction after an error, and says what that means.
-    fn setback(&mut self, error: &rusqlite::Error) -> BatchFailure {
+    /// Rolls the transaction back after an error, and classifies the error.
+    fn fail(&mut self, error: &rusqlite::Error) -> BatchFailure {
         let meaning = match classify(error) {
             ErrorClass::Fatal => return self.poisoned("write", error),
             ErrorClass::Full => BatchFailure::All(Error::Full),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::value::{Data, PIECE};
+use model::value::{CHUNK_SIZE, Data};
 use model::{Event, File, Status, StepOutcome, Value};
 use store::{Append, Durability, Error, Options, PruneFilter, PruneRule, Store};
 
@@ -27,7 +27,7 @@ async fn with(directory: &Path, executions: std::ops::RangeInclusive<u32>) -> Ar
 /// What no compression makes smaller, and begins as a frame of Zstandard does.
 fn noise(seed: u64) -> Vec<u8> {
     let mut state = seed;
-    let noise = (0..2 * PIECE + 5).map(|_| {
+    let noise = (0..2 * CHUNK_SIZE + 5).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state.to_be_bytes()[0]
     });
@@ -35,7 +35,7 @@ fn noise(seed: u64) -> Vec<u8> {
 }
 
 fn put(store: &dyn Store, bytes: &[u8]) -> Data {
-    let mut file = store.files().begin().expect("it begins");
+    let mut file = store.files().create().expect("it begins");
     file.write(bytes).expect("it is written");
     file.finish().expect("it is there")
 }
@@ -55,7 +55,7 @@ async fn read(store: &dyn Store, number: u32) -> Result<Vec<u8>, std::io::Error>
     };
     let mut read = Vec::new();
     let data = &result.as_file().expect("a file").data;
-    data.each_piece(|piece| read.extend_from_slice(piece))?;
+    data.for_each_chunk(|piece| read.extend_from_slice(piece))?;
     Ok(read)
 }
 
@@ -91,12 +91,12 @@ async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
     let held = put(&*store, &noise(5));
     let again = put(&*store, &noise(5));
     assert_eq!(arriving(directory.path()), 1, "the same bytes are one file");
-    let mut broken_off = store.files().begin().expect("it begins");
+    let mut broken_off = store.files().create().expect("it begins");
     broken_off.write(b"half").expect("it is written");
     assert_eq!(arriving(directory.path()), 2);
     drop(broken_off);
     drop(again);
-    assert_eq!(held.whole(usize::MAX).expect("it is still held"), noise(5));
+    assert_eq!(held.load(usize::MAX).expect("it is still held"), noise(5));
     drop(held);
     assert_eq!((arriving(directory.path()), blob_files(directory.path()).len()), (0, 0));
     // What a killed process leaves there is nobody's.
@@ -119,7 +119,7 @@ async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it(
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
     assert_eq!(blob_files(directory.path()).len(), 1);
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
-    assert_eq!(held.whole(usize::MAX).expect("an answer may still be sending it"), noise(9));
+    assert_eq!(held.load(usize::MAX).expect("an answer may still be sending it"), noise(9));
     drop(held);
     store.collect_garbage().await.expect("it tidies");
     assert_eq!(blob_files(directory.path()).len(), 0);
@@ -185,7 +185,7 @@ async fn a_value_of_the_state_has_its_bytes_in_it_or_is_refused() {
     };
     store.write_state(write(1000)).await.expect("it is kept");
     let kept = store.read_state("orders", "last").await.expect("it is read").expect("it is there");
-    assert!(!kept.value.holds_kept());
+    assert!(!kept.value.has_external_file());
     let refused = store.write_state(write(2 << 20)).await.expect_err("it is too large");
     assert!(matches!(refused, Error::TooLarge { .. }), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! Every sender's question with its answer, and what comes close to it and gets none.
+//! Tests of every sender's challenge and its response, and of similar requests that are not challenges.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn challenge(webhook: &str) -> Challenge {
     }
 }
 
-/// A request: a method, a query, headers and a body, with a space between each two.
+/// Builds a request from its parts.
 fn request(method: &str, query: &str, headers: &[(&str, &str)], body: &str) -> Request {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
     Request {
@@ -30,23 +30,23 @@ fn request(method: &str, query: &str, headers: &[(&str, &str)], body: &str) -> R
     }
 }
 
-/// What is answered, in words.
-fn said(challenge: &Challenge, request: &Request, secret: &str) -> String {
-    let Some(asked) = asked(challenge, request) else { return "-".to_owned() };
-    let key = Key::read(secret, Encoding::Text, None, None).expect("a key");
+/// The response to a request as text; `-` if it is not a challenge.
+fn challenge_response(challenge: &Challenge, request: &Request, secret: &str) -> String {
+    let Some(asked) = detect(challenge, request) else { return "-".to_owned() };
+    let key = Key::parse(secret, Encoding::Text, None, None).expect("a key");
     let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
-    match answer(challenge, &asked, request, &[key], now) {
+    match respond(challenge, &asked, request, &[key], now) {
         Ok(answer) => {
             for (name, value) in [
                 ("x-content-type-options", "nosniff"),
-                ("content-security-policy", NOTHING),
+                ("content-security-policy", DENY_ALL),
                 ("cache-control", "no-store"),
                 ("referrer-policy", "no-referrer"),
             ] {
                 assert_eq!(answer.header(name), Some(value), "{name}");
             }
             let kind = answer.header("content-type").unwrap_or("-").to_owned();
-            format!("{} {kind} {}", answer.status, String::from_utf8_lossy(&answer.body.shown()))
+            format!("{} {kind} {}", answer.status, String::from_utf8_lossy(&answer.body.for_display()))
         }
         Err((rejection, reason)) => format!("{} {reason:?}", rejection.status),
     }
@@ -54,13 +54,13 @@ fn said(challenge: &Challenge, request: &Request, secret: &str) -> String {
 
 #[track_caller]
 fn check(challenge: &Challenge, request: &Request, expected: &str) {
-    assert_eq!(said(challenge, request, "test-secret"), expected);
+    assert_eq!(challenge_response(challenge, request, "test-secret"), expected);
 }
 
 const TEXT: &str = "200 text/plain; charset=utf-8";
 
 #[test]
-fn a_text_of_the_query_comes_back_as_text_and_nothing_else_does() {
+fn only_a_text_of_the_query_is_echoed() {
     let graph = challenge("{verify: none, challenge: microsoftGraph}");
     let get = |query: &str| request("GET", query, &[], "");
     let post = |query: &str| request("POST", query, &[], "");
@@ -78,7 +78,7 @@ fn a_text_of_the_query_comes_back_as_text_and_nothing_else_does() {
 }
 
 #[test]
-fn meta_is_answered_where_it_knows_the_token() {
+fn meta_gets_a_response_if_its_token_is_right() {
     let meta = challenge("{verify: none, challenge: {preset: meta, secret: '${{ secrets.x }}'}}");
     let get = |query: &str| request("GET", query, &[], "");
     let right = "hub.mode=subscribe&hub.verify_token=test-secret&hub.challenge=1158201444";
@@ -115,7 +115,7 @@ fn a_text_is_signed_with_the_senders_secret_as_the_golden_vectors_say() {
 }
 
 #[test]
-fn nobody_can_have_a_message_signed_that_the_sender_would_sign() {
+fn a_challenge_cannot_obtain_a_signature_of_a_message() {
     let zoom = challenge("{verify: {preset: zoom, secret: '${{ secrets.x }}'}}");
     let body = |text: &str| {
         serde_json::json!({"event": "endpoint.url_validation", "payload": {"plainToken": text}}).to_string()
@@ -128,7 +128,7 @@ fn nobody_can_have_a_message_signed_that_the_sender_would_sign() {
 }
 
 #[test]
-fn a_question_in_the_body_or_a_header_is_told_by_its_mark() {
+fn a_challenge_in_the_body_or_a_header_is_recognized() {
     let slack = challenge("{verify: {preset: slack, secret: '${{ secrets.x }}'}}");
     assert_eq!(slack.rule.guard, ChallengeGuard::Verified);
     let post = |headers: &[(&str, &str)], body: &str| request("POST", "", headers, body);
@@ -157,22 +157,22 @@ fn a_question_in_the_body_or_a_header_is_told_by_its_mark() {
 fn a_header_comes_back_in_the_answers_header() {
     let own = challenge("{verify: none, challenge: {header: X-Proof}}");
     let get = request("GET", "", &[("X-PROOF", "abc")], "");
-    let asked = asked(&own, &get).expect("it asks");
+    let asked = detect(&own, &get).expect("it asks");
     let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
-    let answer = answer(&own, &asked, &get, &[], now).expect("an answer");
+    let answer = respond(&own, &asked, &get, &[], now).expect("an answer");
     assert_eq!((answer.status, answer.header("x-proof"), answer.body.len()), (200, Some("abc"), 0));
     let trello = challenge("{verify: {preset: trello, secret: '${{ secrets.x }}'}}");
     check(&trello, &request("HEAD", "", &[], ""), "200 - ");
 }
 
 #[test]
-fn a_key_that_is_over_signs_nothing() {
+fn an_expired_key_signs_nothing() {
     let x = challenge("{verify: {preset: x, secret: '${{ secrets.x }}'}}");
     let ask = request("GET", "crc_token=crc123", &[], "");
     let until = "2025-01-01T00:00:00Z".parse().ok();
-    let key = Key::read("test-secret", Encoding::Text, None, until).expect("a key");
+    let key = Key::parse("test-secret", Encoding::Text, None, until).expect("a key");
     let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
-    let asked = asked(&x, &ask).expect("it asks");
-    let answer = answer(&x, &asked, &ask, &[key], now);
+    let asked = detect(&x, &ask).expect("it asks");
+    let answer = respond(&x, &asked, &ask, &[key], now);
     assert!(matches!(answer, Err((Rejection { status: 401, .. }, Reason::Wrong))));
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a static answer, found when the Automation is loaded.
+//! Checks of static responses when an Automation is loaded.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use model::Value;
 use model::automation::StaticResponse;
 use model::value::JsonLimits;
 
-use super::headers::{MAX_HEADER_BYTES, MAX_HEADERS, is_media_type, refusal, too_many};
+use super::headers::{MAX_HEADER_BYTES, MAX_HEADERS, header_error, is_media_type, too_many_headers};
 use super::is_status;
 
-/// One problem of a static answer.
+/// A problem of a static response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The key of `respond` at fault: `status`, `contentType`, `headers` or `body`.
+    /// The invalid key of `respond`: `status`, `contentType`, `headers` or `body`.
     pub key: &'static str,
-    /// The header at fault, as it is written, where it is one.
+    /// The invalid header, in its original spelling; `None` for other keys.
     pub header: Option<String>,
-    /// What is wrong and the way out.
+    /// The message, with a way to fix the problem.
     pub message: String,
 }
 
@@ -26,19 +26,19 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems of a static answer; none when it can be sent just as it is written.
+/// All problems of a static response; empty if it can be sent unchanged.
 #[must_use]
 pub fn check_static_response(response: &StaticResponse) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut report = |key, message: String| problems.push(Problem { key, header: None, message });
     let StaticResponse { status, content_type, headers, body } = response;
     if !is_status(*status) {
-        report("status", format!("`{status}` is not a status to answer with; use 200 to 599"));
+        report("status", format!("`{status}` is not a valid response status; use 200 to 599"));
     }
     if body.is_some() && matches!(status, 204 | 205 | 304) {
         report(
             "body",
-            format!("an answer with status {status} has no body; remove `body` or use another status"),
+            format!("a response with status {status} has no body; remove `body` or use another status"),
         );
     }
     match content_type {
@@ -54,14 +54,14 @@ pub fn check_static_response(response: &StaticResponse) -> Vec<Problem> {
     if let Some(error) =
         body_as_json.and_then(|text| Value::from_json(text.as_bytes(), JsonLimits::default()).err())
     {
-        report("body", format!("`contentType` says JSON, but `body` is none: {error}"));
+        report("body", format!("`contentType` is JSON, but `body` is not valid JSON: {error}"));
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
-        report("headers", too_many());
+        report("headers", too_many_headers());
     }
     for (name, value) in headers {
-        if let Some(message) = refusal(name, value) {
+        if let Some(message) = header_error(name, value) {
             problems.push(Problem { key: "headers", header: Some(name.clone()), message });
         }
     }

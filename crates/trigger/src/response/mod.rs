@@ -1,7 +1,7 @@
-//! Every answer a caller can get, as plain values.
+//! All responses to callers, as plain values.
 //!
-//! All of them pass [`sealed`], so whatever an Automation or a request puts into an answer, a browser that opens it
-//! runs nothing of it and keeps nothing of it.
+//! Each passes [`seal`], so that a browser neither executes nor caches anything that an Automation or a request puts into a
+//! response.
 
 mod check;
 mod code;
@@ -11,25 +11,25 @@ mod tests;
 
 use model::automation::{StaticResponse, WebhookTrigger};
 use model::payload::HeaderText;
-use model::value::{Data, MOST_WHOLE, NotWhole};
+use model::value::{Data, FileLoadError, MAX_LOADED_BYTES};
 use model::{ExecutionId, HttpResponse, Map, Value};
 
 pub use check::{Problem, check_static_response};
-pub use code::of_code;
-pub use headers::sealed;
+pub use code::from_code;
+pub use headers::seal;
 
-use headers::{ALLOWED, POLICY, is_media_type, refusal};
+use headers::{CONTENT_SECURITY_POLICY, SANDBOX_EXCEPTIONS, header_error, is_media_type};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The header that names the execution, on every answer that has one.
+/// The header with the execution's id, on every response that belongs to an execution.
 pub const EXECUTION_ID: &str = "x-execution-id";
 
-/// The answer to an asynchronous start: the trigger's static one if it has one, else [`started`].
+/// The response to an asynchronous start: the trigger's static response if it has one, else [`started`].
 #[must_use]
 pub fn asynchronous(trigger: &WebhookTrigger, id: &ExecutionId) -> HttpResponse {
-    trigger.respond.as_ref().map_or_else(|| started(id), |fixed| stated(fixed, id))
+    trigger.respond.as_ref().map_or_else(|| started(id), |definition| static_response(definition, id))
 }
 
 /// 200 with exactly `{"executionId": "…"}`.
@@ -37,7 +37,7 @@ pub fn asynchronous(trigger: &WebhookTrigger, id: &ExecutionId) -> HttpResponse 
 pub fn started(id: &ExecutionId) -> HttpResponse {
     let id = id.to_string();
     let body = [r#"{"executionId":""#, &id, r#""}"#].concat();
-    // What `sealed` makes of it: most requests get this answer, and nothing in it is anybody else's.
+    // Equal to the output of `seal`. Most requests get this response, and it has no untrusted content.
     let headers = [
         ("content-type", JSON.into()),
         (EXECUTION_ID, id.into()),
@@ -49,101 +49,101 @@ pub fn started(id: &ExecutionId) -> HttpResponse {
     HttpResponse { status: 200, headers, body: body.into() }
 }
 
-/// A static answer. Without a body it is its status with the execution's id, as [`started`]; 204, 205 and 304 have none.
+/// A static response. Without a body of its own it has that of [`started`]; 204, 205 and 304 have no body.
 #[must_use]
-pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
-    finish(as_written(fixed, || execution_id(id)), id)
+pub fn static_response(definition: &StaticResponse, id: &ExecutionId) -> HttpResponse {
+    finish(build_static(definition, || execution_id(id)), id)
 }
 
-/// What a sender is told whose request is kept for whoever listens and starts nothing: the trigger's static answer if it
-/// has one, else that it was captured.
+/// The response to a request that is captured for a listener and starts nothing: the trigger's static response if it has one,
+/// else `{"captured": true}`.
 #[must_use]
 pub fn captured(trigger: &WebhookTrigger) -> HttpResponse {
-    let told = || Value::from(Map::from_iter([("captured", true)]));
-    let written = trigger.respond.as_ref().map(|fixed| as_written(fixed, told));
-    sealed(written.unwrap_or_else(|| HttpResponse::json(200, &told())))
+    let default_body = || Value::from(Map::from_iter([("captured", true)]));
+    let response = trigger.respond.as_ref().map(|definition| build_static(definition, default_body));
+    seal(response.unwrap_or_else(|| HttpResponse::json(200, &default_body())))
 }
 
-/// A static answer; JSON of another value is its body where it has none.
-fn as_written(fixed: &StaticResponse, otherwise: impl FnOnce() -> Value) -> HttpResponse {
-    let (content_type, body) = match &fixed.body {
+/// A static response; if it has no body, the JSON of `default_body` is the body.
+fn build_static(definition: &StaticResponse, default_body: impl FnOnce() -> Value) -> HttpResponse {
+    let (content_type, body) = match &definition.body {
         Some(body) => {
-            (fixed.content_type.clone().map_or(TEXT.into(), HeaderText::from), Data::from(body.clone()))
+            (definition.content_type.clone().map_or(TEXT.into(), HeaderText::from), Data::from(body.clone()))
         }
-        None => (JSON.into(), otherwise().to_json().into()),
+        None => (JSON.into(), default_body().to_json().into()),
     };
-    let mut response = HttpResponse::new(fixed.status, content_type, body);
-    for (name, value) in &fixed.headers {
-        if refusal(name, value).is_none() {
+    let mut response = HttpResponse::new(definition.status, content_type, body);
+    for (name, value) in &definition.headers {
+        if header_error(name, value).is_none() {
             response = response.with_header(name.clone(), value.clone());
         }
     }
     response
 }
 
-/// The answer to a synchronous start: the result of the last step. A text is `text/plain`, a file its bytes with its
-/// type, anything else JSON. 500 where JSON would hold a file that is too large to be in memory.
+/// The response to a synchronous start: the result of the last step. A text is `text/plain`, a file its bytes with its type,
+/// any other value JSON. 500 if JSON would contain a file that is too large to load.
 #[must_use]
 pub fn result(value: &Value, id: &ExecutionId) -> HttpResponse {
-    match content(value) {
+    match default_content(value) {
         Ok((content_type, body)) => finish(HttpResponse::new(200, content_type, body), id),
         Err(error) => failed(&error.to_string(), id),
     }
 }
 
-/// A `respond` step with its expressions evaluated.
+/// The parts of a `respond` step, evaluated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parts {
-    /// 200 to 599: a number, or a text of one.
+pub struct RespondParts {
+    /// 200 to 599, as a number or a text.
     pub status: Value,
-    /// The media type, where it is not the body's own; `null` is none.
+    /// The media type; `null` for the default of the body.
     pub content_type: Value,
-    /// A map of names to texts, numbers, booleans, or lists of them (a repeated header); a `null` leaves its header out.
+    /// A map of names to texts, numbers, booleans, or lists of them (a repeated header); `null` omits the header.
     pub headers: Value,
     /// The body.
     pub body: Body,
-    /// True where a page may send forms, although it is sandboxed.
+    /// True if the sandboxed page may submit forms.
     pub allows_forms: bool,
-    /// True where a page may run scripts, although it is sandboxed.
+    /// True if the sandboxed page may run scripts.
     pub allows_scripts: bool,
 }
 
 /// The body of a `respond` step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// None.
+    /// No body.
     Empty,
-    /// A text, `text/plain` unless the type says otherwise; a file with its type; any other value as JSON.
+    /// A text as `text/plain` by default, a file with its type, any other value as JSON.
     Any(Value),
-    /// JSON, whatever the value.
+    /// JSON of any value.
     Json(Value),
-    /// A file's bytes with its type.
+    /// The bytes of a file, with its type.
     File(Value),
 }
 
-/// Why the parts of a `respond` step make no answer; the step fails with it.
+/// An invalid part of a `respond` step; the step fails with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PartsError {
-    /// Which part: `status`, `contentType`, `headers` or `body`.
+    /// The part: `status`, `contentType`, `headers` or `body`.
     pub part: &'static str,
-    /// What is wrong and what is allowed.
+    /// The message, with the allowed values.
     pub message: String,
 }
 
-/// The answer of a `respond` step. 204, 205 and 304 are sent without a body, whatever it is.
+/// The response of a `respond` step. 204, 205 and 304 have no body.
 ///
 /// # Errors
-/// A status outside 200 to 599, a content type that is none, a header that may not be set or has control characters,
-/// more headers than are taken, or a file that is none.
-pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsError> {
+/// Returns an error if the status is outside 200 to 599, the content type is invalid, a header is not allowed or has control
+/// characters, there are too many headers, or `file` is not a file.
+pub fn respond(parts: &RespondParts, id: &ExecutionId) -> Result<HttpResponse, PartsError> {
     let status = status(&parts.status)?;
     let (own_type, body) = match &parts.body {
         Body::Empty => (None, Data::default()),
-        Body::Any(value) => content(value).map(some_type).map_err(|error| in_body(&error))?,
-        Body::Json(value) => (Some(JSON.into()), json(value).map_err(|error| in_body(&error))?),
+        Body::Any(value) => default_content(value).map(some_type).map_err(|error| body_error(&error))?,
+        Body::Json(value) => (Some(JSON.into()), json(value).map_err(|error| body_error(&error))?),
         Body::File(value) if value.as_file().is_some() => {
-            content(value).map(some_type).map_err(|error| in_body(&error))?
+            default_content(value).map(some_type).map_err(|error| body_error(&error))?
         }
         Body::File(other) => {
             let message =
@@ -160,20 +160,21 @@ pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsErr
         response = response.with_header("content-type", content_type);
     }
     response.headers.extend(header_list(&parts.headers)?);
-    let rights = [(parts.allows_forms, ALLOWED[0]), (parts.allows_scripts, ALLOWED[1])];
-    for (_, right) in rights.into_iter().filter(|(is_allowed, _)| *is_allowed) {
-        response = response.with_header(POLICY, format!("sandbox {right}"));
+    let exceptions =
+        [(parts.allows_forms, SANDBOX_EXCEPTIONS[0]), (parts.allows_scripts, SANDBOX_EXCEPTIONS[1])];
+    for (_, exception) in exceptions.into_iter().filter(|(is_allowed, _)| *is_allowed) {
+        response = response.with_header(CONTENT_SECURITY_POLICY, format!("sandbox {exception}"));
     }
     Ok(finish(response, id))
 }
 
-/// The header that marks the answer to what was sent before: it is the first one's.
+/// The header that marks the response to a duplicate request, which repeats the first response.
 pub const DUPLICATE: &str = "x-duplicate";
 
-/// The answer of an earlier sending, given again.
+/// Marks the response of an earlier request as one to a duplicate.
 #[must_use]
 pub fn duplicate(response: HttpResponse) -> HttpResponse {
-    sealed(response.with_header(DUPLICATE, "true"))
+    seal(response.with_header(DUPLICATE, "true"))
 }
 
 /// 500: the execution failed. The body is `{"error": …, "executionId": …}`.
@@ -183,11 +184,11 @@ pub fn failed(message: &str, id: &ExecutionId) -> HttpResponse {
     finish(HttpResponse::json(500, &Value::from(body.into_iter().collect::<Map>())), id)
 }
 
-/// 504: the caller has waited its time. The execution goes on, and the caller can look it up.
+/// 504: the synchronous wait timed out. The execution continues, and the caller can look it up.
 #[must_use]
 pub fn timed_out(id: &ExecutionId) -> HttpResponse {
     let body = [
-        ("error", Value::from("the execution has not finished in time; it goes on")),
+        ("error", Value::from("the execution has not finished in time; it continues")),
         ("code", Value::from("timeout")),
         ("executionId", Value::from(id.to_string())),
     ];
@@ -195,15 +196,15 @@ pub fn timed_out(id: &ExecutionId) -> HttpResponse {
 }
 
 fn finish(response: HttpResponse, id: &ExecutionId) -> HttpResponse {
-    sealed(response.with_header(EXECUTION_ID, id.to_string()))
+    seal(response.with_header(EXECUTION_ID, id.to_string()))
 }
 
 fn execution_id(id: &ExecutionId) -> Value {
     Value::from([("executionId", Value::from(id.to_string()))].into_iter().collect::<Map>())
 }
 
-/// A value as a body, with its own type. A file is handed on as it is, wherever its bytes are.
-fn content(value: &Value) -> Result<(HeaderText, Data), NotWhole> {
+/// The body of a value, with its default type. The bytes of a file stay where they are.
+fn default_content(value: &Value) -> Result<(HeaderText, Data), FileLoadError> {
     Ok(match value {
         Value::String(text) => (TEXT.into(), Data::from(text.to_string())),
         Value::File(file) if is_media_type(&file.content_type) => {
@@ -214,12 +215,12 @@ fn content(value: &Value) -> Result<(HeaderText, Data), NotWhole> {
     })
 }
 
-/// JSON with the bytes of the files in it. Blocks where one is kept outside of memory.
-fn json(value: &Value) -> Result<Data, NotWhole> {
-    Ok(value.loaded(MOST_WHOLE)?.to_json().into())
+/// The JSON of a value, including the bytes of its files. Blocks if a file is external.
+fn json(value: &Value) -> Result<Data, FileLoadError> {
+    Ok(value.load_files(MAX_LOADED_BYTES)?.to_json().into())
 }
 
-fn in_body(error: &NotWhole) -> PartsError {
+fn body_error(error: &FileLoadError) -> PartsError {
     PartsError { part: "body", message: error.to_string() }
 }
 
@@ -234,12 +235,13 @@ fn status(value: &Value) -> Result<u16, PartsError> {
     };
     let status = number.and_then(|number| u16::try_from(number).ok()).filter(|status| is_status(*status));
     status.ok_or_else(|| {
-        let message = format!("`status` is {}; it must be a whole number from 200 to 599", shown(value));
+        let message =
+            format!("`status` is {}; it must be a whole number from 200 to 599", format_value(value));
         PartsError { part: "status", message }
     })
 }
 
-/// Whether an answer may have this status: 1xx is not final, and beyond 599 is nothing.
+/// True for a valid final status; 1xx is not final.
 pub(crate) fn is_status(status: u16) -> bool {
     (200..=599).contains(&status)
 }
@@ -248,7 +250,7 @@ fn media_type(value: &Value) -> Result<String, PartsError> {
     let text = value.as_str().map(str::trim).filter(|text| is_media_type(text));
     text.map(str::to_owned).ok_or_else(|| {
         let message =
-            format!("`contentType` is {}; it must be a media type such as `text/html`", shown(value));
+            format!("`contentType` is {}; it must be a media type such as `text/html`", format_value(value));
         PartsError { part: "contentType", message }
     })
 }
@@ -271,7 +273,7 @@ fn header_list(value: &Value) -> Result<Vec<(HeaderText, HeaderText)>, PartsErro
                     return Err(wrong(format!("header `{name}` must be a text, found a {}", other.kind())));
                 }
             };
-            if let Some(reason) = refusal(name, &text) {
+            if let Some(reason) = header_error(name, &text) {
                 return Err(wrong(reason));
             }
             headers.push((name.to_string().into(), text.into()));
@@ -279,12 +281,12 @@ fn header_list(value: &Value) -> Result<Vec<(HeaderText, HeaderText)>, PartsErro
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if headers.len() > headers::MAX_HEADERS || bytes > headers::MAX_HEADER_BYTES {
-        return Err(wrong(headers::too_many()));
+        return Err(wrong(headers::too_many_headers()));
     }
     Ok(headers)
 }
 
-/// A value in a message, shortened.
-fn shown(value: &Value) -> String {
+/// Formats a value for a message, shortened.
+fn format_value(value: &Value) -> String {
     format!("`{}`", model::redact::cut(&value.to_json(), 40))
 }

@@ -10,7 +10,7 @@ fn id() -> ExecutionId {
     ID.parse().expect("an id")
 }
 
-/// The answer as text: the status, the headers that are not on every answer, and the body.
+/// The response as text: the status, the headers that are not on every response, and the body.
 fn shown(response: &HttpResponse) -> String {
     let everywhere = ["x-content-type-options", "referrer-policy", "cache-control", EXECUTION_ID];
     let headers: Vec<String> = response
@@ -23,7 +23,7 @@ fn shown(response: &HttpResponse) -> String {
         "{} [{}] {}",
         response.status,
         headers.join(", "),
-        String::from_utf8_lossy(&response.body.shown())
+        String::from_utf8_lossy(&response.body.for_display())
     )
 }
 
@@ -35,7 +35,7 @@ fn check(response: &HttpResponse, expected: &str) {
         assert_eq!(response.header(name), Some(value), "{name}");
     }
     assert!(response.header("cache-control").is_some());
-    assert_eq!(&sealed(response.clone()), response, "an answer that was sealed stays as it is");
+    assert_eq!(&seal(response.clone()), response, "an answer that was sealed stays as it is");
 }
 
 fn fixed(
@@ -54,7 +54,7 @@ fn fixed(
 
 #[test]
 fn an_asynchronous_start_answers_the_execution_id_and_nothing_else() {
-    let trigger = crate::webhook::testing::trigger();
+    let trigger = crate::webhook::test_support::trigger();
     check(&asynchronous(&trigger, &id()), r#"200 [content-type: application/json] {"executionId":"ID"}"#);
     let trigger = WebhookTrigger { respond: Some(fixed(202, None, &[], Some("thanks"))), ..trigger };
     check(&asynchronous(&trigger, &id()), "202 [content-type: text/plain; charset=utf-8] thanks");
@@ -62,8 +62,8 @@ fn an_asynchronous_start_answers_the_execution_id_and_nothing_else() {
 }
 
 #[test]
-fn a_static_answer_is_what_is_written() {
-    let check = |fixed: StaticResponse, expected: &str| check(&stated(&fixed, &id()), expected);
+fn a_static_response_is_sent_unchanged() {
+    let check = |fixed: StaticResponse, expected: &str| check(&static_response(&fixed, &id()), expected);
     check(fixed(201, None, &[], None), r#"201 [content-type: application/json] {"executionId":"ID"}"#);
     check(
         fixed(200, Some("application/json"), &[("X-One", "1"), ("x-one", "2")], Some("{}")),
@@ -78,8 +78,11 @@ fn a_static_answer_is_what_is_written() {
 #[test]
 fn some_statuses_have_no_body() {
     for status in [204, 205, 304] {
-        check(&stated(&fixed(status, None, &[("x-a", "1")], None), &id()), &format!("{status} [x-a: 1] "));
-        let parts = Parts {
+        check(
+            &static_response(&fixed(status, None, &[("x-a", "1")], None), &id()),
+            &format!("{status} [x-a: 1] "),
+        );
+        let parts = RespondParts {
             status: status.into(),
             content_type: "text/html".into(),
             headers: Value::Null,
@@ -117,15 +120,15 @@ fn failure_and_timeout_name_the_execution() {
         r#"500 [content-type: application/json] {"error":"step `createPage` failed","executionId":"ID"}"#,
     );
     let expected = concat!(
-        r#"504 [content-type: application/json] {"error":"the execution has not finished in time; it goes on","#,
+        r#"504 [content-type: application/json] {"error":"the execution has not finished in time; it continues","#,
         r#""code":"timeout","executionId":"ID"}"#
     );
     check(&timed_out(&id()), expected);
 }
 
-fn parts(status: impl Into<Value>, headers: &str, body: Body) -> Parts {
+fn parts(status: impl Into<Value>, headers: &str, body: Body) -> RespondParts {
     let headers = Value::from_json(headers.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    Parts {
+    RespondParts {
         status: status.into(),
         content_type: Value::Null,
         headers,
@@ -136,8 +139,9 @@ fn parts(status: impl Into<Value>, headers: &str, body: Body) -> Parts {
 }
 
 #[test]
-fn a_respond_step_decides_status_headers_and_body() {
-    let check = |parts: Parts, expected: &str| check(&respond(&parts, &id()).expect("an answer"), expected);
+fn a_respond_step_sets_status_headers_and_body() {
+    let check =
+        |parts: RespondParts, expected: &str| check(&respond(&parts, &id()).expect("an answer"), expected);
     check(
         parts(201, r#"{"X-Page": 7, "x-list": ["a", true], "x-none": null}"#, Body::Empty),
         "201 [x-page: 7, x-list: a, x-list: true] ",
@@ -147,15 +151,15 @@ fn a_respond_step_decides_status_headers_and_body() {
     check(parts(200, "{}", Body::Json("text".into())), r#"200 [content-type: application/json] "text""#);
     let file = Value::from(File { content_type: "image/png".into(), filename: None, data: "x".into() });
     check(parts(200, "{}", Body::File(file.clone())), "200 [content-type: image/png] x");
-    let typed = Parts { content_type: "text/html".into(), ..parts(200, "{}", Body::Any(file)) };
+    let typed = RespondParts { content_type: "text/html".into(), ..parts(200, "{}", Body::Any(file)) };
     check(typed, "200 [content-type: text/html, content-security-policy: sandbox] x");
     let cached = parts(200, r#"{"Cache-Control": "max-age=60"}"#, Body::Empty);
     check(cached, "200 [] ");
 }
 
 #[test]
-fn a_respond_step_that_cannot_be_sent_says_why() {
-    let check = |parts: Parts, expected: &str| {
+fn an_invalid_respond_step_is_reported() {
+    let check = |parts: RespondParts, expected: &str| {
         let error = respond(&parts, &id()).map(|answer| shown(&answer)).map_err(|error| error.to_string());
         assert_eq!(error, Err(expected.to_owned()));
     };
@@ -188,17 +192,17 @@ fn a_respond_step_that_cannot_be_sent_says_why() {
         parts(200, "{}", Body::File("x".into())),
         "`file` needs a file, found a text; use `body` or `json` for it",
     );
-    let typed = Parts { content_type: "html".into(), ..parts(200, "{}", Body::Empty) };
+    let typed = RespondParts { content_type: "html".into(), ..parts(200, "{}", Body::Empty) };
     check(typed, "`contentType` is `\"html\"`; it must be a media type such as `text/html`");
     let many: Map = (0..65).map(|count| (format!("x-{count}"), Value::from(1))).collect();
-    let many = Parts { headers: many.into(), ..parts(200, "{}", Body::Empty) };
-    check(many, "there are too many headers; at most 64, of 16384 bytes together, are taken");
+    let many = RespondParts { headers: many.into(), ..parts(200, "{}", Body::Empty) };
+    check(many, "there are too many headers; the limit is 64, of 16384 bytes together");
 }
 
 #[test]
-fn what_a_browser_could_run_is_sandboxed() {
+fn executable_types_are_sandboxed() {
     let sandboxed = |content_type: &'static str| {
-        let answer = sealed(HttpResponse::new(200, content_type, "x"));
+        let answer = seal(HttpResponse::new(200, content_type, "x"));
         answer.header("content-security-policy") == Some("sandbox")
     };
     for content_type in [
@@ -223,7 +227,7 @@ fn a_page_has_one_policy_and_may_be_allowed_forms_and_scripts_but_not_the_origin
     let policy = |sent: &[&'static str]| {
         let page = HttpResponse::new(200, "text/html", "x");
         let page = sent.iter().fold(page, |page, value| page.with_header("content-security-policy", *value));
-        let headers = sealed(page).headers.into_iter();
+        let headers = seal(page).headers.into_iter();
         let policies: Vec<_> = headers.filter(|(name, _)| name.starts_with("content-sec")).collect();
         assert_eq!(policies.len(), 1, "{policies:?}");
         policies.into_iter().map(|(_, value)| value.to_string()).collect::<String>()
@@ -240,8 +244,12 @@ fn a_page_has_one_policy_and_may_be_allowed_forms_and_scripts_but_not_the_origin
     );
     let page = |allows_forms, allows_scripts| {
         let content_type = Value::from("text/html");
-        let parts =
-            Parts { content_type, allows_forms, allows_scripts, ..parts(200, "{}", Body::Any("x".into())) };
+        let parts = RespondParts {
+            content_type,
+            allows_forms,
+            allows_scripts,
+            ..parts(200, "{}", Body::Any("x".into()))
+        };
         let answer = respond(&parts, &id()).expect("it is one");
         answer.header("content-security-policy").map(str::to_owned).expect("it has one")
     };
@@ -251,7 +259,7 @@ fn a_page_has_one_policy_and_may_be_allowed_forms_and_scripts_but_not_the_origin
 }
 
 #[test]
-fn sealing_drops_what_may_not_be_sent() {
+fn sealing_drops_forbidden_headers() {
     let mut response = HttpResponse::new(99, "text/plain", "x");
     for (name, value) in [
         ("Set-Cookie", "a=1"),
@@ -265,10 +273,10 @@ fn sealing_drops_what_may_not_be_sent() {
     ] {
         response = response.with_header(name, value);
     }
-    assert_eq!(shown(&sealed(response)), "500 [content-type: text/plain, x-good: größe] x");
+    assert_eq!(shown(&seal(response)), "500 [content-type: text/plain, x-good: größe] x");
     let unknown =
         HttpResponse { status: 200, headers: vec![("content-type".into(), "html".into())], body: "x".into() };
-    assert_eq!(shown(&sealed(unknown)), "200 [content-type: application/octet-stream] x");
+    assert_eq!(shown(&seal(unknown)), "200 [content-type: application/octet-stream] x");
 }
 
 #[test]
@@ -282,10 +290,10 @@ fn a_static_answer_is_checked_when_it_is_loaded() {
     };
     check(fixed(200, Some("application/json"), &[("x-a", "1")], Some("{}")), &[]);
     check(fixed(204, None, &[], None), &[]);
-    check(fixed(100, None, &[], None), &["status: `100` is not a status to answer with; use 200 to 599"]);
+    check(fixed(100, None, &[], None), &["status: `100` is not a valid response status; use 200 to 599"]);
     check(
         fixed(304, None, &[], Some("x")),
-        &["body: an answer with status 304 has no body; remove `body` or use another status"],
+        &["body: a response with status 304 has no body; remove `body` or use another status"],
     );
     check(
         fixed(200, Some("json"), &[], Some("x")),
@@ -298,7 +306,7 @@ fn a_static_answer_is_checked_when_it_is_loaded() {
     check(
         fixed(200, Some("application/problem+json"), &[], Some("{")),
         &[
-            "body: `contentType` says JSON, but `body` is none: EOF while parsing an object at line 1 column 1",
+            "body: `contentType` is JSON, but `body` is not valid JSON: EOF while parsing an object at line 1 column 1",
         ],
     );
     check(
@@ -318,7 +326,7 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..9),
     ) {
         let headers = headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let answer = sealed(HttpResponse { status, headers, body: body.into() });
+        let answer = seal(HttpResponse { status, headers, body: body.into() });
         prop_assert!(is_status(answer.status));
         prop_assert_eq!(answer.headers.iter().filter(|(name, _)| name == "x-content-type-options").count(), 1);
         prop_assert!(answer.headers.iter().filter(|(name, _)| name == "content-type").count() <= 1);
@@ -327,12 +335,12 @@ proptest! {
             prop_assert!(http::HeaderValue::from_bytes(value.as_bytes()).is_ok(), "{}", value);
             prop_assert!(name != "set-cookie");
         }
-        prop_assert_eq!(&sealed(answer.clone()), &answer);
+        prop_assert_eq!(&seal(answer.clone()), &answer);
     }
 }
 
 #[test]
-fn the_answer_to_a_start_is_what_sealing_makes_of_it() {
+fn the_response_to_a_start_is_sealed() {
     let id = ExecutionId::from_bytes([7; 16]);
     let made = finish(HttpResponse::json(200, &execution_id(&id)), &id);
     assert_eq!(started(&id), made);

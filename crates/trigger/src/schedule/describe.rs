@@ -1,6 +1,6 @@
-//! Schedules in plain words.
+//! Descriptions of schedules in plain English.
 
-use super::expression::{Expression, Set};
+use super::cron_expression::{CronExpression, ValueSet};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -18,10 +18,10 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The most times of day that are listed one by one.
+/// The maximum number of times of day that are listed one by one.
 const MAX_TIMES: u32 = 8;
 
-/// A period of elapsed time, in milliseconds: `every 5 minutes`, `every hour`, `every 1 hour 30 minutes`.
+/// Describes a period in milliseconds: `every 5 minutes`, `every hour`, `every 1 hour 30 minutes`.
 pub(super) fn period(milliseconds: i128) -> String {
     let units =
         [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")];
@@ -42,8 +42,8 @@ pub(super) fn period(milliseconds: i128) -> String {
     }
 }
 
-/// A cron expression, without its zone.
-pub(super) fn expression(expression: &Expression) -> String {
+/// Describes a cron expression, without its zone.
+pub(super) fn expression(expression: &CronExpression) -> String {
     let times = times(expression.minutes, expression.hours);
     let days = days(expression);
     match (times.starts_with("at "), days.as_str()) {
@@ -54,8 +54,8 @@ pub(super) fn expression(expression: &Expression) -> String {
     }
 }
 
-/// The times of a day: `every 5 minutes from 8:00 to 16:55`, `at 8:30 and 17:30`.
-fn times(minutes: Set, hours: Set) -> String {
+/// Describes the times of a day: `every 5 minutes from 8:00 to 16:55`, `at 8:30 and 17:30`.
+fn times(minutes: ValueSet, hours: ValueSet) -> String {
     let minute_list: Vec<u8> = minutes.values().collect();
     let hour_list: Vec<u8> = hours.values().collect();
     let (Some(&first), Some(&last)) = (minute_list.first(), minute_list.last()) else { return String::new() };
@@ -69,7 +69,7 @@ fn times(minutes: Set, hours: Set) -> String {
             (Some(period), _) => period,
             (None, [0]) => "every hour".to_owned(),
             (None, [1]) => "at 1 minute past every hour".to_owned(),
-            (None, minutes) => format!("at {} minutes past every hour", list(minutes.iter(), "and")),
+            (None, minutes) => format!("at {} minutes past every hour", join(minutes.iter(), "and")),
         };
     }
     match (period, hours.runs().as_slice()) {
@@ -79,7 +79,7 @@ fn times(minutes: Set, hours: Set) -> String {
         (Some(period), runs) => {
             let hours =
                 runs.iter().map(|(from, to)| format!("{} to {}", time(*from, first), time(*to, last)));
-            return format!("{period} from {}", list(hours, "and"));
+            return format!("{period} from {}", join(hours, "and"));
         }
         (None, [(from, to)]) if minute_list.len() == 1 && to - from >= 2 => {
             return format!("every hour from {} to {}", time(*from, first), time(*to, first));
@@ -92,26 +92,26 @@ fn times(minutes: Set, hours: Set) -> String {
     }
     if minutes.len() * hours.len() <= MAX_TIMES {
         let all = hour_list.iter().flat_map(|hour| minute_list.iter().map(|minute| time(*hour, *minute)));
-        return format!("at {}", list(all, "and"));
+        return format!("at {}", join(all, "and"));
     }
     let hours = hours
         .runs()
         .into_iter()
         .map(|(from, to)| if from == to { from.to_string() } else { format!("{from} to {to}") });
     let minutes = minute_list.iter().map(|minute| format!(":{minute:02}"));
-    format!("at {} in the hours {}", list(minutes, "and"), list(hours, "and"))
+    format!("at {} in the hours {}", join(minutes, "and"), join(hours, "and"))
 }
 
-/// The step of values that are all multiples of it below `end`, of which there are two or more.
-fn even_step(set: Set, end: u8) -> Option<u8> {
+/// The step if the set is exactly the multiples of a step below `end`, two or more of them.
+fn even_step(set: ValueSet, end: u8) -> Option<u8> {
     let step = set.values().nth(1)?;
-    let even: Set = (0..end).step_by(usize::from(step)).fold(Set::default(), Set::with);
-    // A step that does not divide the whole makes a shorter last period: `*/40` is at :00 and :40, not every 40 minutes.
+    let even: ValueSet = (0..end).step_by(usize::from(step)).fold(ValueSet::default(), ValueSet::with);
+    // A step that does not divide the range has a shorter last period: `*/40` is at :00 and :40, not every 40 minutes.
     (set == even && end.is_multiple_of(step)).then_some(step)
 }
 
-/// The days: `Monday to Friday`, `on the 1st and 15th of the month`, `in June`.
-fn days(expression: &Expression) -> String {
+/// Describes the days: `Monday to Friday`, `on the 1st and 15th of the month`, `in June`.
+fn days(expression: &CronExpression) -> String {
     let all_months = expression.months.len() == 12;
     let months = if all_months { String::new() } else { spans(&months_of(expression.months)) };
     let by_date = expression.days_restricted && expression.days.len() < 31;
@@ -121,7 +121,7 @@ fn days(expression: &Expression) -> String {
     let date = || format!("on {} {of}", dates(expression.days));
     let weekday = || spans(&weekdays_of(expression.weekdays));
     match (by_date, by_weekday) {
-        // Either of two fields, of which one has all days, is every day.
+        // If either field may match and one has all days, every day matches.
         (false, _) | (_, false) if either && !all_months => format!("in {months}"),
         (false, _) | (_, false) if either => String::new(),
         (true, true) if all_months => format!("{}, or {}", date(), weekday()),
@@ -134,11 +134,11 @@ fn days(expression: &Expression) -> String {
     }
 }
 
-fn dates(days: Set) -> String {
+fn dates(days: ValueSet) -> String {
     let values: Vec<u8> = days.values().collect();
     if let [1, second, _, ..] = values.as_slice() {
         let step = second - 1;
-        if step > 1 && days == (1..=31).step_by(usize::from(step)).fold(Set::default(), Set::with) {
+        if step > 1 && days == (1..=31).step_by(usize::from(step)).fold(ValueSet::default(), ValueSet::with) {
             return format!("every {} day", ordinal(step));
         }
     }
@@ -147,21 +147,21 @@ fn dates(days: Set) -> String {
         1 => vec![ordinal(from), ordinal(to)],
         _ => vec![format!("{} to {}", ordinal(from), ordinal(to))],
     });
-    format!("the {}", list(runs, "and"))
+    format!("the {}", join(runs, "and"))
 }
 
-fn months_of(months: Set) -> Vec<(u8, &'static str)> {
+fn months_of(months: ValueSet) -> Vec<(u8, &'static str)> {
     months.values().map(|month| (month, MONTHS[usize::from(month) - 1])).collect()
 }
 
-/// The weekdays with Monday first, as a week is read.
-fn weekdays_of(weekdays: Set) -> Vec<(u8, &'static str)> {
+/// The weekdays with Monday first.
+fn weekdays_of(weekdays: ValueSet) -> Vec<(u8, &'static str)> {
     let order = (1..=6).chain([0]);
     let chosen = order.enumerate().filter(|(_, day)| weekdays.contains(*day));
     chosen.map(|(place, day)| (u8::try_from(place).unwrap_or_default(), WEEKDAYS[usize::from(day)])).collect()
 }
 
-/// Names by place, three or more neighbours as a span.
+/// Joins names by position, three or more consecutive ones as a range.
 fn spans(names: &[(u8, &'static str)]) -> String {
     let mut runs: Vec<Vec<(u8, &str)>> = Vec::new();
     for (place, name) in names {
@@ -174,10 +174,10 @@ fn spans(names: &[(u8, &'static str)]) -> String {
         [(_, first), _, .., (_, last)] => vec![format!("{first} to {last}")],
         few => few.iter().map(|(_, name)| (*name).to_owned()).collect(),
     });
-    list(parts, "and")
+    join(parts, "and")
 }
 
-fn list<T: ToString>(items: impl Iterator<Item = T>, word: &str) -> String {
+fn join<T: ToString>(items: impl Iterator<Item = T>, word: &str) -> String {
     let mut items: Vec<String> = items.map(|item| item.to_string()).collect();
     match (items.pop(), items.is_empty()) {
         (None, _) => String::new(),

@@ -1,4 +1,4 @@
-//! Why a schedule cannot be.
+//! Errors of schedules.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use model::units;
 
-/// Which key of a schedule is at fault.
+/// The invalid key of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScheduleKey {
-    /// `every`, `hourly`, `daily`, `weekly` or `cron`, whichever is written.
+    /// `every`, `hourly`, `daily`, `weekly` or `cron`, depending on the trigger.
     Cadence,
     /// `timezone`.
     Timezone,
 }
 
-/// Why a schedule cannot be: what was found, what is allowed, and the way out.
+/// An error of a schedule: the invalid value, the allowed values, and a correction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ScheduleError {
-    /// The key at fault.
+    /// The invalid key.
     pub key: ScheduleKey,
-    /// The bytes of the cron expression at fault, where it is a part of one.
+    /// The invalid range of the cron expression, in bytes; `None` if the error is not in one.
     pub range: Option<Range<usize>>,
-    /// What is wrong: lower case, no final stop, what was found in backticks.
+    /// The message: lower case, no final stop, the invalid value in backticks.
     pub message: String,
-    /// The way out, if it is known.
+    /// A correction, if one is known.
     pub help: Option<String>,
-    /// What may be written in its place, if that can be listed.
+    /// The allowed values, if they can be listed.
     pub allowed: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl ScheduleError {
     }
 }
 
-/// What was found, short enough for a message.
-pub(super) fn shown(text: &str) -> String {
+/// Shortens a value for a message.
+pub(super) fn shorten(text: &str) -> String {
     model::redact::cut(text, 40).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The schedules against two others: the `croner` crate, with zone tables of its own, and the rules said word by word,
+//! Compares schedules with the `croner` crate, which has zone tables of its own, and with a literal implementation of the rules,
 //! minute by minute.
 
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use chrono_tz::Tz;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::expression::{Expression, parse};
+use super::cron_expression::{CronExpression, parse};
 use super::tests::{cron, instant};
 use super::*;
 
-/// Expressions on which `croner` and this language agree about what a fixed hour is: one hour and one minute, or a star.
+/// Expressions for which `croner` defines a fixed hour the same way: one hour and one minute, or a star.
 const PATTERNS: [&str; 46] = [
     "* * * * *",
     "*/5 * * * *",
@@ -62,7 +62,7 @@ const PATTERNS: [&str; 46] = [
     "30 1 1-7 11 0",
 ];
 
-/// Zones whose changes of the clocks differ: northern and southern, at midnight, by half an hour, with negative summer time.
+/// Zones with different clock changes: northern and southern, at midnight, by half an hour, with negative summer time.
 const ZONES: [&str; 10] = [
     "UTC",
     "Europe/Berlin",
@@ -76,7 +76,7 @@ const ZONES: [&str; 10] = [
     "Pacific/Auckland",
 ];
 
-/// No later fire of a zone is compared: `chrono-tz` has the tables of early 2025, and laws change.
+/// False for fires after the tables of `chrono-tz`, of early 2025, since laws change.
 fn is_comparable(zone: &str, second: &i64) -> bool {
     zone == "UTC" || *second < instant("2025-01-01T00:00:00Z").as_second()
 }
@@ -97,7 +97,7 @@ fn ours(text: &str, zone: &str, after: Timestamp, count: usize) -> Vec<i64> {
     fires.take_while(|second| is_comparable(zone, second)).take(count).collect()
 }
 
-/// An instant around one of the changes of the clocks from 2000 to 2024.
+/// An instant near one of the clock changes from 2000 to 2024.
 fn near_a_change(zone: &str, index: usize, seconds: i64) -> Timestamp {
     let zone = jiff::tz::db().get(zone).expect("the zone is known");
     let changes: Vec<Timestamp> = zone
@@ -110,8 +110,8 @@ fn near_a_change(zone: &str, index: usize, seconds: i64) -> Timestamp {
     Timestamp::from_second(base.as_second() + seconds).expect("an instant")
 }
 
-/// The rules, word by word: whether a schedule fires at this instant, which begins a minute.
-fn should_fire(expression: &Expression, zone: &TimeZone, at: Timestamp) -> bool {
+/// A literal implementation of the rules: true if the schedule fires at this instant, which begins a minute.
+fn should_fire(expression: &CronExpression, zone: &TimeZone, at: Timestamp) -> bool {
     let local = at.to_zoned(zone.clone()).datetime();
     let matches = |local: jiff::civil::DateTime| {
         let number = |number: i8| u8::try_from(number).expect("it is positive");
@@ -127,12 +127,12 @@ fn should_fire(expression: &Expression, zone: &TimeZone, at: Timestamp) -> bool 
     if !expression.hour_fixed {
         return matches(local);
     }
-    // A repeated time runs at its first pass: the one that a compatible reading of the local time gives.
+    // A repeated time runs in its first pass, which is jiff's compatible disambiguation.
     let first_pass = zone.to_ambiguous_timestamp(local).compatible().expect("an instant") == at;
     if matches(local) && first_pass {
         return true;
     }
-    // Right after a gap run the times it skipped.
+    // Skipped times run right after a gap.
     let before = Timestamp::from_second(at.as_second() - 1).expect("an instant");
     let mut skipped = before.to_zoned(zone.clone()).datetime();
     loop {
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn every_expression_keeps_to_the_rules_minute_by_minute(
+    fn every_expression_follows_the_rules_minute_by_minute(
         text in any_expression(0..=4), zone in select(&ZONES[..]), index: usize, hours in -30_i64..6,
     ) {
         let after = near_a_change(zone, index, hours * 3_600);
@@ -208,7 +208,7 @@ proptest! {
         let schedule = cron(&text, zone);
         let fires: Vec<i64> = schedule.fires(after).map(Timestamp::as_second).take_while(|at| *at <= end).collect();
         prop_assert_eq!(&fires, &expected, "{} in {} after {}", text, zone, after);
-        // And counting is the same as listing.
+        // Counting gives the same result as listing.
         let now = Timestamp::from_second(end).expect("an instant");
         let missed = schedule.missed(after, now, Misfire::All);
         let latest = &fires[fires.len().saturating_sub(MAX_CAUGHT_UP)..];
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_missed_is_what_would_have_fired(
+    fn missed_fires_are_all_fires_since(
         text in any_expression(0..=23), zone in select(&ZONES[..]), index: usize,
         seconds in -200_000_i64..200_000, span in 0_i64..4_000_000, fraction in 0_i64..1_000_000_000,
     ) {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn of_any_period_the_latest_are_kept(period in 1_000_u64..5_000_000, since in 0_i64..2_000_000_000, span in 0_i64..900_000_000) {
+    fn the_latest_fires_of_any_period_are_kept(period in 1_000_u64..5_000_000, since in 0_i64..2_000_000_000, span in 0_i64..900_000_000) {
         let schedule = Schedule {
             timeline: Timeline::Every(i128::from(period) * 1_000_000),
             zone: TimeZone::UTC,

@@ -68,7 +68,7 @@ fn the_frequency_choices_are_cron_in_other_words() {
 }
 
 #[test]
-fn the_fields_mean_what_cron_means() {
+fn fields_follow_cron() {
     let utc = |text: &str, expected: &[&str]| check(text, "UTC", "2026-01-01T00:00:00Z", expected);
     // 2026-01-01 is a Thursday.
     utc("*/5 8-16 * * 1-5", &["01-01 08:00+0000", "01-01 08:05+0000"]);
@@ -119,7 +119,7 @@ fn a_skipped_time_runs_once_right_after_the_gap() {
         "0,30 1-3 * * *",
         &["03-29 01:00+0100", "03-29 01:30+0100", "03-29 03:00+0200", "03-29 03:30+0200", "03-30 01:00+0200"],
     );
-    // It was to run on that day only.
+    // The only matching day is skipped.
     berlin("30 2 29 3 *", &["03-29 03:00+0200", "03-29 02:30+0200"]);
 }
 
@@ -151,7 +151,7 @@ fn a_repeated_time_runs_every_period_if_its_hour_is_a_wildcard() {
         "2026-11-01T05:15:00Z",
         &["11-01 01:30-0400", "11-01 01:00-0500", "11-01 01:30-0500", "11-01 02:00-0500"],
     );
-    // Asked within the second pass, the answer is never before the question.
+    // For an instant in the second pass, the result is never earlier.
     york("*/30 * * * *", "2026-11-01T06:15:00Z", &["11-01 01:30-0500", "11-01 02:00-0500"]);
 }
 
@@ -194,7 +194,7 @@ fn check_refused(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_field_that_is_wrong_is_named_with_what_is_allowed() {
+fn an_invalid_field_is_reported_with_the_allowed_values() {
     let rest = "a range `a-b`, a list `a,b`, a step `*/n` or `a-b/n`";
     let check = check_refused;
     check("61 * * * *", &format!("`61` is not a value of the minute field; allowed: 0 to 59, {rest}"));

@@ -1,8 +1,8 @@
-//! Three years of 40 patterns in six zones, against a walk over every minute.
+//! Compares three years of 40 patterns in six zones with a walk over every minute.
 //!
-//! Nothing of it is shared with what it judges: the fields are read by the few lines below, the zones are those of
-//! `chrono-tz`, and what happens where the clocks change is said in other words: the minutes that were skipped are those
-//! between two local times that follow each other, and a time repeats if a later one has been seen.
+//! The walk shares no code with the schedules: it parses fields by itself, uses the zones of `chrono-tz`, and defines clock
+//! changes differently: the skipped minutes are those between two consecutive local times, and a time repeats if a later one
+//! has occurred.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, Offset as _, TimeZone as _};
 use chrono_tz::Tz;
@@ -52,12 +52,12 @@ const PATTERNS: [&str; 40] = [
     "40 1-2 25-31 3,10 *",
 ];
 
-/// The hours of a pattern that are a wildcard go by elapsed time.
+/// True if the hours of a pattern are a wildcard, which goes by elapsed time.
 fn is_wildcard(hours: &str) -> bool {
     hours.starts_with('*')
 }
 
-/// Which values a field names, by position.
+/// The values of a field, by position.
 fn values(field: &str, most: usize) -> Vec<bool> {
     const NAMES: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
     let number = |text: &str| {
@@ -85,7 +85,7 @@ struct Pattern {
     days: Vec<bool>,
     months: Vec<bool>,
     weekdays: Vec<bool>,
-    /// Whether either day field may match rather than both.
+    /// True if either day field may match instead of both.
     either: bool,
     fixed: bool,
 }
@@ -115,8 +115,8 @@ impl Pattern {
             && if self.either { by_date || by_weekday } else { by_date && by_weekday }
     }
 
-    /// Every minute of local time is looked at, in the order in which it comes.
-    fn fires(&self, stretches: &[Stretch]) -> Vec<i64> {
+    /// Visits every minute of local time in chronological order.
+    fn fires(&self, periods: &[OffsetPeriod]) -> Vec<i64> {
         let mut found = Vec::new();
         let (mut latest, mut today) = (i64::MIN, (i64::MIN, false));
         let mut matches = |local: i64| {
@@ -127,9 +127,9 @@ impl Pattern {
             let (hour, minute) = ((minute / 60) as usize, (minute % 60) as usize);
             today.1 && self.minutes[minute] && self.hours[hour]
         };
-        for stretch in stretches {
-            for minute in stretch.from..stretch.to {
-                let local = minute + stretch.offset;
+        for period in periods {
+            for minute in period.from..period.to {
+                let local = minute + period.offset;
                 let fires = if self.fixed {
                     let skipped = if latest == i64::MIN { local..local } else { latest + 1..local };
                     (local > latest && matches(local))
@@ -147,26 +147,26 @@ impl Pattern {
     }
 }
 
-/// Minutes since the epoch in which the offset from UTC, in minutes, is the same.
-struct Stretch {
+/// A range of minutes since the epoch with a constant UTC offset, in minutes.
+struct OffsetPeriod {
     from: i64,
     to: i64,
     offset: i64,
 }
 
-fn stretches(zone: Tz, from: i64, to: i64) -> Vec<Stretch> {
+fn periods(zone: Tz, from: i64, to: i64) -> Vec<OffsetPeriod> {
     let offset = |minute: i64| {
         let at: NaiveDateTime =
             chrono::DateTime::from_timestamp(minute * 60, 0).expect("an instant").naive_utc();
         i64::from(zone.offset_from_utc_datetime(&at).fix().local_minus_utc() / 60)
     };
-    let mut found: Vec<Stretch> = Vec::new();
-    // No zone has changed its clocks at another time than a quarter of an hour for decades.
+    let mut found: Vec<OffsetPeriod> = Vec::new();
+    // For decades all zones have changed their clocks at a quarter of an hour.
     for quarter in (from..to).step_by(15) {
         let offset = offset(quarter);
         match found.last_mut() {
             Some(last) if last.offset == offset => last.to = quarter + 15,
-            _ => found.push(Stretch { from: quarter, to: quarter + 15, offset }),
+            _ => found.push(OffsetPeriod { from: quarter, to: quarter + 15, offset }),
         }
     }
     found
@@ -175,11 +175,11 @@ fn stretches(zone: Tz, from: i64, to: i64) -> Vec<Stretch> {
 fn check(zone: &str, changes: usize) {
     let (from, to) = (instant("2017-01-01T00:00:00Z"), instant("2020-01-01T00:00:00Z"));
     let table: Tz = zone.parse().expect("chrono-tz knows the zone");
-    let stretches = stretches(table, from.as_second() / 60, to.as_second() / 60);
-    assert_eq!(stretches.len() - 1, changes, "the clocks of {zone} changed as often as history says");
+    let periods = periods(table, from.as_second() / 60, to.as_second() / 60);
+    assert_eq!(periods.len() - 1, changes, "the clocks of {zone} changed as often as history says");
     for text in PATTERNS {
-        let expected = Pattern::read(text).fires(&stretches);
-        // The first minute itself is within the walk.
+        let expected = Pattern::read(text).fires(&periods);
+        // Include the first minute itself.
         let before = from - jiff::SignedDuration::from_secs(1);
         let schedule = cron(text, zone);
         let fires: Vec<i64> =
@@ -191,31 +191,31 @@ fn check(zone: &str, changes: usize) {
 }
 
 #[test]
-fn three_years_in_berlin_are_as_a_walk_over_the_minutes_finds_them() {
+fn three_years_in_berlin_match_a_walk_over_the_minutes() {
     check("Europe/Berlin", 6);
 }
 
 #[test]
-fn three_years_in_new_york_are_as_a_walk_over_the_minutes_finds_them() {
+fn three_years_in_new_york_match_a_walk_over_the_minutes() {
     check("America/New_York", 6);
 }
 
 #[test]
-fn three_years_on_lord_howe_whose_clocks_change_by_half_an_hour_are_as_a_walk_finds_them() {
+fn three_years_on_lord_howe_with_half_hour_changes_match_a_walk() {
     check("Australia/Lord_Howe", 6);
 }
 
 #[test]
-fn three_years_on_the_chatham_islands_at_a_quarter_to_are_as_a_walk_finds_them() {
+fn three_years_on_the_chatham_islands_with_quarter_hour_offsets_match_a_walk() {
     check("Pacific/Chatham", 6);
 }
 
 #[test]
-fn three_years_in_sao_paulo_which_gave_up_summer_time_are_as_a_walk_finds_them() {
+fn three_years_in_sao_paulo_without_summer_time_since_2019_match_a_walk() {
     check("America/Sao_Paulo", 5);
 }
 
 #[test]
-fn three_years_in_casablanca_whose_clocks_follow_the_moon_are_as_a_walk_finds_them() {
+fn three_years_in_casablanca_with_lunar_changes_match_a_walk() {
     check("Africa/Casablanca", 9);
 }

@@ -1,15 +1,15 @@
-//! Time zones by name. The tables are the system's, or those built in where it has none.
+//! Time zones by name, from the system's database or the built-in one if there is none.
 
 use jiff::tz::{self, TimeZone};
 use model::diagnostic::nearest;
 
-use super::error::{ScheduleError, shown};
+use super::error::{ScheduleError, shorten};
 
-/// The zone of this IANA name.
+/// Finds the zone of this IANA name.
 pub(super) fn find(name: &str) -> Result<TimeZone, ScheduleError> {
     let found = tz::db().get(name).ok().filter(|zone| !zone.is_unknown() && zone.iana_name().is_some());
     found.ok_or_else(|| {
-        let error = ScheduleError::zone(format!("`{}` is not a time zone", shown(name)));
+        let error = ScheduleError::zone(format!("`{}` is not a time zone", shorten(name)));
         match suggestion(name) {
             Some(zone) => error.help(format!("did you mean `{zone}`?")),
             None => error.allowed("an IANA name such as `Europe/Berlin` or `UTC`"),
@@ -17,12 +17,12 @@ pub(super) fn find(name: &str) -> Result<TimeZone, ScheduleError> {
     })
 }
 
-/// The name of a zone that [`find`] found.
+/// The name of a zone that [`find`] returned.
 pub(super) fn name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("UTC")
 }
 
-/// The zone that was most likely meant: by its whole name, else by its city alone.
+/// The most similar zone: by its whole name, else by its city alone.
 fn suggestion(name: &str) -> Option<String> {
     let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
     if let Some(near) = nearest(name, names.iter().map(String::as_str)) {

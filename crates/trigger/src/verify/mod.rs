@@ -1,11 +1,11 @@
-//! Whether a request comes from whom it should: signatures, tokens, and names with passwords, over the bytes as they came.
+//! Verification of requests: signatures, tokens, and basic authentication, over the bytes as received.
 //!
-//! Every reason for a refusal gives the same answer: what was wrong is for the log, not for a stranger. Signatures and
-//! tokens are compared in constant time: as [`mac::Mac`], which can be compared in no other way.
+//! Every failure gives the same response: the reason goes to the log and not to the sender. Signatures and tokens are compared
+//! in constant time with [`mac::Mac`], which has no other comparison.
 
-mod content;
 pub(crate) mod mac;
 mod signature;
+mod signed_content;
 
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
@@ -15,13 +15,13 @@ use model::automation::{Encoding, Verify};
 
 use crate::rejection::Rejection;
 use crate::webhook::Request;
-use content::Signed;
 use mac::Mac;
+use signed_content::SignedSegment;
 
-/// The most bytes of a header that is looked at.
+/// The longest header that is read, in bytes.
 const MAX_HEADER: usize = 4096;
 
-/// A key, read where it is kept.
+/// A key for verification, decoded.
 #[derive(Clone)]
 pub struct Key {
     bytes: Vec<u8>,
@@ -33,8 +33,8 @@ impl Key {
         &self.bytes
     }
 
-    /// Whether it counts at this time.
-    pub(crate) fn in_force(&self, now: Timestamp) -> bool {
+    /// True if the key is valid at this time.
+    pub(crate) fn is_valid_at(&self, now: Timestamp) -> bool {
         self.not_after.is_none_or(|until| now < until)
     }
 }
@@ -45,12 +45,12 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What a request is verified by, with its secrets read.
+/// The method to verify a request, with its secrets.
 #[derive(Clone, Debug)]
-pub enum Proof<'a> {
+pub enum Verifier<'a> {
     /// A rule with its keys.
     Keys(&'a Verify, Vec<Key>),
-    /// A name with its password.
+    /// Basic authentication.
     Password {
         /// The name.
         user: String,
@@ -59,51 +59,50 @@ pub enum Proof<'a> {
     },
 }
 
-/// Why a key cannot be one.
+/// An error of decoding a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadKey {
-    /// Nothing would be secret.
+pub enum KeyError {
+    /// The secret is empty.
     #[error("the secret is empty")]
     Empty,
-    /// It is not written as it should be.
-    #[error("the secret is not written in the encoding that `keyEncoding` or the preset says")]
+    /// The secret has another encoding.
+    #[error("the secret is not in the encoding that `keyEncoding` or the preset specifies")]
     Encoding,
 }
 
 impl Key {
-    /// The key that a secret's text stands for.
+    /// Decodes a key from a secret's text.
     ///
     /// # Errors
-    /// It is empty, or not in its encoding.
-    pub fn read(
+    /// Returns an error if the key is empty or has another encoding.
+    pub fn parse(
         text: &str,
         encoding: Encoding,
         prefix: Option<&str>,
         not_after: Option<Timestamp>,
-    ) -> Result<Self, BadKey> {
+    ) -> Result<Self, KeyError> {
         let text = prefix.and_then(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
-        let bytes = decode(text, encoding).ok_or(BadKey::Encoding)?;
-        if bytes.is_empty() { Err(BadKey::Empty) } else { Ok(Self { bytes, not_after }) }
+        let bytes = decode(text, encoding).ok_or(KeyError::Encoding)?;
+        if bytes.is_empty() { Err(KeyError::Empty) } else { Ok(Self { bytes, not_after }) }
     }
 }
 
-/// What proved a request.
+/// The result of a successful verification.
 #[derive(Clone, Debug, Default)]
-pub struct Proven<'a> {
-    /// Which of the keys, counted from 0 as they are written; none where it was a password.
+pub struct Verified<'a> {
+    /// The index of the matching key, in the order of the file; `None` for a password.
     pub key: Option<usize>,
-    /// What its signature is over, piece by piece; nothing where there is none.
-    signed: Vec<Signed<'a>>,
+    /// The signed content; empty if the request is not signed.
+    signed: Vec<SignedSegment<'a>>,
 }
 
-impl Proven<'_> {
-    /// A hash of what is signed; none where nothing is, or where it cannot be read again. Blocks where the body is kept
-    /// outside of memory.
+impl Verified<'_> {
+    /// A hash of the signed content; `None` if there is none, or it cannot be read again. Blocks if the body is external.
     #[must_use]
     pub fn signed_hash(&self) -> Option<[u8; 32]> {
         let mut context = ring::digest::Context::new(&ring::digest::SHA256);
         for piece in &self.signed {
-            piece.each_piece(|bytes| context.update(bytes)).ok()?;
+            piece.for_each_chunk(|bytes| context.update(bytes)).ok()?;
         }
         let mut hash = [0; 32];
         hash.copy_from_slice(context.finish().as_ref());
@@ -111,26 +110,27 @@ impl Proven<'_> {
     }
 }
 
-/// Checks a request. `url` is the address that the sender was given, with what follows its token and the query; `now` is
-/// the time that signatures are held against. Gives what proved it.
+/// Verifies a request. `url` is the address that the sender knows, with the path fragment and the query; `now` is the time to
+/// check timestamps against.
 ///
 /// # Errors
-/// 401, whatever the reason: it is given beside, for the log.
+/// 401 for every reason; the reason itself is for the log.
 pub fn verify<'a>(
-    proof: &'a Proof<'_>,
+    verifier: &'a Verifier<'_>,
     request: &'a Request,
     url: &'a str,
     now: Timestamp,
-) -> Result<Proven<'a>, (Rejection, Reason)> {
-    let result = match proof {
-        Proof::Password { user, password } => {
-            basic(request, user, password.bytes()).map(|()| Proven::default())
+) -> Result<Verified<'a>, (Rejection, Reason)> {
+    let result = match verifier {
+        Verifier::Password { user, password } => {
+            verify_basic(request, user, password.bytes()).map(|()| Verified::default())
         }
-        Proof::Keys(verify, keys) => {
-            let keys: Numbered<'_> = keys.iter().enumerate().filter(|(_, key)| key.in_force(now)).collect();
+        Verifier::Keys(verify, keys) => {
+            let keys: ValidKeys<'_> =
+                keys.iter().enumerate().filter(|(_, key)| key.is_valid_at(now)).collect();
             match verify {
                 Verify::Signature(rule) => signature::check(rule, &keys, request, url, now),
-                Verify::Token { header, .. } => token(request, header, &keys),
+                Verify::Token { header, .. } => verify_token(request, header, &keys),
                 Verify::Basic { .. } => Err(Reason::Wrong),
             }
         }
@@ -138,54 +138,50 @@ pub fn verify<'a>(
     result.map_err(|reason| (Rejection::unverified(), reason))
 }
 
-/// Why a request was refused, for the log.
+/// The reason of a failed verification, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The header that proves it is not there.
-    #[error("the header with the proof is missing")]
+    /// The header with the credential is missing.
+    #[error("the header with the signature or token is missing")]
     Missing,
-    /// The header is there several times, or too long.
-    #[error("the header with the proof is there several times, or too long")]
+    /// The header with the credential occurs several times, or is too long.
+    #[error("the header with the signature or token occurs several times, or is too long")]
     Header,
-    /// The header is not of the form that the sender's are.
-    #[error("the header with the proof is not of its form")]
+    /// The header with the credential is malformed.
+    #[error("the header with the signature or token is malformed")]
     Form,
-    /// No key made it.
-    #[error("the proof is wrong: another secret, or the request was changed on its way")]
+    /// No key matches.
+    #[error("the signature or token is wrong: the secret differs, or the request was changed in transit")]
     Wrong,
-    /// The time is missing or not of its form.
-    #[error("the time of the signature is missing or cannot be read")]
+    /// The timestamp is missing or malformed.
+    #[error("the timestamp of the signature is missing or malformed")]
     Time,
-    /// It is too old, or ahead.
-    #[error("the signature is too old, or from the future: look at both clocks")]
+    /// The timestamp is too old or in the future.
+    #[error("the signature is too old, or from the future: check both clocks")]
     Late,
-    /// The body is kept outside of memory, and larger than what a signature of this kind is checked over.
+    /// The body is external and too large for a signature algorithm that needs the whole message.
     #[error("the body is too large for a signature of this kind")]
     TooLarge,
-    /// The body is kept outside of memory, and could not be read again.
+    /// The body is external and cannot be read again.
     #[error("the body could not be read again")]
     Unreadable,
 }
 
-/// Keys in force, with their places among all.
-type Numbered<'a> = Vec<(usize, &'a Key)>;
+/// Valid keys, with their indices among all keys.
+type ValidKeys<'a> = Vec<(usize, &'a Key)>;
 
-fn token<'a>(request: &Request, header: &str, keys: &Numbered<'_>) -> Result<Proven<'a>, Reason> {
-    let sent = single(request, header)?.ok_or(Reason::Missing)?;
-    // Every key is compared, and every byte of each.
-    let found =
-        keys.iter().fold(
-            None,
-            |found, (index, key)| {
-                if Mac::from(&*key.bytes).is(sent) { found.or(Some(*index)) } else { found }
-            },
-        );
+fn verify_token<'a>(request: &Request, header: &str, keys: &ValidKeys<'_>) -> Result<Verified<'a>, Reason> {
+    let sent = single_header(request, header)?.ok_or(Reason::Missing)?;
+    // Compare every key, each in constant time.
+    let found = keys.iter().fold(None, |found, (index, key)| {
+        if Mac::from(&*key.bytes).matches(sent) { found.or(Some(*index)) } else { found }
+    });
     let key = found.ok_or(Reason::Wrong)?;
-    Ok(Proven { key: Some(key), signed: Vec::new() })
+    Ok(Verified { key: Some(key), signed: Vec::new() })
 }
 
-fn basic(request: &Request, user: &str, password: &[u8]) -> Result<(), Reason> {
-    let sent = single(request, "authorization")?.ok_or(Reason::Missing)?;
+fn verify_basic(request: &Request, user: &str, password: &[u8]) -> Result<(), Reason> {
+    let sent = single_header(request, "authorization")?.ok_or(Reason::Missing)?;
     let sent = std::str::from_utf8(sent).map_err(|_| Reason::Form)?;
     let (scheme, credentials) = sent.split_once(' ').ok_or(Reason::Form)?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -193,11 +189,11 @@ fn basic(request: &Request, user: &str, password: &[u8]) -> Result<(), Reason> {
     }
     let credentials = decode(credentials.trim(), Encoding::Base64).ok_or(Reason::Form)?;
     let right = [user.as_bytes(), b":", password].concat();
-    if Mac::from(&*right).is(&credentials) { Ok(()) } else { Err(Reason::Wrong) }
+    if Mac::from(&*right).matches(&credentials) { Ok(()) } else { Err(Reason::Wrong) }
 }
 
-/// The value of a header that stands there once, if it does.
-fn single<'a>(request: &'a Request, name: &str) -> Result<Option<&'a [u8]>, Reason> {
+/// The value of a header; `None` if it is missing. A repeated header is an error.
+fn single_header<'a>(request: &'a Request, name: &str) -> Result<Option<&'a [u8]>, Reason> {
     let mut values = request.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
     let first = values.next().map(|(_, value)| value.as_slice());
     if values.next().is_some() || first.is_some_and(|value| value.len() > MAX_HEADER) {
@@ -206,9 +202,9 @@ fn single<'a>(request: &'a Request, name: &str) -> Result<Option<&'a [u8]>, Reas
     Ok(first)
 }
 
-/// As [`single`], as text.
+/// As [`single_header`], as text.
 fn single_text<'a>(request: &'a Request, name: &str) -> Result<Option<&'a str>, Reason> {
-    let value = single(request, name)?;
+    let value = single_header(request, name)?;
     value.map(|value| std::str::from_utf8(value).map(str::trim).map_err(|_| Reason::Form)).transpose()
 }
 
@@ -217,7 +213,7 @@ const LENIENT: GeneralPurposeConfig =
 const BASE64: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD, LENIENT);
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
 
-/// The bytes that a text stands for.
+/// Decodes a text.
 fn decode(text: &str, encoding: Encoding) -> Option<Vec<u8>> {
     match encoding {
         Encoding::Text => Some(text.as_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! Signatures: found in their header, held against every key.
+//! Signatures: extracts them from their headers and checks them against every key.
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{
@@ -6,57 +6,60 @@ use model::automation::{
 };
 use ring::{hmac, signature};
 
-use super::content::{Parts, Signed, is_form, signed};
 use super::mac::Mac;
-use super::{MAX_HEADER, Numbered, Proven, Reason, decode, single_text};
-use crate::webhook::{MOST_PARSED, Request};
+use super::signed_content::{SignedParts, SignedSegment, is_form, signed_content};
+use super::{MAX_HEADER, Reason, ValidKeys, Verified, decode, single_text};
+use crate::webhook::{MAX_PARSED_BYTES, Request};
 
-/// The most signatures of one request that are looked at.
+/// The maximum number of signatures of a request.
 const MAX_SIGNATURES: usize = 8;
-/// How far a sender's clock may be ahead (webhook security 2.3).
-const AHEAD: SignedDuration = SignedDuration::from_secs(60);
+/// The maximum clock skew of a sender into the future (webhook security 2.3).
+const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
-/// Checks a signature, and gives what it is over.
+/// Checks the signatures of a request and returns the signed content.
 pub(super) fn check<'a>(
     rule: &'a SignatureRule,
-    keys: &Numbered<'_>,
+    keys: &ValidKeys<'_>,
     request: &'a Request,
     url: &'a str,
     now: Timestamp,
-) -> Result<Proven<'a>, Reason> {
-    let headers = found(rule, request)?;
-    let texts: Vec<&str> = headers.iter().flat_map(|header| texts(&rule.format, header)).collect();
+) -> Result<Verified<'a>, Reason> {
+    let headers = signature_headers(rule, request)?;
+    let texts: Vec<&str> = headers.iter().flat_map(|header| signature_texts(&rule.format, header)).collect();
     if texts.is_empty() || texts.len() > MAX_SIGNATURES {
         return Err(Reason::Form);
     }
-    let timestamp = rule.timestamp.as_ref().map(|at| sent_at(at, rule, request, &headers)).transpose()?;
+    let timestamp =
+        rule.timestamp.as_ref().map(|at| signature_timestamp(at, rule, request, &headers)).transpose()?;
     let id = rule.id.as_deref().map(|name| single_text(request, name)?.ok_or(Reason::Missing)).transpose()?;
     if id.is_some_and(|id| id.contains('.')) {
-        // It could stand for another id and another time.
+        // A dot in the id could shift the boundary between id and timestamp.
         return Err(Reason::Form);
     }
-    let message = signed(rule, &Parts { request, url, timestamp: timestamp.clone(), id });
+    let message = signed_content(rule, &SignedParts { request, url, timestamp: timestamp.clone(), id });
     let signatures: Vec<Vec<u8>> = texts.iter().filter_map(|text| decode(text, rule.encoding)).collect();
     let mut made = None;
     for (index, key) in keys {
-        // Every key is held against it, whichever it was.
-        if made_one(rule.algorithm, key.bytes(), &message, &signatures)? {
+        // Check every key, even after a match.
+        if is_signed_by(rule.algorithm, key.bytes(), &message, &signatures)? {
             made = made.or(Some(*index));
         }
     }
     let key = made.ok_or(Reason::Wrong)?;
     if let (Some(at), Some(sent)) = (&rule.timestamp, timestamp) {
-        in_time(at, &sent, now)?;
+        check_timestamp(at, &sent, now)?;
     }
     match rule.body_digest {
-        Some(parameter) if !is_form(request) && !request.body.is_empty() => body_is(request, parameter)?,
+        Some(parameter) if !is_form(request) && !request.body.is_empty() => {
+            check_body_digest(request, parameter)?
+        }
         _ => {}
     }
-    Ok(Proven { key: Some(key), signed: message })
+    Ok(Verified { key: Some(key), signed: message })
 }
 
-/// The headers that may hold a signature. Of a name with numbers (`x-signature-1`, `x-signature-2`) all do.
-fn found<'a>(rule: &SignatureRule, request: &'a Request) -> Result<Vec<&'a str>, Reason> {
+/// The headers that may contain a signature. A name with a wildcard matches numbered headers (`x-signature-1`, `x-signature-2`).
+fn signature_headers<'a>(rule: &SignatureRule, request: &'a Request) -> Result<Vec<&'a str>, Reason> {
     let mut headers = Vec::new();
     for name in &rule.headers {
         let Some(start) = name.strip_suffix('*') else {
@@ -74,11 +77,11 @@ fn found<'a>(rule: &SignatureRule, request: &'a Request) -> Result<Vec<&'a str>,
     if headers.is_empty() { Err(Reason::Missing) } else { Ok(headers) }
 }
 
-/// The signatures in a header.
-fn texts<'a>(format: &Format, header: &'a str) -> Vec<&'a str> {
+/// The signatures in a header value.
+fn signature_texts<'a>(format: &Format, header: &'a str) -> Vec<&'a str> {
     match format {
         Format::Plain { prefix } => header.strip_prefix(prefix.as_str()).into_iter().collect(),
-        Format::Pairs { separator, select } => pairs(header, *separator, select).collect(),
+        Format::Pairs { separator, select } => pair_values(header, *separator, select).collect(),
         Format::Tagged { tag } => header
             .split(' ')
             .filter_map(|item| item.split_once(',').filter(|(key, _)| key == tag).map(|(_, text)| text))
@@ -86,13 +89,13 @@ fn texts<'a>(format: &Format, header: &'a str) -> Vec<&'a str> {
     }
 }
 
-fn pairs<'a>(header: &'a str, separator: char, select: &str) -> impl Iterator<Item = &'a str> {
+fn pair_values<'a>(header: &'a str, separator: char, select: &str) -> impl Iterator<Item = &'a str> {
     let pairs = header.split(separator).filter_map(|pair| pair.trim().split_once('='));
     pairs.filter(move |(key, _)| *key == select).map(|(_, value)| value)
 }
 
-/// When the sender says that it signed, as it says so.
-fn sent_at(
+/// The timestamp of the signature, in the sender's notation.
+fn signature_timestamp(
     at: &TimestampRule,
     rule: &SignatureRule,
     request: &Request,
@@ -101,13 +104,14 @@ fn sent_at(
     let sent = match &at.place {
         TimestampPlace::Header(name) => single_text(request, name)?.map(str::to_owned),
         TimestampPlace::Pair(key) => match &rule.format {
-            Format::Pairs { separator, .. } => {
-                headers.iter().find_map(|header| pairs(header, *separator, key).next()).map(str::to_owned)
-            }
+            Format::Pairs { separator, .. } => headers
+                .iter()
+                .find_map(|header| pair_values(header, *separator, key).next())
+                .map(str::to_owned),
             Format::Plain { .. } | Format::Tagged { .. } => None,
         },
         TimestampPlace::Body(key) => {
-            let body = request.body.here().ok_or(Reason::Time)?;
+            let body = request.body.in_memory().ok_or(Reason::Time)?;
             let body: serde_json::Value = serde_json::from_slice(body).map_err(|_| Reason::Time)?;
             body.get(key).and_then(serde_json::Value::as_u64).map(|number| number.to_string())
         }
@@ -115,7 +119,7 @@ fn sent_at(
     sent.ok_or(Reason::Time)
 }
 
-fn in_time(at: &TimestampRule, sent: &str, now: Timestamp) -> Result<(), Reason> {
+fn check_timestamp(at: &TimestampRule, sent: &str, now: Timestamp) -> Result<(), Reason> {
     let plain = !sent.is_empty() && sent.len() <= 16 && sent.bytes().all(|byte| byte.is_ascii_digit());
     let number = || if plain { sent.parse::<i64>().ok() } else { None };
     let made = match at.unit {
@@ -125,14 +129,14 @@ fn in_time(at: &TimestampRule, sent: &str, now: Timestamp) -> Result<(), Reason>
     };
     let age = made.ok_or(Reason::Time)?.duration_until(now);
     let oldest = SignedDuration::try_from(at.tolerance).unwrap_or(SignedDuration::MAX);
-    if age > oldest || -age > AHEAD { Err(Reason::Late) } else { Ok(()) }
+    if age > oldest || -age > MAX_CLOCK_SKEW { Err(Reason::Late) } else { Ok(()) }
 }
 
-/// Whether a key made one of these signatures over a message. Takes as long for a wrong one as for the right one.
-fn made_one(
+/// True if `key` made one of the signatures of the message. Takes constant time.
+fn is_signed_by(
     algorithm: Algorithm,
     key: &[u8],
-    message: &[Signed<'_>],
+    message: &[SignedSegment<'_>],
     made: &[Vec<u8>],
 ) -> Result<bool, Reason> {
     let digest = match algorithm {
@@ -142,38 +146,38 @@ fn made_one(
         Algorithm::Sha512 => hmac::HMAC_SHA512,
         Algorithm::Ed25519 => {
             let key = signature::UnparsedPublicKey::new(&signature::ED25519, key);
-            // It hashes its message twice, so that has to be there whole.
-            let message = concat(message)?;
+            // Ed25519 hashes its message twice, so the whole message must be in memory.
+            let message = load_message(message)?;
             return Ok(made.iter().fold(false, |found, made| found | key.verify(&message, made).is_ok()));
         }
     };
     let mut context = hmac::Context::with_key(&hmac::Key::new(digest, key));
     for piece in message {
-        piece.each_piece(|bytes| context.update(bytes)).map_err(|_| Reason::Unreadable)?;
+        piece.for_each_chunk(|bytes| context.update(bytes)).map_err(|_| Reason::Unreadable)?;
     }
-    let right = Mac::of(context.sign());
-    Ok(made.iter().fold(false, |found, made| found | right.is(made)))
+    let right = Mac::from_tag(context.sign());
+    Ok(made.iter().fold(false, |found, made| found | right.matches(made)))
 }
 
-fn concat(message: &[Signed<'_>]) -> Result<Vec<u8>, Reason> {
+fn load_message(message: &[SignedSegment<'_>]) -> Result<Vec<u8>, Reason> {
     let mut whole = Vec::new();
     for piece in message {
-        if let Signed::Body(body) = piece
-            && body.is_kept()
-            && body.len() > MOST_PARSED
+        if let SignedSegment::Body(body) = piece
+            && body.is_external()
+            && body.len() > MAX_PARSED_BYTES
         {
             return Err(Reason::TooLarge);
         }
-        piece.each_piece(|bytes| whole.extend_from_slice(bytes)).map_err(|_| Reason::Unreadable)?;
+        piece.for_each_chunk(|bytes| whole.extend_from_slice(bytes)).map_err(|_| Reason::Unreadable)?;
     }
     Ok(whole)
 }
 
-/// Whether a parameter of the query, which is signed with the address, has the body's SHA-256 in hex.
-fn body_is(request: &Request, parameter: &str) -> Result<(), Reason> {
+/// Checks that a query parameter, which the signature covers, is the body's SHA-256 in hex.
+fn check_body_digest(request: &Request, parameter: &str) -> Result<(), Reason> {
     let query: Vec<_> = form_urlencoded::parse(request.raw_query.as_bytes()).collect();
     let sent = query.iter().find(|(name, _)| name == parameter).map(|(_, value)| value.as_ref());
     let sent = sent.ok_or(Reason::Missing)?;
     let sent = decode(sent, Encoding::Hex).ok_or(Reason::Form)?;
-    if Mac::from(&request.body.digest()[..]).is(&sent) { Ok(()) } else { Err(Reason::Wrong) }
+    if Mac::from(&request.body.digest()[..]).matches(&sent) { Ok(()) } else { Err(Reason::Wrong) }
 }

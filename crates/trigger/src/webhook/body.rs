@@ -1,49 +1,49 @@
-//! A body by its content type.
+//! Parsing of a body by its content type.
 
 use std::error::Error as _;
 
 use model::value::{JsonError, JsonLimits};
 use model::{File, Value};
 
-use super::content_type::{self, Kind, MOST_PARSED};
-use super::{fields, multipart};
+use super::content_type::{self, Kind, MAX_PARSED_BYTES};
+use super::{multipart, urlencoded};
 use crate::Rejection;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What `body.data` is. `raw` is the same body as a value, for those kinds that are files.
+/// Parses `body.data`. `raw` is the same body as a file value.
 pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
     if body.data.is_empty() {
-        // Probes and `DELETE`s often name a type and send nothing.
+        // Probes and `DELETE` requests often send a content type without a body.
         return Ok(Value::Null);
     }
     let kind = content_type::kind(&body.content_type);
     if matches!(kind, Kind::Multipart | Kind::Binary) {
         return if kind == Kind::Multipart { multipart::parse(body) } else { Ok(raw.clone()) };
     }
-    let too_large = |_| Rejection::payload_too_large(MOST_PARSED);
-    let data = match (kind, body.data.here()) {
-        // What is kept outside was looked at while it arrived, and is no document of JSON.
+    let too_large = |_| Rejection::payload_too_large(MAX_PARSED_BYTES);
+    let data = match (kind, body.data.in_memory()) {
+        // The listener inspects a body before it spools it to disk, so an external body is not a JSON document.
         (Kind::Unknown, None) => return Ok(raw.clone()),
-        _ => &body.data.whole(MOST_PARSED).map_err(too_large)?,
+        _ => &body.data.load(MAX_PARSED_BYTES).map_err(too_large)?,
     };
     match kind {
         Kind::Json => json(data, "request body"),
-        Kind::Form => match fields::decode(data) {
+        Kind::Form => match urlencoded::decode(data) {
             Some(map) => Ok(Value::from(map)),
             None => Err(Rejection::bad_request("bad_form", "request body has too many form fields")),
         },
         Kind::Text => Ok(Value::from(content_type::decode(data, &body.content_type))),
         Kind::Binary | Kind::Multipart | Kind::Unknown => {
-            // Only what looks like a document of JSON: bytes that happen to be `1` or `null` stay bytes.
+            // Require a list or a map, so that bytes such as `1` or `null` stay a file.
             let value = looks_like_json(data).then(|| json(data, "request body"));
             Ok(value.and_then(Result::ok).unwrap_or_else(|| raw.clone()))
         }
     }
 }
 
-/// Whether a body of this type, beginning so, has to be in memory to be read.
-pub(super) fn is_read_whole(content_type: &str, start: &[u8]) -> bool {
+/// True if a body of this type and with this start must be in memory to be parsed.
+pub(super) fn must_load(content_type: &str, start: &[u8]) -> bool {
     match content_type::kind(content_type) {
         Kind::Json | Kind::Form | Kind::Text => true,
         Kind::Multipart | Kind::Binary => false,
@@ -52,12 +52,12 @@ pub(super) fn is_read_whole(content_type: &str, start: &[u8]) -> bool {
 }
 
 fn looks_like_json(data: &[u8]) -> bool {
-    matches!(without_mark(data).trim_ascii_start().first(), Some(b'{' | b'['))
+    matches!(strip_byte_order_mark(data).trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// Reads JSON from outside; `what` begins the sentence of a refusal.
+/// Parses JSON from outside; `what` is the subject of the error message.
 pub(super) fn json(data: &[u8], what: &str) -> Result<Value, Rejection> {
-    let data = without_mark(data);
+    let data = strip_byte_order_mark(data);
     if data.is_empty() {
         return Ok(Value::Null);
     }
@@ -66,7 +66,7 @@ pub(super) fn json(data: &[u8], what: &str) -> Result<Value, Rejection> {
         if is_too_large(&error) {
             let JsonLimits { depth, nodes } = limits;
             let most = format!(
-                "{what} is more JSON than is taken: at most {depth} levels and {nodes} keys and items"
+                "{what} exceeds the limits of JSON: at most {depth} levels and {nodes} keys and items"
             );
             Rejection::bad_request("json_too_large", most)
         } else {
@@ -75,12 +75,12 @@ pub(super) fn json(data: &[u8], what: &str) -> Result<Value, Rejection> {
     })
 }
 
-/// Whether it was JSON, but over the limits: only they are errors of the data rather than of its writing.
+/// True if the JSON exceeds the limits; only such errors are data errors instead of syntax errors.
 fn is_too_large(error: &JsonError) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<serde_json::Error>());
     cause.is_some_and(serde_json::Error::is_data)
 }
 
-fn without_mark(data: &[u8]) -> &[u8] {
+fn strip_byte_order_mark(data: &[u8]) -> &[u8] {
     data.strip_prefix(BYTE_ORDER_MARK).unwrap_or(data)
 }

@@ -1,14 +1,14 @@
-//! The content type, read once: it decides the parser, and the parser's output decides everything after.
+//! The content type of a body, which selects its parser.
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// The most bytes of a body that is read as JSON, a form or text: all of it is in memory for that.
-pub const MOST_PARSED: usize = 25 << 20;
+/// The largest body that is parsed as JSON, a form or text, in bytes; such a body is in memory as a whole.
+pub const MAX_PARSED_BYTES: usize = 25 << 20;
 
-/// The type of bytes that nobody gave a type.
+/// The content type of bytes without a declared one.
 pub(crate) const UNKNOWN: &str = "application/octet-stream";
 
-/// Types that are text though they do not begin with `text/`.
+/// Text types outside `text/`.
 const TEXT: [&str; 6] = [
     "application/csv",
     "application/graphql",
@@ -18,7 +18,7 @@ const TEXT: [&str; 6] = [
     "application/yaml",
 ];
 
-/// How a body is read.
+/// The parser of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// No content type was sent.
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Binary,
 }
 
-/// The kind of a body with this content type, as it was sent.
+/// The kind of a body with this `Content-Type` header.
 pub(crate) fn kind(content_type: &str) -> Kind {
     let essence = essence(content_type);
     match essence.as_str() {
@@ -43,7 +43,7 @@ pub(crate) fn kind(content_type: &str) -> Kind {
         "application/json" => Kind::Json,
         "application/x-www-form-urlencoded" => Kind::Form,
         "multipart/form-data" => Kind::Multipart,
-        // An image is a file even where it is written in XML.
+        // An image is a file even if its format is XML.
         image if image.starts_with("image/") => Kind::Binary,
         text if text.starts_with("text/") || TEXT.contains(&text) || text.ends_with("+xml") => Kind::Text,
         json if json.ends_with("+json") => Kind::Json,
@@ -51,13 +51,13 @@ pub(crate) fn kind(content_type: &str) -> Kind {
     }
 }
 
-/// The type and subtype alone, in lower case: `text/html` of `Text/HTML; charset=utf-8`.
+/// The type and subtype in lower case: `text/html` for `Text/HTML; charset=utf-8`.
 pub(crate) fn essence(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The text of these bytes by the charset their content type names. A byte order mark has the last word and is not part of
-/// the text; what cannot be decoded becomes U+FFFD, as it does in a browser, and the bytes stay as they are in `rawBody`.
+/// Decodes text by the charset of its content type. A byte-order mark overrides the charset and is not part of the text; invalid
+/// bytes become U+FFFD, as in a browser, and remain unchanged in `rawBody`.
 pub(crate) fn decode(data: &[u8], content_type: &str) -> String {
     let charset = content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

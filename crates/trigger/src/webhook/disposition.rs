@@ -1,15 +1,15 @@
-//! The parameters of a `Content-Disposition` or a `Content-Type`, as senders really write them.
+//! Parser for the parameters of `Content-Disposition` and `Content-Type` headers, as tolerant as senders require.
 
-/// A header's value.
+/// A header value.
 #[derive(Clone, Copy)]
 pub(super) struct Disposition<'a>(pub(super) &'a [u8]);
 
 impl Disposition<'_> {
-    /// The value of a parameter, whose name's case does not matter. In quotes, `\"` is a quote and any other backslash itself, as
-    /// browsers that send Windows paths mean it; without quotes it ends at a `;` or a space. Nothing where it is no UTF-8.
+    /// The value of a parameter, whose name is case-insensitive. In quotes, `\"` is a quote and any other backslash literal, as
+    /// browsers that send Windows paths expect; without quotes it ends at a `;` or a space. `None` if it is missing or not UTF-8.
     pub(super) fn value(self, name: &str) -> Option<String> {
         let mut rest = self.0;
-        // What stands before the first `;` is the type itself.
+        // The part before the first `;` is the type.
         loop {
             rest = skip_to_parameter(rest)?;
             let length = rest.iter().position(|byte| matches!(byte, b'=' | b';'))?;
@@ -18,7 +18,7 @@ impl Disposition<'_> {
                 rest = &rest[length..];
                 continue;
             }
-            let (value, after) = value(rest[length + 1..].trim_ascii_start())?;
+            let (value, after) = parse_value(rest[length + 1..].trim_ascii_start())?;
             if found.eq_ignore_ascii_case(name.as_bytes()) {
                 return String::from_utf8(value).ok();
             }
@@ -27,14 +27,14 @@ impl Disposition<'_> {
     }
 }
 
-/// What follows the next `;`.
+/// The text after the next `;`.
 fn skip_to_parameter(text: &[u8]) -> Option<&[u8]> {
     let at = text.iter().position(|byte| *byte == b';')?;
     Some(text[at + 1..].trim_ascii_start())
 }
 
-/// A value, and what follows it.
-fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+/// A parameter value and the remaining text.
+fn parse_value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(quoted) = text.strip_prefix(b"\"") else {
         let end = text.iter().position(|byte| matches!(byte, b';' | b' ')).unwrap_or(text.len());
         return Some((text[..end].to_vec(), &text[end..]));

@@ -1,4 +1,4 @@
-//! Bodies that were sent compressed (`Content-Encoding: gzip`), inflated within a bound.
+//! Decompression of bodies with `Content-Encoding: gzip`, within a limit.
 
 use std::io::Read as _;
 
@@ -6,27 +6,27 @@ use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 use model::value::Data;
 
-use super::content_type::MOST_PARSED;
-use super::values;
+use super::content_type::MAX_PARSED_BYTES;
+use super::header_values;
 use crate::Rejection;
 
-/// True if the body of a request with these headers was sent compressed.
+/// True if the body of a request with these headers is compressed.
 #[must_use]
 pub fn is_compressed(headers: &[(String, Vec<u8>)]) -> bool {
     matches!(encoding(headers), Encoding::Gzip)
 }
 
 pub(super) enum Encoding {
-    /// The bytes are the body.
+    /// No encoding.
     Identity,
-    /// The bytes are the body in the format of RFC 1952.
+    /// gzip (RFC 1952).
     Gzip,
     /// Any other encoding, or several.
     Other,
 }
 
 pub(super) fn encoding(headers: &[(String, Vec<u8>)]) -> Encoding {
-    let values = values(headers, "content-encoding");
+    let values = header_values(headers, "content-encoding");
     let words = values.iter().flat_map(|value| value.split(','));
     let words = words.map(|word| word.trim().to_ascii_lowercase());
     let words: Vec<String> = words.filter(|word| !matches!(word.as_str(), "" | "identity")).collect();
@@ -37,13 +37,13 @@ pub(super) fn encoding(headers: &[(String, Vec<u8>)]) -> Encoding {
     }
 }
 
-/// The inflated body: at most `max_body` bytes, and at most 25 MiB whatever it is, since it is in memory.
+/// Inflates a body to at most `max_body` bytes, and at most 25 MiB, since the result is in memory.
 ///
 /// # Errors
-/// 413 for more bytes, 400 for bytes that are not gzip (`bad_encoding`), 503 where they cannot be read.
+/// 413 if the result is larger, 400 if the bytes are not gzip (`bad_encoding`), 503 if they cannot be read.
 pub(super) fn inflate(body: &Data, max_body: usize) -> Result<Data, Rejection> {
-    let most = max_body.min(MOST_PARSED);
-    let sent = body.whole(max_body).map_err(|_| {
+    let most = max_body.min(MAX_PARSED_BYTES);
+    let sent = body.load(max_body).map_err(|_| {
         Rejection::unavailable("the request could not be read; try again", super::RETRY_AFTER)
     })?;
     let mut inflated = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn inflate(body: &Data, max_body: usize) -> Result<Data, Rejection> {
         return Err(Rejection::payload_too_large(most));
     }
     if let Err(error) = read {
-        let message = format!("request body is not the gzip that its content-encoding says: {error}");
+        let message = format!("request body is not valid gzip, as its content-encoding states: {error}");
         return Err(Rejection::bad_request("bad_encoding", message));
     }
     Ok(Data::from(Bytes::from(inflated)))

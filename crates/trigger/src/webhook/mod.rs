@@ -1,20 +1,20 @@
-//! The universal webhook: from a request to a payload, and to what steps read of it.
+//! Webhooks: from a request to the payload, and to the results that steps read.
 //!
-//! Two stages, since a signature is checked between them: [`admit`] looks at no byte of the body and keeps the request
-//! as it came; [`results`] reads the body by the content type that was decided once. [`receive`] is both.
+//! There are two stages, with signature verification between them: [`admit`] does not read the body and keeps the request
+//! unchanged; [`results`] parses the body by the content type that [`admit`] chose. [`receive`] does both.
 
 mod body;
 mod content_type;
 mod disposition;
-mod fields;
+#[cfg(test)]
+mod external_body_tests;
 mod inflate;
 mod multipart;
 #[cfg(test)]
-mod outside;
-#[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod test_support;
 #[cfg(test)]
 mod tests;
+mod urlencoded;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ use crate::{Rejection, response};
 
 use inflate::Encoding;
 
-pub use content_type::MOST_PARSED;
+pub use content_type::MAX_PARSED_BYTES;
 pub use inflate::is_compressed;
 
-/// The methods that run an Automation where its trigger names none.
+/// The methods that a trigger without a list of methods allows.
 pub const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 
-/// Headers that belong to one connection (RFC 9110, section 7.6.1) and say nothing about the request.
+/// Hop-by-hop headers (RFC 9110, section 7.6.1), which do not describe the request.
 const CONNECTION_LEVEL: [&str; 9] = [
     "connection",
     "keep-alive",
@@ -50,62 +50,62 @@ const CONNECTION_LEVEL: [&str; 9] = [
     "upgrade",
 ];
 
-/// A request as it came, in plain values.
+/// A request as received, in plain values.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The method, as sent.
     pub method: String,
-    /// What follows the token in the path, still encoded, with its leading slash if there is one.
+    /// The encoded path after the token, with its leading slash if there is one.
     pub fragment: String,
-    /// What follows the question mark, still encoded; empty if there is none.
+    /// The encoded query after the question mark; empty if there is none.
     pub raw_query: String,
-    /// The headers in the order they came; one that was repeated comes as often.
+    /// The headers in order of arrival, repeated ones included.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The bytes of the body as received, in memory or kept outside of it.
+    /// The body as received, in memory or external.
     pub body: Data,
 }
 
-/// A request that starts an execution: what is stored, and what steps read of it.
+/// An accepted request: the stored payload and the results.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received {
-    /// What is stored.
+pub struct ReceivedRequest {
+    /// The stored payload.
     pub payload: WebhookPayload,
-    /// `trigger.results`; [`results`] of the payload gives the same again.
+    /// `trigger.results`; [`results`] of the payload returns the same value.
     pub results: Value,
 }
 
-/// When a caller may try again whose body could not be read.
+/// The retry delay after a body could not be read.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Whether a large body has to be in memory to be read: JSON, a form and text have, a file and a form of files have not.
-/// `start` is how it begins; it decides where no content type was sent.
+/// True if a large body must be in memory to be parsed: JSON, a form and text must, a file and a multipart form need not.
+/// `start` is the beginning of the body; it decides if there is no content type.
 #[must_use]
-pub fn is_read_whole(headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
-    let content_types = values(headers, "content-type");
-    body::is_read_whole(content_types.first().map_or("", |value| value.trim()), start)
+pub fn must_load(headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
+    let content_types = header_values(headers, "content-type");
+    body::must_load(content_types.first().map_or("", |value| value.trim()), start)
 }
 
-/// Checks a request and reads it whole. The schema may take some tenths of a second of a large body.
+/// Checks and parses a request. Checking the schema of a large body may take some tenths of a second.
 ///
 /// # Errors
-/// Those of [`read`], then those of [`check_body`].
-pub fn receive(trigger: &WebhookTrigger, request: Request) -> Result<Received, Rejection> {
-    let received = read(trigger, request)?;
+/// The errors of [`parse`], then those of [`check_body`].
+pub fn receive(trigger: &WebhookTrigger, request: Request) -> Result<ReceivedRequest, Rejection> {
+    let received = parse(trigger, request)?;
     check_body(trigger, &received.results, &Budget::default())?;
     Ok(received)
 }
 
-/// Reads a request whole, and leaves its schema to [`check_body`].
+/// Parses a request without checking its schema; see [`check_body`].
 ///
 /// # Errors
-/// Those of [`admit`], then those of [`results`].
-pub fn read(trigger: &WebhookTrigger, request: Request) -> Result<Received, Rejection> {
+/// The errors of [`admit`], then those of [`results`].
+pub fn parse(trigger: &WebhookTrigger, request: Request) -> Result<ReceivedRequest, Rejection> {
     let payload = admit(trigger, request)?;
     let results = results(&payload)?;
-    Ok(Received { payload, results })
+    Ok(ReceivedRequest { payload, results })
 }
 
-/// The answer to a request that only asks about the address: `HEAD` 200, `OPTIONS` 204 with `Allow`. It starts nothing.
+/// The response to a probe of the address: `HEAD` 200, `OPTIONS` 204 with `Allow`. `None` for other requests.
 #[must_use]
 pub fn probe(trigger: &WebhookTrigger, method: &str) -> Option<HttpResponse> {
     let status = match method {
@@ -114,84 +114,84 @@ pub fn probe(trigger: &WebhookTrigger, method: &str) -> Option<HttpResponse> {
         _ => return None,
     };
     let answer = HttpResponse { status, headers: Vec::new(), body: Data::default() };
-    Some(response::sealed(answer.with_header("allow", allow(trigger))))
+    Some(response::seal(answer.with_header("allow", allowed_methods(trigger))))
 }
 
-/// Checks a request without reading its body, and keeps it as it came; a body in gzip is inflated.
+/// Checks a request without parsing its body, and converts it to a payload; a gzip body is inflated.
 ///
-/// Order: size, method, encoding, content type. Decoded here: the path fragment (percent-decoded once, except encoded
-/// slashes, so splitting on `/` stays safe), the query (`+` and `%XX`; a repeated name is a list, `a[]` stays literal) and
-/// the headers (lower-case names, repeated ones joined with `, `, those of the connection left out).
+/// Checks in order: size, method, encoding, content type. Decodes the path fragment (percent-decoded once, except encoded
+/// slashes, so that splitting on `/` stays safe), the query (`+` and `%XX`; a repeated name is a list, `a[]` is literal) and the
+/// headers (lower-case names, repeated ones joined with `, `, hop-by-hop headers removed).
 ///
 /// # Errors
-/// 413 for more bytes than `max_body`, 405 for a method that is not taken, 415 for any content encoding but `identity` and
-/// `gzip`, 400 for a body that is not the gzip it should be, for two different content types, or a query of more fields than JSON may have.
+/// 413 if the body exceeds `max_body`, 405 for a method that is not allowed, 415 for a content encoding other than `identity`
+/// and `gzip`, 400 for an invalid gzip body, two different content types, or a query of more fields than JSON may have.
 pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayload, Rejection> {
     if request.body.len() > trigger.max_body {
         return Err(Rejection::payload_too_large(trigger.max_body));
     }
     if !methods(trigger).any(|taken| taken == request.method) {
-        return Err(Rejection::method_not_allowed(&request.method, allow(trigger)));
+        return Err(Rejection::method_not_allowed(&request.method, allowed_methods(trigger)));
     }
     let mut request = request;
     match inflate::encoding(&request.headers) {
         Encoding::Identity => {}
         Encoding::Gzip => {
             request.body = inflate::inflate(&request.body, trigger.max_body)?;
-            // It says something of the bytes that came, not of those that are kept.
+            // The header describes the received bytes, not the inflated ones.
             request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-encoding"));
         }
         Encoding::Other => return Err(Rejection::unsupported_encoding()),
     }
-    let content_types = values(&request.headers, "content-type");
+    let content_types = header_values(&request.headers, "content-type");
     if content_types.windows(2).any(|pair| pair[0].trim() != pair[1].trim()) {
         return Err(Rejection::bad_request("bad_content_type", "request has more than one content-type"));
     }
-    let Some(query_parameters) = fields::decode(request.raw_query.as_bytes()) else {
+    let Some(query_parameters) = urlencoded::decode(request.raw_query.as_bytes()) else {
         return Err(Rejection::bad_request("bad_query", "query has too many parameters"));
     };
     let content_type = content_types.first().map_or("", |value| value.trim()).into();
-    Ok(kept(request, query_parameters, content_type))
+    Ok(into_payload(request, query_parameters, content_type))
 }
 
-/// A request to look at, whether or not a trigger would take it. A query that cannot be taken apart is kept as it came alone.
+/// Converts a request to a payload for inspection, without any check. A query that cannot be decoded is kept in raw form only.
 #[must_use]
-pub fn as_it_came(request: Request) -> WebhookPayload {
-    let query_parameters = fields::decode(request.raw_query.as_bytes()).unwrap_or_default();
-    let content_types = values(&request.headers, "content-type");
+pub fn unchecked_payload(request: Request) -> WebhookPayload {
+    let query_parameters = urlencoded::decode(request.raw_query.as_bytes()).unwrap_or_default();
+    let content_types = header_values(&request.headers, "content-type");
     let content_type = content_types.first().map_or("", |value| value.trim()).into();
-    kept(request, query_parameters, content_type)
+    into_payload(request, query_parameters, content_type)
 }
 
-fn kept(request: Request, query_parameters: Map, content_type: Arc<str>) -> WebhookPayload {
+fn into_payload(request: Request, query_parameters: Map, content_type: Arc<str>) -> WebhookPayload {
     WebhookPayload {
-        path_fragment: fields::path_fragment(&request.fragment),
+        path_fragment: urlencoded::path_fragment(&request.fragment),
         query_parameters,
         raw_query: request.raw_query,
-        headers: fold(request.headers),
+        headers: fold_headers(request.headers),
         body: File { content_type, filename: None, data: request.body },
         method: request.method,
         decided: None,
     }
 }
 
-/// What `trigger.results` is for a request: `body.data`, `body.contentType`, `rawBody`, `headers`, `pathFragment`,
+/// Computes `trigger.results` of a request: `body.data`, `body.contentType`, `rawBody`, `headers`, `pathFragment`,
 /// `queryParameters`, `rawQuery`, `method`.
 ///
 /// `body.data` by content type:
-/// * JSON (`application/json`, any `+json`): the value, scalars and lists too; a byte order mark is allowed.
+/// * JSON (`application/json`, any `+json`): the value, including scalars and lists; a byte-order mark is allowed.
 /// * a form: a map of its fields, a repeated one a list.
-/// * multipart: a map of its parts, a file among them a stretch of the body. A JSON part is `{data, contentType}` with the parsed value, a plain field
-///   `{data, contentType}` with its text, a file part a file; a repeated name is a list.
-/// * text, XML, CSV: the text, decoded by its charset (UTF-8 where it names none).
+/// * multipart: a map of its parts. A JSON part is `{data, contentType}` with the parsed value, a plain field
+///   `{data, contentType}` with its text, a file part a file that is a range of the body; a repeated name is a list.
+/// * text, XML, CSV: the text, decoded by its charset (UTF-8 by default).
 /// * anything else: a file. Without a content type: JSON if it begins with `{` or `[` and parses, else a file.
-/// * an empty body: `null`, whatever its type.
+/// * an empty body: `null`, for every type.
 ///
-/// `body.contentType` is the header as sent, `null` if there was none. `rawBody` is always the exact bytes, as a file.
+/// `body.contentType` is the header as sent, `null` if it is missing. `rawBody` is always the exact bytes, as a file.
 /// Look-up in `headers` ignores case.
 ///
 /// # Errors
-/// 400: the body is not what its content type says, or larger than the limits of JSON (`bad_json`, `json_too_large`,
+/// 400 if the body does not match its content type, or exceeds the limits of JSON (`bad_json`, `json_too_large`,
 /// `bad_form`, `bad_multipart`).
 pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
     let sent = &payload.body.content_type;
@@ -218,10 +218,10 @@ pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
     Ok(Value::from(results))
 }
 
-/// Decides if the body fits the trigger's schema, within the budget of a thread of the runtime; false where it does not,
-/// or where that takes more. [`check_body`] then gives the reason.
+/// Returns true if the body matches the trigger's schema, checked with the budget of a runtime thread. Returns false if it does
+/// not match or the check exceeds the budget; [`check_body`] then gives the reason.
 #[must_use]
-pub fn fits_at_once(trigger: &WebhookTrigger, results: &Value) -> bool {
+pub fn fits_inline(trigger: &WebhookTrigger, results: &Value) -> bool {
     trigger.schema.as_ref().is_none_or(|schema| {
         schema.is_valid(&results.path("body.data").unwrap_or_default(), &Budget::inline()).unwrap_or(false)
     })
@@ -230,8 +230,8 @@ pub fn fits_at_once(trigger: &WebhookTrigger, results: &Value) -> bool {
 /// Checks the body against the trigger's schema, if it has one.
 ///
 /// # Errors
-/// 400: the body does not fit, with the first place where it does not (`schema_mismatch`), or the check takes more than
-/// the budget (`schema_too_costly`).
+/// 400 if the body does not match, with the first mismatch (`schema_mismatch`), or the check exceeds the budget
+/// (`schema_too_costly`).
 pub fn check_body(trigger: &WebhookTrigger, results: &Value, budget: &Budget) -> Result<(), Rejection> {
     let Some(schema) = &trigger.schema else { return Ok(()) };
     let data = results.path("body.data").unwrap_or_default();
@@ -239,7 +239,7 @@ pub fn check_body(trigger: &WebhookTrigger, results: &Value, budget: &Budget) ->
         CheckError::Invalid(error) => {
             let place =
                 if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
-            let message = format!("request body does not fit its schema{place}: {error}");
+            let message = format!("request body does not match its schema{place}: {error}");
             Rejection::bad_request("schema_mismatch", message)
         }
         CheckError::TooCostly(limit) => Rejection::schema_too_costly(&limit),
@@ -251,18 +251,22 @@ fn methods(trigger: &WebhookTrigger) -> impl Iterator<Item = &str> {
     trigger.methods.iter().map(String::as_str).chain(all.iter().copied())
 }
 
-fn allow(trigger: &WebhookTrigger) -> String {
+fn allowed_methods(trigger: &WebhookTrigger) -> String {
     methods(trigger).collect::<Vec<_>>().join(", ")
 }
 
-fn values(headers: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
-    headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| text(value)).collect()
+fn header_values(headers: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
+    headers
+        .iter()
+        .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+        .map(|(_, value)| header_text(value))
+        .collect()
 }
 
-/// Folds headers into one value a name.
-fn fold(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
-    // A sender may declare further headers to be the connection's own (RFC 9110, section 7.6.1).
-    let connection = values(&headers, "connection").join(",").to_ascii_lowercase();
+/// Folds headers to one value per name.
+fn fold_headers(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
+    // A sender may declare further hop-by-hop headers (RFC 9110, section 7.6.1).
+    let connection = header_values(&headers, "connection").join(",").to_ascii_lowercase();
     let is_declared = |name: &str| connection.split(',').any(|declared| declared.trim() == name);
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
     for (mut name, value) in headers {
@@ -270,9 +274,9 @@ fn fold(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
         if CONNECTION_LEVEL.contains(&name.as_str()) || is_declared(&name) {
             continue;
         }
-        // The pairs of a cookie are joined as one header of them would be (RFC 9113, section 8.2.3).
+        // Cookie pairs are joined by the separator of a cookie header (RFC 9113, section 8.2.3).
         let glue = if name == "cookie" { "; " } else { ", " };
-        let value = String::from_utf8(value).unwrap_or_else(|error| text(error.as_bytes()));
+        let value = String::from_utf8(value).unwrap_or_else(|error| header_text(error.as_bytes()));
         folded
             .entry(name)
             .and_modify(|before| {
@@ -284,7 +288,7 @@ fn fold(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
     folded
 }
 
-/// The text of a header's value: UTF-8 if it is, else Latin-1, which every sequence of bytes is.
-fn text(value: &[u8]) -> String {
+/// Decodes a header value as UTF-8, else as Latin-1, in which every byte sequence is valid.
+fn header_text(value: &[u8]) -> String {
     std::str::from_utf8(value).map_or_else(|_| value.iter().copied().map(char::from).collect(), str::to_owned)
 }

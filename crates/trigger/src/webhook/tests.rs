@@ -2,7 +2,7 @@ use model::{JsonSchema, Map, Payload};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::testing::trigger;
+use super::test_support::trigger;
 use super::*;
 
 /// A request written as `name: value` lines; the body follows.
@@ -25,7 +25,7 @@ fn read(headers: &str, body: &[u8]) -> Result<Value, String> {
         .map_err(|rejection| format!("{} {}: {}", rejection.status, rejection.code, rejection.message))
 }
 
-/// What `body.data` is, or how the request is refused.
+/// The `body.data` of a request, or its rejection.
 fn check(content_type: &str, body: impl AsRef<[u8]>, expected: &str) {
     let headers =
         if content_type.is_empty() { String::new() } else { format!("content-type: {content_type}") };
@@ -35,7 +35,7 @@ fn check(content_type: &str, body: impl AsRef<[u8]>, expected: &str) {
 }
 
 #[test]
-fn json_is_read_whatever_it_is() {
+fn every_json_value_is_parsed() {
     check(
         "application/json",
         r#"{"orderId": 7, "lines": [1.5, null]}"#,
@@ -60,7 +60,7 @@ fn malformed_json_is_refused() {
 #[test]
 fn json_beyond_its_limits_is_refused_as_that() {
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
-    let expected = "400 json_too_large: request body is more JSON than is taken: at most 64 levels and 250000 keys and items";
+    let expected = "400 json_too_large: request body exceeds the limits of JSON: at most 64 levels and 250000 keys and items";
     check("application/json", deep, expected);
 }
 
@@ -84,16 +84,16 @@ fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
     check(
         json,
         r#"{"orderId": 7}"#,
-        "schema_mismatch: request body does not fit its schema at `/orderId`: must be string, found number",
+        "schema_mismatch: request body does not match its schema at `/orderId`: must be string, found number",
     );
-    check(json, "{}", "schema_mismatch: request body does not fit its schema: needs `orderId`");
-    check(json, "", "schema_mismatch: request body does not fit its schema: must be object, found null");
+    check(json, "{}", "schema_mismatch: request body does not match its schema: needs `orderId`");
+    check(json, "", "schema_mismatch: request body does not match its schema: must be object, found null");
     check(json, "{", "bad_json: request body is not valid JSON");
 }
 
 #[test]
 fn a_body_that_takes_too_much_to_check_is_refused_as_that() {
-    // Every item is compared with a thousand texts as long as itself.
+    // The check compares every item with a thousand texts of the same length.
     let text = |last: usize| format!("{}{last:04}", "x".repeat(2_000));
     let options: Vec<String> = (0..1_000).map(text).collect();
     let schema = serde_json::json!({"type": "array", "items": {"enum": options}});
@@ -119,8 +119,8 @@ fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
     let schema = Some(JsonSchema::compile(schema).expect("a schema"));
     let trigger = WebhookTrigger { schema, max_body: 4 << 20, ..trigger() };
     let fits = |body: String| {
-        let received = super::read(&trigger, request("content-type: application/json", body.as_bytes()));
-        fits_at_once(&trigger, &received.expect("it is JSON").results)
+        let received = parse(&trigger, request("content-type: application/json", body.as_bytes()));
+        fits_inline(&trigger, &received.expect("it is JSON").results)
     };
     assert!(fits("[1, 2]".to_owned()));
     assert!(!fits("[1, true]".to_owned()), "the reason is for the full check");
@@ -128,7 +128,7 @@ fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
 }
 
 #[test]
-fn an_empty_body_is_null_whatever_its_type() {
+fn an_empty_body_is_null_for_every_type() {
     for content_type in ["", "application/json", "text/plain", "image/png", "multipart/form-data; boundary=x"]
     {
         check(content_type, "", "null");
@@ -136,7 +136,7 @@ fn an_empty_body_is_null_whatever_its_type() {
 }
 
 #[test]
-fn without_a_content_type_only_what_looks_like_a_document_is_json() {
+fn without_a_content_type_only_lists_and_maps_are_json() {
     check("", r#" {"a":1}"#, r#"{"a":1}"#);
     check("", "[1]", "[1]");
     let file = |text: &str| {
@@ -182,13 +182,13 @@ fn the_raw_body_is_the_exact_bytes_of_every_body() {
         let results = read(&format!("Content-Type: {content_type}"), body).expect("the request is taken");
         let raw = results.get("rawBody").expect("rawBody");
         let file = raw.as_file().expect("rawBody is a file");
-        assert_eq!((&file.data.shown()[..], &*file.content_type), (body, content_type));
+        assert_eq!((&file.data.for_display()[..], &*file.content_type), (body, content_type));
         assert_eq!(results.path("rawBody.data"), Some(raw));
     }
 }
 
 #[test]
-fn results_hold_what_the_contract_names() {
+fn results_have_the_documented_members() {
     let mut request =
         request("Content-Type: application/json\nX-Order: 7\nx-order: 8\nHost: hooks.example", b"{}");
     request.fragment = "/orders/a%20b".into();
@@ -207,7 +207,7 @@ fn results_hold_what_the_contract_names() {
 }
 
 #[test]
-fn what_is_missing_is_empty_and_never_absent() {
+fn missing_parts_are_empty_and_not_absent() {
     let results = read("", b"").expect("the request is taken");
     let expected = concat!(
         r#"{"body":{"data":null,"contentType":null},"#,
@@ -407,7 +407,7 @@ proptest! {
         let headers = vec![("content-type".to_owned(), content_type.into_bytes())];
         let request = Request { method: "POST".into(), headers, body: body.clone().into(), ..Request::default() };
         if let Ok(received) = receive(&trigger(), request) {
-            prop_assert_eq!(received.payload.body.data.here().map(|data| &data[..]), Some(&body[..]));
+            prop_assert_eq!(received.payload.body.data.in_memory().map(|data| &data[..]), Some(&body[..]));
             let stored = serde_json::to_string(&Payload::Webhook(received.payload)).expect("a payload is stored");
             let payload: Payload = serde_json::from_str(&stored).expect("a payload reads back");
             prop_assert_eq!(crate::results(&payload), Ok(received.results));

@@ -75,6 +75,14 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     if let Some(waiting) = &execution.waiting {
         waits_for(waiting, &fact)?;
     }
+    for wait in execution.waits.iter().take(PAUSES) {
+        let step = wait.step.as_deref().map_or_else(String::new, |step| format!(" at `{}`", plain(step)));
+        let text = pauses::delay(&wait.reason, std::time::Duration::from_millis(wait.ms));
+        fact("delay", &format!("{text}{step}"))?;
+    }
+    if execution.waits.len() > PAUSES {
+        fact("", &format!("and {} more", execution.waits.len() - PAUSES))?;
+    }
     fact("payload", &paint(QUIET, plain(&cut(&payload(&execution.payload), PAYLOAD))))?;
     output::data("")?;
     Ok(())
@@ -130,6 +138,12 @@ fn payload(payload: &Value) -> String {
 
 fn tail(execution: &Execution) -> anyhow::Result<()> {
     output::data("")?;
+    if let Some(status) = execution.answered {
+        output::data(format_args!(
+            "{}  {status}, after the timeout of the webhook",
+            paint(STRONG, "answered")
+        ))?;
+    }
     if let Some(response) = &execution.response {
         output::data(format_args!("{}  {}", paint(STRONG, "answered"), response["status"]))?;
     }

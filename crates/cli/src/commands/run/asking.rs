@@ -3,7 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use engine::{Answer, Engine, Notice, Pending, SignalError};
+use engine::{Answer, Engine, EngineEvent, Pending, SignalError};
 use model::execution::{Event, ExecutionId, WaitReason};
 use model::value::{JsonLimits, Map, Value};
 use server::ResumeServer;
@@ -46,7 +46,7 @@ impl Given {
 pub(super) struct Asking<'r> {
     engine: &'r Engine,
     config: &'r Config,
-    notices: Receiver<Notice>,
+    notices: Receiver<EngineEvent>,
     given: &'r [Given],
     used: HashSet<String>,
     /// The pauses that have been dealt with, by execution, step and beginning.
@@ -123,8 +123,8 @@ impl<'r> Asking<'r> {
     }
 
     /// Everything in this engine belongs to the execution that was started: itself, and those that it calls.
-    async fn look(&mut self, notice: &Notice, progress: &mut Progress) -> anyhow::Result<()> {
-        let Notice::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
+    async fn look(&mut self, notice: &EngineEvent, progress: &mut Progress) -> anyhow::Result<()> {
+        let EngineEvent::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
         let asks = |event: &Event| match event {
             Event::Waiting { on, .. } => matches!(on, WaitReason::Approval { .. } | WaitReason::Event { .. }),
             _ => false,
@@ -146,7 +146,7 @@ impl<'r> Asking<'r> {
     }
 
     async fn look_at(&mut self, id: ExecutionId, progress: &mut Progress) -> anyhow::Result<()> {
-        for pending in self.engine.standing(id).await?.pauses {
+        for pending in self.engine.runtime().standing(id).await?.pauses {
             let asks = matches!(pending.on, WaitReason::Approval { .. } | WaitReason::Event { .. });
             if !asks || !self.seen.insert((id, pending.step.clone(), pending.since)) {
                 continue;
@@ -182,12 +182,12 @@ impl<'r> Asking<'r> {
         let result = match pending.on {
             WaitReason::Approval { .. } => {
                 let answer = answer(&given.value).map_err(wrong)?;
-                self.engine.answer(pending.execution, step, answer).await
+                self.engine.runtime().answer(pending.execution, step, answer).await
             }
             _ => {
                 let data = Value::from_json(given.value.as_bytes(), JsonLimits::default());
                 let data = data.map_err(|error| wrong(format!("the data of an event is JSON: {error}")))?;
-                self.engine.signal(pending.execution, step, data, Some(BY.to_owned())).await
+                self.engine.runtime().signal(pending.execution, step, data, Some(BY.to_owned())).await
             }
         };
         match result {
@@ -222,7 +222,7 @@ impl<'r> Asking<'r> {
             let started = ResumeServer::start(self.engine.clone(), &self.config.server()).await;
             self.listener = started.inspect_err(|error| tracing::debug!(%error, "no resume address")).ok();
         }
-        self.listener.is_some().then(|| self.engine.resume_url(id))
+        self.listener.is_some().then(|| self.engine.runtime().resume_url(id))
     }
 
     /// Puts the first question to whoever sits at the terminal.
@@ -264,7 +264,7 @@ impl<'r> Asking<'r> {
             Next::Give { option, form } => Answer { option, form, by: Some(BY.to_owned()) },
         };
         let (id, step) = (prompt.execution, prompt.step().to_owned());
-        match self.engine.answer(id, Some(&step), answer).await {
+        match self.engine.runtime().answer(id, Some(&step), answer).await {
             Ok(()) | Err(SignalError::NotWaiting) => {
                 self.prompts.pop_front();
             }

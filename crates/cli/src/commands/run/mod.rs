@@ -15,7 +15,7 @@ use engine::{Engine, Start, SystemClock};
 use model::automation::{Trigger, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
-use model::value::{JsonLimits, MOST_WHOLE, Value};
+use model::value::{JsonLimits, MAX_LOADED_BYTES, Value};
 
 use self::asking::{Asking, Given};
 use self::place::Place;
@@ -134,11 +134,11 @@ async fn start_and_wait(
     let deployed = project::find(&catalog, &place.wanted, place.is_file)?;
     let automation = &deployed.automation.id;
     let payload = match &run.saved {
-        Some(name) => engine.saved_payload(automation, name).await?,
+        Some(name) => engine.ingress().saved_payload(automation, name).await?,
         None => given.payload(deployed)?,
     };
     let origin = if run.test { Origin::Test } else { Origin::Manual };
-    let id = engine.run(automation, Start { payload, origin }).await?;
+    let id = engine.ingress().start(automation, Start { payload, origin }).await?;
     let mut progress = Progress::new(id, run.watch, Some(&deployed.automation));
     progress.begin(&deployed.automation.name);
     let ended = wait(engine, id, &mut progress, &mut asking, signals).await;
@@ -146,8 +146,8 @@ async fn start_and_wait(
     asking.end().await;
     if ended.is_err() {
         // Nobody will answer it.
-        engine.cancel(id, "given up on the command line").await?;
-        engine.wait(id).await?;
+        engine.runtime().cancel(id, "given up on the command line").await?;
+        engine.runtime().wait(id).await?;
     }
     let ended = ended?;
     let is_sync = matches!(
@@ -155,7 +155,8 @@ async fn start_and_wait(
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync
     );
     // What its caller would get takes the place of the result.
-    let answer = if is_sync && ended.outcome.is_some() { engine.answer_to_caller(id).await? } else { None };
+    let answer =
+        if is_sync && ended.outcome.is_some() { engine.ingress().caller_response(id).await? } else { None };
     if let Some(answer) = &answer {
         show_answer(answer)?;
     }
@@ -167,7 +168,7 @@ fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
     let kind = answer.header("content-type").unwrap_or_default();
     let kind = if kind.is_empty() { String::new() } else { format!(" ({})", plain(kind)) };
     output::say(format_args!("answers {}{kind}", answer.status));
-    let body = answer.body.whole(MOST_WHOLE).context("the body of the answer cannot be read")?;
+    let body = answer.body.load(MAX_LOADED_BYTES).context("the body of the answer cannot be read")?;
     let value = Value::from_json(&body, JsonLimits::default());
     match (value, std::str::from_utf8(&body)) {
         _ if body.is_empty() => Ok(()),
@@ -196,7 +197,7 @@ async fn wait(
     signals: &mut Signals,
 ) -> anyhow::Result<Ended> {
     let mut interrupted = false;
-    let end = engine.wait(id);
+    let end = engine.runtime().wait(id);
     tokio::pin!(end);
     loop {
         tokio::select! {
@@ -207,7 +208,7 @@ async fn wait(
                 }
                 interrupted = true;
                 output::say("cancelling; once more to stop at once");
-                engine.cancel(id, "interrupted at the terminal").await?;
+                engine.runtime().cancel(id, "interrupted at the terminal").await?;
             }
             asked = asking.next(progress) => asked?,
             outcome = &mut end => {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use anyhow::Context as _;
-use engine::Deployed;
+use engine::Deployment;
 use model::action::{InputSpec, InputType};
 use model::automation::{Trigger, WebhookTrigger};
 use model::payload::{Payload, WebhookPayload};
@@ -49,7 +49,7 @@ impl Given {
     ///
     /// # Errors
     /// What was given does not fit its trigger.
-    pub(super) fn payload(&self, deployed: &Deployed) -> anyhow::Result<Payload> {
+    pub(super) fn payload(&self, deployed: &Deployment) -> anyhow::Result<Payload> {
         let automation = &deployed.automation;
         match &automation.trigger {
             Trigger::Manual => self.manual(&automation.inputs),

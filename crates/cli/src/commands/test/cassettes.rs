@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use connector::{Recording, Tape};
 use engine::ProjectFileError;
-use engine::trial::{Stage, cassette_path};
+use engine::testing::{TestRunner, cassette_path};
 use model::trial::{Case, Suite};
 
 use crate::output::{self, count};
@@ -27,7 +27,7 @@ const HEAD: &str = "\
 /// # Errors
 /// The recording cannot be read.
 pub(super) fn tape(
-    stage: &Stage,
+    runner: &TestRunner,
     suite: &Suite,
     case: &Case,
     records: bool,
@@ -37,7 +37,7 @@ pub(super) fn tape(
         return Ok(Some(Arc::new(Tape::blank())));
     }
     let path = cassette_path(suite, &name.name);
-    let text = match engine::read_project_file(stage.dir(), &path, MOST_BYTES) {
+    let text = match engine::read_project_file(runner.dir(), &path, MOST_BYTES) {
         Err(ProjectFileError::Io(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(anyhow::Error::from),
     };
@@ -58,9 +58,9 @@ pub(super) struct Recorded {
 
 impl Recorded {
     /// Takes over what is on the tape of a test.
-    pub(super) fn add(&mut self, stage: &Stage, suite: &Suite, case: &Case, tape: &Tape) {
+    pub(super) fn add(&mut self, runner: &TestRunner, suite: &Suite, case: &Case, tape: &Tape) {
         if let Some(name) = case.cassette.as_ref().filter(|_| tape.records()) {
-            stage.dir().clone_into(&mut self.dir);
+            runner.dir().clone_into(&mut self.dir);
             self.recordings.insert(cassette_path(suite, &name.name), tape.recording());
         }
     }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use engine::trial::{Coverage, Goal, GoalKind, Stage};
+use engine::testing::{Coverage, Goal, GoalKind, TestRunner};
 use serde_json::{Value, json};
 
 use super::play::PlayedFile;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, Table, WARN, paint};
 
 /// What was reached of every automation that has tests or ran in one, by its id.
-pub(super) fn of(stage: &Stage, played: &[PlayedFile<'_>]) -> Vec<Coverage> {
+pub(super) fn of(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Vec<Coverage> {
     let mut found: BTreeMap<String, Coverage> = BTreeMap::new();
     for file in played {
         let tested =
-            file.file.suite.as_ref().and_then(|suite| stage.catalog().find(&suite.automation.name).ok());
+            file.file.suite.as_ref().and_then(|suite| runner.catalog().find(&suite.automation.name).ok());
         if let Some(deployed) = tested {
             let id = deployed.automation.id.to_string();
             found.entry(id).or_insert_with(|| Coverage::empty(&deployed.automation));
@@ -34,7 +34,7 @@ pub(super) fn show(coverage: &[Coverage]) -> anyhow::Result<()> {
     let mut table = Table::new(&["AUTOMATION", "STEPS", "", "WAYS", ""]);
     for one in coverage {
         let [steps, steps_share] = share(one.steps());
-        let [ways, ways_share] = share(one.ways());
+        let [ways, ways_share] = share(one.branches());
         table.row([one.automation.id.to_string(), steps, steps_share, ways, ways_share]);
     }
     table.print()?;
@@ -80,8 +80,8 @@ fn line(coverage: &Coverage, goal: &Goal) -> usize {
 fn what(goal: &Goal) -> String {
     match (&goal.step, &goal.kind) {
         (Some(step), GoalKind::Step) => format!("step `{step}`"),
-        (Some(step), GoalKind::Way(way)) => format!("`{step}`: {way}"),
-        (None, GoalKind::Way(way)) => format!("the trigger: {way}"),
+        (Some(step), GoalKind::Branch(way)) => format!("`{step}`: {way}"),
+        (None, GoalKind::Branch(way)) => format!("the trigger: {way}"),
         (None, GoalKind::Step) => String::new(),
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn to_json(coverage: &Coverage) -> Value {
         .map(|goal| {
             let way = match &goal.kind {
                 GoalKind::Step => None,
-                GoalKind::Way(way) => Some(way),
+                GoalKind::Branch(way) => Some(way),
             };
             json!({"step": goal.step, "way": way, "line": line(coverage, goal), "hits": goal.hits})
         })
@@ -112,7 +112,7 @@ pub(super) fn to_json(coverage: &Coverage) -> Value {
         "automation": coverage.automation.id,
         "path": coverage.automation.source.path(),
         "steps": part(coverage.steps()),
-        "ways": part(coverage.ways()),
+        "ways": part(coverage.branches()),
         "goals": goals,
     })
 }

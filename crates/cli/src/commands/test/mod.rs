@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Args;
 use engine::Vault;
-use engine::trial::{RealSecrets, Stage, Tests, find};
+use engine::testing::{RealSecrets, TestFile, TestRunner, find_test_files};
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -77,18 +77,18 @@ impl Subcommand for Test {
         let dir = context.dir();
         let checked = project::check(dir, &[])?;
         let wanted = wanted(dir, &self.paths)?;
-        let files = find(dir, &checked.catalog, &wanted);
+        let files = find_test_files(dir, &checked.catalog, &wanted);
         if files.is_empty() {
             return Err(nothing(&self.paths));
         }
-        let stage = Stage::new(Arc::new(checked.catalog), dir)
+        let runner = TestRunner::new(Arc::new(checked.catalog), dir)
             .with_outbound(config.engine().outbound_allow)
             .with_secrets(secrets(&config, self.record)?);
         let begun = Instant::now();
         let mut listing = report::Listing::new(!self.json);
         let plan =
             play::Plan { files: &files, name: self.name.as_deref(), jobs: self.jobs, records: self.record };
-        let played = play::all(&stage, &plan, &mut |file| listing.show(file))?;
+        let played = play::all(&runner, &plan, &mut |file| listing.show(file))?;
         let summary = report::Summary::of(&played, begun.elapsed());
         if summary.ran() == 0 && summary.broken == 0 {
             return Err(Fault::usage(match self.name {
@@ -97,9 +97,9 @@ impl Subcommand for Test {
             }));
         }
         if self.record {
-            play::recorded(&stage, &played).write()?;
+            play::recorded(&runner, &played).write()?;
         }
-        let coverage = coverage::of(&stage, &played);
+        let coverage = coverage::of(&runner, &played);
         if let Some(path) = &self.junit {
             write(path, &junit::text(&played, &summary)?)?;
         }
@@ -173,6 +173,6 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// A file of tests by how many tests it has.
-fn cases(file: &Tests) -> &[model::trial::Case] {
+fn cases(file: &TestFile) -> &[model::trial::Case] {
     file.suite.as_ref().map_or(&[], |suite| suite.cases.as_slice())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use connector::Tape;
-use engine::trial::{Stage, Tests, Verdict};
+use engine::testing::{TestFile, TestResult, TestRunner};
 use model::trial::Case;
 
 use super::cases;
@@ -15,7 +15,7 @@ use super::cassettes::{self, Recorded};
 
 /// What is to be played.
 pub(super) struct Plan<'a> {
-    pub(super) files: &'a [Tests],
+    pub(super) files: &'a [TestFile],
     /// Only tests with this in their name.
     pub(super) name: Option<&'a str>,
     pub(super) jobs: Option<NonZeroUsize>,
@@ -25,7 +25,7 @@ pub(super) struct Plan<'a> {
 
 /// A file of tests and what came of those that were asked for.
 pub(super) struct PlayedFile<'a> {
-    pub(super) file: &'a Tests,
+    pub(super) file: &'a TestFile,
     /// In the order of the file.
     pub(super) tests: Vec<PlayedTest<'a>>,
 }
@@ -34,7 +34,7 @@ pub(super) struct PlayedFile<'a> {
 pub(super) struct PlayedTest<'a> {
     pub(super) case: &'a Case,
     /// Nothing for a test that is skipped.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<TestResult>,
     /// The recording, where it names one and there is one.
     tape: Option<Arc<Tape>>,
     /// How long it took, of real time.
@@ -57,7 +57,7 @@ impl PlayedTest<'_> {
 /// # Errors
 /// A recording cannot be read.
 pub(super) fn all<'a>(
-    stage: &Stage,
+    runner: &TestRunner,
     plan: &Plan<'a>,
     tell: &mut dyn FnMut(&PlayedFile<'a>),
 ) -> anyhow::Result<Vec<PlayedFile<'a>>> {
@@ -82,7 +82,7 @@ pub(super) fn all<'a>(
             let (sender, next, jobs) = (sender.clone(), &next, &jobs);
             scope.spawn(move || {
                 while let Some((file, case)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let played = one_test(stage, &plan.files[*file], case, plan.records);
+                    let played = one_test(runner, &plan.files[*file], case, plan.records);
                     // The other end is gone only when all is lost anyway.
                     let _ = sender.send((*file, played));
                 }
@@ -94,28 +94,28 @@ pub(super) fn all<'a>(
 }
 
 fn one_test<'a>(
-    stage: &Stage,
-    file: &'a Tests,
+    runner: &TestRunner,
+    file: &'a TestFile,
     case: &'a Case,
     records: bool,
 ) -> anyhow::Result<PlayedTest<'a>> {
     let begun = Instant::now();
     let (mut verdict, mut tape) = (None, None);
     if let Some(suite) = file.suite.as_ref().filter(|_| case.skip.is_none()) {
-        tape = cassettes::tape(stage, suite, case, records)?;
-        verdict = Some(stage.play(suite, case, tape.clone()));
+        tape = cassettes::tape(runner, suite, case, records)?;
+        verdict = Some(runner.run(suite, case, tape.clone()));
     }
     Ok(PlayedTest { case, verdict, tape, took: begun.elapsed() })
 }
 
 /// What was recorded in all tests together.
-pub(super) fn recorded(stage: &Stage, played: &[PlayedFile<'_>]) -> Recorded {
+pub(super) fn recorded(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Recorded {
     let mut recorded = Recorded::default();
     for file in played {
         let Some(suite) = &file.file.suite else { continue };
         for test in &file.tests {
             if let Some(tape) = &test.tape {
-                recorded.add(stage, suite, test.case, tape);
+                recorded.add(runner, suite, test.case, tape);
             }
         }
     }
@@ -124,7 +124,7 @@ pub(super) fn recorded(stage: &Stage, played: &[PlayedFile<'_>]) -> Recorded {
 
 /// Takes in what the threads find, and tells of each file when it is complete and all before it are.
 fn collect<'a>(
-    files: &'a [Tests],
+    files: &'a [TestFile],
     jobs: &[(usize, &'a Case)],
     receiver: &mpsc::Receiver<(usize, anyhow::Result<PlayedTest<'a>>)>,
     tell: &mut dyn FnMut(&PlayedFile<'a>),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::trial::{Coverage, Verdict};
+use engine::testing::{Coverage, TestResult};
 use model::execution::{Event, StepOutcome};
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ pub(super) fn failures(played: &[PlayedFile<'_>], records: bool) -> anyhow::Resu
 }
 
 /// The steps of an execution as a tree.
-fn steps(verdict: &Verdict) -> Vec<String> {
+fn steps(verdict: &TestResult) -> Vec<String> {
     let Some(execution) = &verdict.execution else { return Vec::new() };
     let steps = of_events(&execution.events);
     if steps.is_empty() {

@@ -118,7 +118,7 @@ impl RecordedRequest {
     pub(super) fn of(request: &Request, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
         let body = match &request.body {
             Body::Empty => RecordedBody::default(),
-            Body::Bytes(data) => RecordedBody::of(&data.shown(), media_type(headers).as_deref(), mask),
+            Body::Bytes(data) => RecordedBody::of(&data.for_display(), media_type(headers).as_deref(), mask),
             Body::Multipart(parts) => RecordedBody {
                 parts: Some(parts.iter().map(|part| RecordedPart::of(part, mask)).collect()),
                 ..RecordedBody::default()
@@ -354,7 +354,7 @@ impl RecordedPart {
             name: part.name.clone(),
             file_name: part.file_name.clone(),
             content_type: part.content_type.clone(),
-            body: RecordedBody::of(&part.data.shown(), media_type.as_deref(), mask),
+            body: RecordedBody::of(&part.data.for_display(), media_type.as_deref(), mask),
         }
     }
 }

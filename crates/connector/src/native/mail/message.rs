@@ -95,7 +95,7 @@ fn attachments(inputs: &Map) -> Result<Vec<SinglePart>, String> {
         let name = file.filename.as_deref().map_or_else(|| format!("file-{}", at + 1), str::to_owned);
         let octets = || ContentType::parse("application/octet-stream").map_err(|error| error.to_string());
         let kind = ContentType::parse(&file.content_type).or_else(|_| octets())?;
-        let data = file.data.whole(MAX_ATTACHMENTS).map_err(|error| error.to_string())?;
+        let data = file.data.load(MAX_ATTACHMENTS).map_err(|error| error.to_string())?;
         Ok(Attachment::new(name.replace(|c: char| c.is_control(), " ")).body(data.to_vec(), kind))
     };
     files.iter().enumerate().map(part).collect()

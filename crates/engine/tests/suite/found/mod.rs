@@ -13,7 +13,7 @@ use crate::common::{Peer, soon};
 
 async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
     soon(async {
-        while engine.standing(id).await.expect("it is known").turn.is_none() {
+        while engine.runtime().standing(id).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -22,7 +22,7 @@ async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
 
 async fn rests(engine: &Engine) {
     soon(async {
-        while engine.status().resting == 0 {
+        while engine.runtime().status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -36,7 +36,7 @@ fn asks(id: &str, peer: &Peer) -> String {
 
 /// Until when each of its pauses lasts.
 async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
-    let standing = engine.standing(id).await.expect("it is known");
+    let standing = engine.runtime().standing(id).await.expect("it is known");
     standing.pauses.into_iter().map(|pause| pause.until).collect()
 }
 

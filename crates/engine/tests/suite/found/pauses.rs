@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Notice;
+use engine::EngineEvent;
 use model::Event;
 
 use super::{asks, is_woken_at, pauses_until, rests, rests_for, woken_at};
@@ -40,11 +40,11 @@ async fn what_rests_in_its_closing_steps_is_cancelled_once() {
     let store = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(store.clone()).await;
     let id = start_and_rest(&engine, "{}").await;
-    assert!(engine.cancel(id, "enough").await.expect("it is asked"));
+    assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
     rests_for(&engine, id, 240).await;
     let reads = store.reads_meanwhile(id).await;
     assert!(reads <= 2, "it is read back {reads} times while it rests");
-    assert!(engine.cancel(id, "really").await.expect("it is asked"));
+    assert!(engine.runtime().cancel(id, "really").await.expect("it is asked"));
     project.clock.advance(Duration::from_secs(240));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
@@ -70,7 +70,7 @@ async fn a_try_that_is_due_while_another_branch_works_is_made() {
     soon(async {
         let is_retry = |event: &Event| matches!(event, Event::StepRetry { .. });
         loop {
-            if let Notice::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come")
+            if let EngineEvent::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come")
                 && events.iter().any(is_retry)
             {
                 break;
@@ -107,7 +107,7 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
         assert_eq!(b.line, "POST /b");
         if emits {
             soon(async {
-                while engine.emit("go", model::Value::Null, None).await.expect("it is sent") == 0 {
+                while engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent") == 0 {
                     tokio::task::yield_now().await;
                 }
             })
@@ -286,7 +286,7 @@ async fn what_paused_when_the_execution_was_cancelled_pauses_no_more_while_the_e
     let project = Project::with(&format!("{end_of_it}{}", manual("  - {id: a, wait: 10m}\n")));
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
-    assert!(engine.cancel(id, "enough").await.expect("it is asked"));
+    assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
     rests_for(&engine, id, 240).await;
     crash(engine).await;
     let engine = project.start().await;
@@ -323,7 +323,7 @@ async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(300));
     rests_for(&engine, id, 60).await;
-    assert_eq!(engine.emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
+    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
@@ -339,7 +339,7 @@ async fn a_step_that_waits_again_after_a_moment_waits_as_long_as_before() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(1));
     rests_for(&engine, id, 60).await;
-    assert_eq!(engine.emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
+    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }

@@ -8,34 +8,34 @@ use super::{Call, find};
 use crate::budget::BYTES_PER_UNIT;
 use crate::expression::arithmetic;
 use crate::expression::compare::{self, HashKey};
-use crate::expression::evaluation::{Evaluated, Failure, Values};
+use crate::expression::evaluation::{EvalResult, Failure, Values};
 use crate::expression::predicates::{self, Predicate};
 use crate::expression::program::Arithmetic;
 use crate::value::{Map, Value};
 
-fn defined(value: impl Into<Value>) -> Evaluated {
+fn ok(value: impl Into<Value>) -> EvalResult {
     Ok(Some(value.into()))
 }
 
-/// `safe` and `raw`: the value itself.
-pub(super) fn same(call: &Call<'_>) -> Evaluated {
+/// `safe` and `raw`: returns the value unchanged.
+pub(super) fn identity(call: &Call<'_>) -> EvalResult {
     call.value().cloned().map(Some)
 }
 
-/// `default`: another value in the place of one that is undefined, or with `boolean` of one that does not hold.
-pub(super) fn default(call: &Call<'_>) -> Evaluated {
+/// `default`: replaces an undefined value, or with `boolean` a falsy one.
+pub(super) fn default(call: &Call<'_>) -> EvalResult {
     let other = || call.argument("default_value").cloned().unwrap_or_else(|| Value::from(""));
     Ok(Some(match &call.subject {
-        Some(value) if value.is_true() || !call.flag("boolean") => value.clone(),
+        Some(value) if value.is_truthy() || !call.flag("boolean") => value.clone(),
         _ => other(),
     }))
 }
 
 /// `length`.
-pub(super) fn length(call: &Call<'_>) -> Evaluated {
-    defined(match call.value()? {
+pub(super) fn length(call: &Call<'_>) -> EvalResult {
+    ok(match call.value()? {
         Value::String(text) => {
-            call.budget().read(text.len())?;
+            call.budget().charge_text(text.len())?;
             text.chars().count()
         }
         Value::List(list) => list.0.len(),
@@ -44,14 +44,14 @@ pub(super) fn length(call: &Call<'_>) -> Evaluated {
     })
 }
 
-/// `attr`: a member by its name.
-pub(super) fn attr(call: &Call<'_>) -> Evaluated {
+/// `attr`: returns a member by name.
+pub(super) fn attr(call: &Call<'_>) -> EvalResult {
     let name = call.argument("name").ok_or("`name` is missing")?;
     call.evaluation.item(call.value()?, name)
 }
 
 /// `first`.
-pub(super) fn first(call: &Call<'_>) -> Evaluated {
+pub(super) fn first(call: &Call<'_>) -> EvalResult {
     match call.value()? {
         Value::List(list) => Ok(list.0.first().cloned()),
         Value::String(text) => Ok(text.chars().next().map(character)),
@@ -61,7 +61,7 @@ pub(super) fn first(call: &Call<'_>) -> Evaluated {
 }
 
 /// `last`.
-pub(super) fn last(call: &Call<'_>) -> Evaluated {
+pub(super) fn last(call: &Call<'_>) -> EvalResult {
     match call.value()? {
         Value::List(list) => Ok(list.0.last().cloned()),
         Value::String(text) => Ok(text.chars().next_back().map(character)),
@@ -74,35 +74,35 @@ fn character(c: char) -> Value {
 }
 
 /// `list`.
-pub(super) fn list(call: &Call<'_>) -> Evaluated {
+pub(super) fn list(call: &Call<'_>) -> EvalResult {
     if let Value::List(_) = call.value()? {
-        return same(call);
+        return identity(call);
     }
     let items = call.items()?.into_owned();
-    defined(items)
+    ok(items)
 }
 
-/// `reverse`: of a list or a text.
-pub(super) fn reverse(call: &Call<'_>) -> Evaluated {
+/// `reverse`: reverses a list or a text.
+pub(super) fn reverse(call: &Call<'_>) -> EvalResult {
     match call.value()? {
         Value::String(text) => {
             call.budget().allocate(text.len())?;
             let mut reversed = String::with_capacity(text.len());
             reversed.extend(text.chars().rev());
-            defined(reversed)
+            ok(reversed)
         }
         _ => {
             let items = call.items()?;
-            call.budget().list(items.len())?;
-            defined(items.iter().rev().cloned().collect::<Vec<_>>())
+            call.budget().allocate_list(items.len())?;
+            ok(items.iter().rev().cloned().collect::<Vec<_>>())
         }
     }
 }
 
-/// `items`: the keys of a map with their values, as lists of two.
-pub(super) fn items(call: &Call<'_>) -> Evaluated {
+/// `items`: converts a map to a list of pairs of key and value.
+pub(super) fn items(call: &Call<'_>) -> EvalResult {
     let pairs = pairs(call)?;
-    defined(pairs.into_iter().map(|(key, value)| Value::from(vec![key, value])).collect::<Vec<_>>())
+    ok(pairs.into_iter().map(|(key, value)| Value::from(vec![key, value])).collect::<Vec<_>>())
 }
 
 fn pairs(call: &Call<'_>) -> Result<Vec<(Value, Value)>, Failure> {
@@ -110,33 +110,33 @@ fn pairs(call: &Call<'_>) -> Result<Vec<(Value, Value)>, Failure> {
         return Err(format!("takes a map, not a {}", call.value()?.kind()).into());
     };
     let keys: usize = map.keys().map(str::len).sum();
-    call.budget().list(map.len().saturating_mul(4))?;
+    call.budget().allocate_list(map.len().saturating_mul(4))?;
     call.budget().allocate(keys)?;
     Ok(map.iter().map(|(key, value)| (Value::from(key.as_str()), value.clone())).collect())
 }
 
-/// `dictsort`: the entries of a map, sorted by key, or by value with `by='value'`.
-pub(super) fn dictsort(call: &Call<'_>) -> Evaluated {
+/// `dictsort`: sorts the entries of a map by key, or by value with `by='value'`.
+pub(super) fn dictsort(call: &Call<'_>) -> EvalResult {
     let by_value = match call.text_argument("by")?.as_deref() {
         None | Some("key") => false,
         Some("value") => true,
         Some(_) => return Err("`by` is `key` or `value`".into()),
     };
     let mut pairs = pairs(call)?;
-    let order = Order::of(call);
+    let order = SortOptions::new(call);
     order.charge(pairs.iter().map(|(key, value)| if by_value { value } else { key }), call)?;
     pairs.sort_by(|a, b| if by_value { order.compare(&a.1, &b.1) } else { order.compare(&a.0, &b.0) });
-    defined(pairs.into_iter().map(|(key, value)| Value::from(vec![key, value])).collect::<Vec<_>>())
+    ok(pairs.into_iter().map(|(key, value)| Value::from(vec![key, value])).collect::<Vec<_>>())
 }
 
-/// The order of a sort: `case_sensitive` and `reverse` of its call.
-struct Order {
+/// The options of a sort: the arguments `case_sensitive` and `reverse` of the call.
+struct SortOptions {
     case_sensitive: bool,
     reverse: bool,
 }
 
-impl Order {
-    fn of(call: &Call<'_>) -> Self {
+impl SortOptions {
+    fn new(call: &Call<'_>) -> Self {
         Self { case_sensitive: call.flag("case_sensitive"), reverse: call.flag("reverse") }
     }
 
@@ -149,28 +149,28 @@ impl Order {
         if self.reverse { order.reverse() } else { order }
     }
 
-    /// Charges a sort of these keys: each takes part in as many comparisons as the list can be halved.
+    /// Charges a sort of these keys: each takes part in log2(n) comparisons.
     fn charge<'k>(
         &self,
         keys: impl ExactSizeIterator<Item = &'k Value>,
         call: &Call<'_>,
     ) -> Result<(), Failure> {
-        let halvings = (usize::BITS - keys.len().leading_zeros()) as usize;
+        let comparisons = (usize::BITS - keys.len().leading_zeros()) as usize;
         let mut units = 0_usize;
         for key in keys {
             units = units.saturating_add(compare::charge_whole(key, call.budget())?);
         }
-        Ok(call.budget().work(units.saturating_mul(halvings))?)
+        Ok(call.budget().charge(units.saturating_mul(comparisons))?)
     }
 }
 
-/// The values by which items are compared: themselves, or their `attribute`, `null` where it is missing.
+/// The sort keys of items: the items, or their `attribute`, `null` if it is missing.
 fn keys<'i>(items: &'i [Value], call: &Call<'_>) -> Result<Vec<Cow<'i, Value>>, Failure> {
     let Some(attribute) = call.text_argument("attribute")? else {
         return Ok(items.iter().map(Cow::Borrowed).collect());
     };
     let paths: Vec<&str> = attribute.split(',').map(str::trim).filter(|path| !path.is_empty()).collect();
-    call.budget().list(items.len().saturating_mul(paths.len().max(1)))?;
+    call.budget().allocate_list(items.len().saturating_mul(paths.len().max(1)))?;
     let key = |item: &Value| -> Result<Cow<'i, Value>, Failure> {
         let part = |path: &str| call.evaluation.attribute(item, path).map(Option::unwrap_or_default);
         Ok(Cow::Owned(match paths.as_slice() {
@@ -181,32 +181,32 @@ fn keys<'i>(items: &'i [Value], call: &Call<'_>) -> Result<Vec<Cow<'i, Value>>, 
     items.iter().map(key).collect()
 }
 
-/// `sort`, by `attribute` (several with commas between them) if that is given.
-pub(super) fn sort(call: &Call<'_>) -> Evaluated {
+/// `sort`: sorts by the items, or by `attribute` (several separated by commas).
+pub(super) fn sort(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let keys = keys(&items, call)?;
-    let order = Order::of(call);
+    let order = SortOptions::new(call);
     order.charge(keys.iter().map(Cow::as_ref), call)?;
-    call.budget().list(items.len().saturating_mul(2))?;
-    let mut places: Vec<usize> = (0..items.len()).collect();
-    places.sort_by(|a, b| order.compare(&keys[*a], &keys[*b]));
-    defined(places.into_iter().map(|place| items[place].clone()).collect::<Vec<_>>())
+    call.budget().allocate_list(items.len().saturating_mul(2))?;
+    let mut indices: Vec<usize> = (0..items.len()).collect();
+    indices.sort_by(|a, b| order.compare(&keys[*a], &keys[*b]));
+    ok(indices.into_iter().map(|index| items[index].clone()).collect::<Vec<_>>())
 }
 
-/// `min`: the first of the least.
-pub(super) fn min(call: &Call<'_>) -> Evaluated {
-    extreme(call, Ordering::is_lt)
+/// `min`: returns the first of the smallest items.
+pub(super) fn min(call: &Call<'_>) -> EvalResult {
+    select_extreme(call, Ordering::is_lt)
 }
 
-/// `max`: the last of the greatest.
-pub(super) fn max(call: &Call<'_>) -> Evaluated {
-    extreme(call, Ordering::is_ge)
+/// `max`: returns the last of the largest items.
+pub(super) fn max(call: &Call<'_>) -> EvalResult {
+    select_extreme(call, Ordering::is_ge)
 }
 
-fn extreme(call: &Call<'_>, replaces: fn(Ordering) -> bool) -> Evaluated {
+fn select_extreme(call: &Call<'_>, replaces: fn(Ordering) -> bool) -> EvalResult {
     let items = call.items()?;
     let keys = keys(&items, call)?;
-    let order = Order::of(call);
+    let order = SortOptions::new(call);
     let mut best = None::<usize>;
     for at in 0..items.len() {
         let wins = match best {
@@ -223,11 +223,11 @@ fn extreme(call: &Call<'_>, replaces: fn(Ordering) -> bool) -> Evaluated {
     Ok(best.map(|best| items[best].clone()))
 }
 
-/// `unique`: the first of those that are equal.
-pub(super) fn unique(call: &Call<'_>) -> Evaluated {
+/// `unique`: keeps the first of equal items.
+pub(super) fn unique(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let mut keys = keys(&items, call)?;
-    call.budget().list(items.len().saturating_mul(2))?;
+    call.budget().allocate_list(items.len().saturating_mul(2))?;
     for key in &mut keys {
         compare::charge_whole(key, call.budget())?;
         if let (Value::String(text), false) = (key.as_ref(), call.flag("case_sensitive")) {
@@ -235,37 +235,37 @@ pub(super) fn unique(call: &Call<'_>) -> Evaluated {
             *key = Cow::Owned(Value::from(text.to_lowercase()));
         }
     }
-    let mut seen = HashSet::with_capacity(items.len());
+    let mut distinct = HashSet::with_capacity(items.len());
     let first = |key: &Cow<'_, Value>| std::mem::discriminant(key.as_ref());
-    let kept: Vec<bool> = keys.iter().map(|key| seen.insert((first(key), HashKey(key)))).collect();
-    let unique = items.iter().zip(kept).filter(|(_, kept)| *kept).map(|(item, _)| item.clone());
-    defined(unique.collect::<Vec<_>>())
+    let keep: Vec<bool> = keys.iter().map(|key| distinct.insert((first(key), HashKey(key)))).collect();
+    let unique = items.iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item.clone());
+    ok(unique.collect::<Vec<_>>())
 }
 
-/// `groupby`: lists of a key and the items that have it, sorted by key.
-pub(super) fn groupby(call: &Call<'_>) -> Evaluated {
+/// `groupby`: returns pairs of a key and its items, sorted by key.
+pub(super) fn groupby(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let default = call.argument("default").cloned();
     let mut keys = keys(&items, call)?;
     if let Some(default) = default {
         keys.iter_mut().filter(|key| key.is_null()).for_each(|key| *key = Cow::Owned(default.clone()));
     }
-    let order = Order::of(call);
+    let order = SortOptions::new(call);
     order.charge(keys.iter().map(Cow::as_ref), call)?;
-    call.budget().list(items.len().saturating_mul(4))?;
-    let mut places: Vec<usize> = (0..items.len()).collect();
-    places.sort_by(|a, b| order.compare(&keys[*a], &keys[*b]));
-    let groups = places.chunk_by(|a, b| order.compare(&keys[*a], &keys[*b]).is_eq());
+    call.budget().allocate_list(items.len().saturating_mul(4))?;
+    let mut indices: Vec<usize> = (0..items.len()).collect();
+    indices.sort_by(|a, b| order.compare(&keys[*a], &keys[*b]));
+    let groups = indices.chunk_by(|a, b| order.compare(&keys[*a], &keys[*b]).is_eq());
     let groups = groups.map(|group| {
-        let members = group.iter().map(|place| items[*place].clone()).collect::<Vec<_>>();
-        let key = group.last().map(|place| keys[*place].as_ref().clone()).unwrap_or_default();
+        let members = group.iter().map(|index| items[*index].clone()).collect::<Vec<_>>();
+        let key = group.last().map(|index| keys[*index].as_ref().clone()).unwrap_or_default();
         Value::from(vec![key, Value::from(members)])
     });
-    defined(groups.collect::<Vec<_>>())
+    ok(groups.collect::<Vec<_>>())
 }
 
-/// `sum`, from `start`.
-pub(super) fn sum(call: &Call<'_>) -> Evaluated {
+/// `sum`: adds the items to `start`.
+pub(super) fn sum(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let attribute = call.text_argument("attribute")?;
     let mut sum = call.argument("start").cloned().unwrap_or_else(|| Value::from(0));
@@ -283,24 +283,24 @@ pub(super) fn sum(call: &Call<'_>) -> Evaluated {
     Ok(Some(sum))
 }
 
-/// `batch`: lists of `count` items; the last is filled up with `fill_with`.
-pub(super) fn batch(call: &Call<'_>) -> Evaluated {
+/// `batch`: splits into lists of `count` items; pads the last with `fill_with`.
+pub(super) fn batch(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let count = count(call)?;
-    call.budget().list(items.len().saturating_mul(2))?;
+    call.budget().allocate_list(items.len().saturating_mul(2))?;
     let mut batches: Vec<Vec<Value>> = items.chunks(count).map(<[Value]>::to_vec).collect();
     if let (Some(fill), Some(last)) = (call.argument("fill_with"), batches.last_mut()) {
-        call.budget().list(count - last.len())?;
+        call.budget().allocate_list(count - last.len())?;
         last.resize(count, fill.clone());
     }
-    defined(batches.into_iter().map(Value::from).collect::<Vec<_>>())
+    ok(batches.into_iter().map(Value::from).collect::<Vec<_>>())
 }
 
-/// `slice`: `count` lists of about the same length; the shorter ones are filled up with `fill_with`.
-pub(super) fn slice(call: &Call<'_>) -> Evaluated {
+/// `slice`: splits into `count` lists of about the same length; pads the shorter ones with `fill_with`.
+pub(super) fn slice(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let count = count(call)?;
-    call.budget().list(items.len().saturating_add(count.saturating_mul(2)))?;
+    call.budget().allocate_list(items.len().saturating_add(count.saturating_mul(2)))?;
     let (each, longer) = (items.len() / count, items.len() % count);
     let mut slices = Vec::with_capacity(count);
     let mut rest: &[Value] = &items;
@@ -313,7 +313,7 @@ pub(super) fn slice(call: &Call<'_>) -> Evaluated {
         }
         slices.push(Value::from(part));
     }
-    defined(slices)
+    ok(slices)
 }
 
 fn count(call: &Call<'_>) -> Result<usize, Failure> {
@@ -321,8 +321,8 @@ fn count(call: &Call<'_>) -> Result<usize, Failure> {
     count.ok_or_else(|| "`count` is a whole number above zero".into())
 }
 
-/// `chain`: the items of several lists, or the entries of several maps, later ones first.
-pub(super) fn chain(call: &Call<'_>) -> Evaluated {
+/// `chain`: concatenates lists, or merges maps, later entries taking precedence.
+pub(super) fn chain(call: &Call<'_>) -> EvalResult {
     let values: Vec<&Value> = std::iter::once(call.value()?).chain(&call.rest.positional).collect();
     if values.iter().all(|value| matches!(value, Value::Map(_))) {
         let mut chained = Map::new();
@@ -332,31 +332,31 @@ pub(super) fn chain(call: &Call<'_>) -> Evaluated {
                 chained.insert(key.clone(), value.clone());
             });
         }
-        return defined(chained);
+        return ok(chained);
     }
     let mut chained = Vec::new();
     for value in values {
         let items = call.evaluation.items(value)?;
-        call.budget().list(items.len())?;
+        call.budget().allocate_list(items.len())?;
         chained.extend_from_slice(&items);
     }
-    defined(chained)
+    ok(chained)
 }
 
-/// `zip`: lists of the first items, the second items and so on, as many as the shortest list has.
-pub(super) fn zip(call: &Call<'_>) -> Evaluated {
+/// `zip`: returns lists of the first items, the second items and so on, up to the shortest list.
+pub(super) fn zip(call: &Call<'_>) -> EvalResult {
     let values = std::iter::once(call.value()?).chain(&call.rest.positional);
     let lists = values.map(|value| call.evaluation.items(value)).collect::<Result<Vec<_>, _>>()?;
     let length = lists.iter().map(|list| list.len()).min().unwrap_or_default();
-    call.budget().list(length.saturating_mul(lists.len() + 1))?;
+    call.budget().allocate_list(length.saturating_mul(lists.len() + 1))?;
     let row = |at: usize| lists.iter().map(|list| list[at].clone()).collect::<Value>();
-    defined((0..length).map(row).collect::<Vec<_>>())
+    ok((0..length).map(row).collect::<Vec<_>>())
 }
 
-/// `map`: an `attribute` of each item, or what another filter makes of it.
-pub(super) fn map(call: &Call<'_>) -> Evaluated {
+/// `map`: returns an `attribute` of each item, or the result of another filter.
+pub(super) fn map(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
-    call.budget().list(items.len())?;
+    call.budget().allocate_list(items.len())?;
     let mut options = Values { positional: call.rest.positional.clone(), named: call.rest.named.clone() };
     if let Some(attribute) = options.take("attribute") {
         let default = options.take("default");
@@ -369,14 +369,14 @@ pub(super) fn map(call: &Call<'_>) -> Evaluated {
     let mut mapped = Vec::with_capacity(items.len());
     for item in items.iter() {
         let values = Values { positional: options.positional[1..].to_vec(), named: options.named.clone() };
-        call.budget().work(values.positional.len() + values.named.len())?;
+        call.budget().charge(values.positional.len() + values.named.len())?;
         let value = call.evaluation.filter(filter, Some(item.clone()), values)?;
         mapped.push(value.ok_or(crate::expression::evaluation::UNDEFINED)?);
     }
-    defined(mapped)
+    ok(mapped)
 }
 
-fn map_attribute(call: &Call<'_>, items: &[Value], attribute: &Value, default: Option<&Value>) -> Evaluated {
+fn map_attribute(call: &Call<'_>, items: &[Value], attribute: &Value, default: Option<&Value>) -> EvalResult {
     let mut mapped = Vec::with_capacity(items.len());
     for item in items {
         let found = match attribute {
@@ -391,43 +391,43 @@ fn map_attribute(call: &Call<'_>, items: &[Value], attribute: &Value, default: O
             }
         }
     }
-    defined(mapped)
+    ok(mapped)
 }
 
-/// A name for a message; one that is too long comes from data.
+/// A name for a message. A long name comes from data and is omitted.
 fn short(name: &str) -> &str {
     if name.len() > 100 { "…" } else { name }
 }
 
 /// `select`.
-pub(super) fn select(call: &Call<'_>) -> Evaluated {
+pub(super) fn select(call: &Call<'_>) -> EvalResult {
     choose(call, true, None, &call.rest.positional)
 }
 
 /// `reject`.
-pub(super) fn reject(call: &Call<'_>) -> Evaluated {
+pub(super) fn reject(call: &Call<'_>) -> EvalResult {
     choose(call, false, None, &call.rest.positional)
 }
 
 /// `selectattr`.
-pub(super) fn select_attribute(call: &Call<'_>) -> Evaluated {
+pub(super) fn select_attribute(call: &Call<'_>) -> EvalResult {
     choose_by_attribute(call, true)
 }
 
 /// `rejectattr`.
-pub(super) fn reject_attribute(call: &Call<'_>) -> Evaluated {
+pub(super) fn reject_attribute(call: &Call<'_>) -> EvalResult {
     choose_by_attribute(call, false)
 }
 
-fn choose_by_attribute(call: &Call<'_>, wanted: bool) -> Evaluated {
+fn choose_by_attribute(call: &Call<'_>, expected: bool) -> EvalResult {
     let Some((Value::String(attribute), arguments)) = call.rest.positional.split_first() else {
         return Err("takes the name of an attribute, as in `selectattr('status', 'eq', 'open')`".into());
     };
-    choose(call, wanted, Some(attribute), arguments)
+    choose(call, expected, Some(attribute), arguments)
 }
 
-/// The items for which a test gives `wanted`. Without a test it is whether they hold as a condition.
-fn choose(call: &Call<'_>, wanted: bool, attribute: Option<&str>, arguments: &[Value]) -> Evaluated {
+/// The items for which the test returns `expected`. Without a test, the truth of the item counts.
+fn choose(call: &Call<'_>, expected: bool, attribute: Option<&str>, arguments: &[Value]) -> EvalResult {
     let items = call.items()?;
     let (test, arguments) = match arguments.split_first() {
         None => (None, arguments),
@@ -437,7 +437,7 @@ fn choose(call: &Call<'_>, wanted: bool, attribute: Option<&str>, arguments: &[V
         }
         Some(_) => return Err("takes the name of a test, as in `select('odd')`".into()),
     };
-    let index = test.and_then(|test| Index::of(test, arguments, call).transpose()).transpose()?;
+    let index = test.and_then(|test| Index::build(test, arguments, call).transpose()).transpose()?;
     let mut chosen = Vec::new();
     for item in items.iter() {
         let value = match attribute {
@@ -447,26 +447,26 @@ fn choose(call: &Call<'_>, wanted: bool, attribute: Option<&str>, arguments: &[V
         let holds = match (&index, test, &value) {
             (Some(index), _, Some(value)) => index.has(value, call)?,
             (_, Some(test), value) => test.apply(call.evaluation, value.as_ref(), arguments)?,
-            (_, None, value) => value.as_ref().is_some_and(Value::is_true),
+            (_, None, value) => value.as_ref().is_some_and(Value::is_truthy),
         };
-        if holds == wanted {
-            call.budget().list(1)?;
+        if holds == expected {
+            call.budget().allocate_list(1)?;
             chosen.push(item.clone());
         }
     }
-    defined(chosen)
+    ok(chosen)
 }
 
-/// The list of `in` as a hash table: each item is looked up in it, and the list is not searched again and again.
+/// The list operand of `in` as a hash table, so that the filter does not search the list for every item.
 struct Index<'l>(HashSet<HashKey<'l>>);
 
 impl<'l> Index<'l> {
-    fn of(test: &Predicate, arguments: &'l [Value], call: &Call<'_>) -> Result<Option<Self>, Failure> {
+    fn build(test: &Predicate, arguments: &'l [Value], call: &Call<'_>) -> Result<Option<Self>, Failure> {
         let [Value::List(list)] = arguments else { return Ok(None) };
         if test.name != "in" {
             return Ok(None);
         }
-        call.budget().list(list.0.len().saturating_mul(2))?;
+        call.budget().allocate_list(list.0.len().saturating_mul(2))?;
         for item in &list.0 {
             compare::charge_whole(item, call.budget())?;
         }
@@ -475,7 +475,7 @@ impl<'l> Index<'l> {
 
     fn has(&self, value: &Value, call: &Call<'_>) -> Result<bool, Failure> {
         compare::charge_whole(value, call.budget())?;
-        call.budget().work(1 + BYTES_PER_UNIT)?;
+        call.budget().charge(1 + BYTES_PER_UNIT)?;
         Ok(self.0.contains(&HashKey(value)))
     }
 }

@@ -1,4 +1,4 @@
-//! The filters of expressions: `value | name(arguments)`. To add one: a function in the file of its kind, and a row here.
+//! The filters of expressions: `value | name(arguments)`. A new filter needs a function in the file of its type and a row here.
 //!
 //! A filter charges the budget by the size of its subject and its arguments before it allocates. The hostile corpus in
 //! `tests/hostile.rs` has a line for each row.
@@ -7,46 +7,46 @@ mod lists;
 mod numbers;
 mod texts;
 
-use super::evaluation::{Evaluated, Evaluation, Failure, UNDEFINED, Values};
+use super::evaluation::{EvalResult, Evaluation, Failure, UNDEFINED, Values};
 use super::functions::{self, Function};
 use super::text;
 use crate::budget::Budget;
 use crate::value::{Key, Value};
 use std::borrow::Cow;
 
-/// A filter by name: of the table below, or a function that is also a filter.
+/// A filter: a row of the table below, or a function that is also a filter.
 #[derive(Clone, Copy)]
 pub(super) enum Filter {
     Builtin(&'static Row),
     Function(&'static Function),
 }
 
-/// A row of the table.
+/// A filter of the table.
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// Its arguments, in order; each may also be given by its name.
+    /// The parameters, in order; a call may also pass each by name.
     parameters: &'static [&'static str],
-    /// How many of them, from the first on, have to be given.
+    /// The number of leading parameters that are required.
     required: usize,
-    /// True if it takes any further arguments.
+    /// True if it takes any number of further arguments.
     variadic: bool,
-    pub(super) run: fn(&Call<'_>) -> Evaluated,
+    pub(super) run: fn(&Call<'_>) -> EvalResult,
 }
 
 const fn row(
     name: &'static str,
     parameters: &'static [&'static str],
     required: usize,
-    run: fn(&Call<'_>) -> Evaluated,
+    run: fn(&Call<'_>) -> EvalResult,
 ) -> Row {
     Row { name, parameters, required, variadic: false, run }
 }
 
-const fn variadic(name: &'static str, run: fn(&Call<'_>) -> Evaluated) -> Row {
+const fn variadic(name: &'static str, run: fn(&Call<'_>) -> EvalResult) -> Row {
     Row { name, parameters: &[], required: 0, variadic: true, run }
 }
 
-/// All filters but the functions, by name.
+/// All filters except functions, by name.
 pub(super) const TABLE: [Row; 49] = [
     row("abs", &[], 0, numbers::abs),
     row("attr", &["name"], 1, lists::attr),
@@ -76,13 +76,13 @@ pub(super) const TABLE: [Row; 49] = [
     variadic("map", lists::map),
     row("max", &["case_sensitive", "attribute"], 0, lists::max),
     row("min", &["case_sensitive", "attribute"], 0, lists::min),
-    row("raw", &[], 0, lists::same),
+    row("raw", &[], 0, lists::identity),
     variadic("reject", lists::reject),
     variadic("rejectattr", lists::reject_attribute),
     row("replace", &["old", "new"], 2, texts::replace),
     row("reverse", &[], 0, lists::reverse),
     row("round", &["precision", "method"], 0, numbers::round),
-    row("safe", &[], 0, lists::same),
+    row("safe", &[], 0, lists::identity),
     variadic("select", lists::select),
     variadic("selectattr", lists::select_attribute),
     row("slice", &["count", "fill_with"], 1, lists::slice),
@@ -96,20 +96,20 @@ pub(super) const TABLE: [Row; 49] = [
     row("unique", &["case_sensitive", "attribute"], 0, lists::unique),
     row("upper", &[], 0, texts::upper),
     variadic("zip", lists::zip),
-    row("pprint", &[], 0, texts::pretty),
+    row("pprint", &[], 0, texts::pprint),
 ];
 
-/// The filter of this name.
+/// The filter of this name; `None` if it does not exist.
 pub(super) fn find(name: &str) -> Option<Filter> {
     let builtin = TABLE.iter().find(|row| row.name == name).map(Filter::Builtin);
     builtin.or_else(|| functions::find(name).filter(|function| function.is_filter()).map(Filter::Function))
 }
 
-/// A call of a filter: its subject, and its arguments in the order of its parameters.
+/// A call of a filter: its subject, and its arguments in the order of the parameters.
 pub(super) struct Call<'c> {
     pub(super) evaluation: &'c Evaluation<'c>,
     row: &'static Row,
-    /// The value before the `|`; `None` where that is undefined, which only `default` takes.
+    /// The value before the `|`; `None` if it is undefined, which only `default` accepts.
     pub(super) subject: Option<Value>,
     slots: Vec<Option<Value>>,
     /// The arguments of a variadic filter.
@@ -117,7 +117,7 @@ pub(super) struct Call<'c> {
 }
 
 impl<'c> Call<'c> {
-    /// Sorts the arguments by the filter's parameters. `null` for one that may be left out is as if left out.
+    /// Binds arguments to parameters. `null` for an optional parameter counts as omitted.
     pub(super) fn bind(
         evaluation: &'c Evaluation<'c>,
         row: &'static Row,
@@ -129,11 +129,11 @@ impl<'c> Call<'c> {
             call.rest = values;
             return Ok(call);
         }
-        let refused = |message: String| Failure::Message(format!("`{}`: {message}", row.name));
+        let error = |message: String| Failure::Message(format!("`{}`: {message}", row.name));
         if values.positional.len() > row.parameters.len() {
-            return Err(refused(match row.parameters.len() {
+            return Err(error(match row.parameters.len() {
                 0 => "takes no arguments".to_owned(),
-                most => format!("takes at most {most} arguments: {}", row.parameters.join(", ")),
+                max => format!("takes at most {max} arguments: {}", row.parameters.join(", ")),
             }));
         }
         call.slots = values.positional.into_iter().map(Some).collect();
@@ -141,16 +141,16 @@ impl<'c> Call<'c> {
         for (name, value) in values.named {
             let Some(slot) = row.parameters.iter().position(|parameter| *parameter == name) else {
                 let names = row.parameters.join(", ");
-                return Err(refused(format!("there is no argument `{name}`; it takes {names}")));
+                return Err(error(format!("there is no argument `{name}`; it takes {names}")));
             };
             if call.slots[slot].is_some() {
-                return Err(refused(format!("`{name}` is given twice")));
+                return Err(error(format!("`{name}` is given twice")));
             }
             call.slots[slot] = Some(value);
         }
         for (at, slot) in call.slots.iter_mut().enumerate() {
             if at < row.required && slot.is_none() {
-                return Err(refused(format!("`{}` is missing", row.parameters[at])));
+                return Err(error(format!("`{}` is missing", row.parameters[at])));
             }
             let optional = at >= row.required && !matches!(row.name, "d" | "default");
             if optional && slot.as_ref().is_some_and(Value::is_null) {
@@ -164,7 +164,7 @@ impl<'c> Call<'c> {
         self.evaluation.budget
     }
 
-    /// The subject, which has to be defined.
+    /// The subject; an undefined one is an error.
     pub(super) fn value(&self) -> Result<&Value, Failure> {
         self.subject.as_ref().ok_or_else(|| UNDEFINED.into())
     }
@@ -173,7 +173,9 @@ impl<'c> Call<'c> {
     pub(super) fn text(&self) -> Result<Cow<'_, str>, Failure> {
         match self.value()? {
             Value::String(text) => Ok(Cow::Borrowed(text)),
-            other @ (Value::Number(_) | Value::Bool(_) | Value::File(_)) => text::of(other, self.budget()),
+            other @ (Value::Number(_) | Value::Bool(_) | Value::File(_)) => {
+                text::stringify(other, self.budget())
+            }
             other => Err(format!("takes a text, not a {}", other.kind()).into()),
         }
     }
@@ -183,29 +185,29 @@ impl<'c> Call<'c> {
         self.evaluation.items(self.value()?)
     }
 
-    /// The argument for a parameter; `None` if it is left out.
+    /// The argument of a parameter; `None` if it is omitted.
     pub(super) fn argument(&self, name: &str) -> Option<&Value> {
         let at = self.row.parameters.iter().position(|parameter| *parameter == name)?;
         self.slots.get(at)?.as_ref()
     }
 
-    /// The text given for a parameter.
+    /// The text argument of a parameter; `None` if it is omitted.
     pub(super) fn text_argument(&self, name: &str) -> Result<Option<Cow<'_, str>>, Failure> {
         match self.argument(name) {
             None => Ok(None),
             Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
-                text::of(value, self.budget()).map(Some)
+                text::stringify(value, self.budget()).map(Some)
             }
             Some(other) => Err(format!("`{name}` is a text, not a {}", other.kind()).into()),
         }
     }
 
-    /// The flag given for a parameter; false if it is left out.
+    /// The boolean argument of a parameter; false if it is omitted.
     pub(super) fn flag(&self, name: &str) -> bool {
-        self.argument(name).is_some_and(Value::is_true)
+        self.argument(name).is_some_and(Value::is_truthy)
     }
 
-    /// The whole number given for a parameter, zero or above.
+    /// The non-negative integer argument of a parameter; `None` if it is omitted.
     pub(super) fn count(&self, name: &str) -> Result<Option<usize>, Failure> {
         let Some(value) = self.argument(name) else { return Ok(None) };
         let count = value.as_i64().and_then(|count| usize::try_from(count).ok());
@@ -214,7 +216,7 @@ impl<'c> Call<'c> {
 }
 
 impl Values {
-    /// Takes the argument of this name out.
+    /// Removes and returns the argument of this name.
     fn take(&mut self, name: &str) -> Option<Value> {
         let at = self.named.iter().position(|(known, _): &(Key, Value)| *known == *name)?;
         Some(self.named.remove(at).1)

@@ -1,15 +1,15 @@
-//! Filters that make numbers and booleans.
+//! Filters that return numbers and booleans.
 
 use super::Call;
 use crate::expression::arithmetic;
 use crate::expression::compare::Numeric;
-use crate::expression::evaluation::{Evaluated, Failure};
+use crate::expression::evaluation::{EvalResult, Failure};
 use crate::value::Value;
 
 /// `abs`.
-pub(super) fn abs(call: &Call<'_>) -> Evaluated {
+pub(super) fn abs(call: &Call<'_>) -> EvalResult {
     let absolute = match call.value()? {
-        Value::Number(number) => match Numeric::of(number) {
+        Value::Number(number) => match Numeric::from_number(number) {
             Numeric::Integer(integer) => Numeric::Integer(integer.abs()),
             Numeric::Float(float) => Numeric::Float(float.abs()),
         },
@@ -18,31 +18,31 @@ pub(super) fn abs(call: &Call<'_>) -> Evaluated {
     number(absolute)
 }
 
-/// `bool`: true where the value holds as a condition.
-pub(super) fn bool(call: &Call<'_>) -> Evaluated {
-    Ok(Some(Value::from(call.value()?.is_true())))
+/// `bool`: the truth of the value as a condition.
+pub(super) fn bool(call: &Call<'_>) -> EvalResult {
+    Ok(Some(Value::from(call.value()?.is_truthy())))
 }
 
-/// `int`: a whole number of a number or a text, `default` where that is none.
-pub(super) fn int(call: &Call<'_>) -> Evaluated {
+/// `int`: converts a number or a text to an integer, or returns `default`.
+pub(super) fn int(call: &Call<'_>) -> EvalResult {
     let base = call.count("base")?.unwrap_or(10);
     let default = || call.argument("default").cloned();
     let parsed = match call.value()? {
         Value::Null => return Ok(Some(default().unwrap_or_else(|| Value::from(0)))),
         Value::Bool(value) => return Ok(Some(Value::from(i64::from(*value)))),
-        Value::Number(number) => match Numeric::of(number) {
+        Value::Number(number) => match Numeric::from_number(number) {
             Numeric::Integer(_) => return call.value().cloned().map(Some),
             Numeric::Float(float) => whole(float),
         },
         Value::String(text) => {
-            call.budget().read(text.len())?;
+            call.budget().charge_text(text.len())?;
             integer(text, base).or_else(|| text.parse::<f64>().ok().and_then(whole))
         }
         _ => None,
     };
-    match parsed.and_then(|integer| arithmetic::value(Numeric::Integer(integer))).or_else(default) {
+    match parsed.and_then(|integer| arithmetic::to_value(Numeric::Integer(integer))).or_else(default) {
         Some(value) => Ok(Some(value)),
-        None => Err(format!("the {} is no whole number of 64 bits", call.value()?.kind()).into()),
+        None => Err(format!("the {} is not a whole number of 64 bits", call.value()?.kind()).into()),
     }
 }
 
@@ -51,7 +51,7 @@ fn whole(float: f64) -> Option<i128> {
     float.is_finite().then_some(float as i128)
 }
 
-/// A whole number written with the digits of a base from 2 to 36, with or without its prefix (`0b`, `0o`, `0x`).
+/// Parses an integer in a base from 2 to 36, with or without a prefix (`0b`, `0o`, `0x`).
 fn integer(text: &str, base: usize) -> Option<i128> {
     let base = u32::try_from(base).ok().filter(|base| (2..=36).contains(base))?;
     let prefix = match base {
@@ -75,25 +75,25 @@ fn integer(text: &str, base: usize) -> Option<i128> {
     Some(if negative { -number } else { number })
 }
 
-/// `float`: a number of a number or a text, `default` where that is none.
-pub(super) fn float(call: &Call<'_>) -> Evaluated {
+/// `float`: converts a number or a text to a float, or returns `default`.
+pub(super) fn float(call: &Call<'_>) -> EvalResult {
     let default = || call.argument("default").cloned();
     let parsed = match call.value()? {
         Value::Null => return Ok(Some(default().unwrap_or_else(|| Value::from(0.0)))),
         Value::String(text) => {
-            call.budget().read(text.len())?;
+            call.budget().charge_text(text.len())?;
             text.parse::<f64>().ok()
         }
-        other => Numeric::of_value(other).map(Numeric::float),
+        other => Numeric::from_value(other).map(Numeric::to_float),
     };
     match parsed.filter(|float| float.is_finite()).map(Value::from).or_else(default) {
         Some(value) => Ok(Some(value)),
-        None => Err(format!("the {} is no number", call.value()?.kind()).into()),
+        None => Err(format!("the {} is not a number", call.value()?.kind()).into()),
     }
 }
 
-/// `round`: to `precision` digits, by `method` (`common`, `ceil`, `floor`). MiniJinja rounds.
-pub(super) fn round(call: &Call<'_>) -> Evaluated {
+/// `round`: rounds to `precision` digits by `method` (`common`, `ceil`, `floor`), with MiniJinja's implementation.
+pub(super) fn round(call: &Call<'_>) -> EvalResult {
     let subject @ Value::Number(_) = call.value()? else {
         return Err(format!("takes a number, not a {}", call.value()?.kind()).into());
     };
@@ -116,7 +116,7 @@ pub(super) fn round(call: &Call<'_>) -> Evaluated {
     rounded.map_err(|_| Failure::Message("cannot be rounded".to_owned())).and_then(number)
 }
 
-fn number(number: Numeric) -> Evaluated {
-    let value = arithmetic::value(number);
-    value.map(Some).ok_or_else(|| "the result is no number of 64 bits".into())
+fn number(number: Numeric) -> EvalResult {
+    let value = arithmetic::to_value(number);
+    value.map(Some).ok_or_else(|| "the result is not a number of 64 bits".into())
 }

@@ -1,4 +1,4 @@
-//! Filters that take or make texts.
+//! Filters over texts.
 
 use std::borrow::Cow;
 
@@ -6,41 +6,41 @@ use minijinja::Environment;
 use minijinja::value::{Rest, ValueOrKwargs};
 
 use super::Call;
-use crate::expression::evaluation::{Evaluated, Failure};
+use crate::expression::evaluation::{EvalResult, Failure};
 use crate::expression::text;
 use crate::value::Value;
 
 /// The widest field of `format`, in characters.
 const MAX_WIDTH: usize = 10_000;
-/// The most bytes that the upper or lower case of one byte takes: `ΐ` of two bytes becomes three characters.
+/// The largest growth of a byte by a case conversion: `ΐ` of two bytes becomes three characters.
 const CASE_GROWTH: usize = 3;
 
-fn defined(value: impl Into<Value>) -> Evaluated {
+fn ok(value: impl Into<Value>) -> EvalResult {
     Ok(Some(value.into()))
 }
 
 /// `upper`.
-pub(super) fn upper(call: &Call<'_>) -> Evaluated {
-    cased(call, str::to_uppercase)
+pub(super) fn upper(call: &Call<'_>) -> EvalResult {
+    change_case(call, str::to_uppercase)
 }
 
 /// `lower`.
-pub(super) fn lower(call: &Call<'_>) -> Evaluated {
-    cased(call, str::to_lowercase)
+pub(super) fn lower(call: &Call<'_>) -> EvalResult {
+    change_case(call, str::to_lowercase)
 }
 
-/// `capitalize`: the first character in upper case, the others in lower case.
-pub(super) fn capitalize(call: &Call<'_>) -> Evaluated {
-    cased(call, |text| {
+/// `capitalize`: converts the first character to upper case and the others to lower case.
+pub(super) fn capitalize(call: &Call<'_>) -> EvalResult {
+    change_case(call, |text| {
         let mut characters = text.chars();
         let first = characters.next().map(char::to_uppercase).into_iter().flatten();
         first.chain(characters.as_str().to_lowercase().chars()).collect()
     })
 }
 
-/// `title`: each word with its first character in upper case.
-pub(super) fn title(call: &Call<'_>) -> Evaluated {
-    cased(call, |text| {
+/// `title`: converts the first character of each word to upper case.
+pub(super) fn title(call: &Call<'_>) -> EvalResult {
+    change_case(call, |text| {
         let mut titled = String::with_capacity(text.len());
         let mut begins = true;
         for c in text.chars() {
@@ -58,33 +58,33 @@ pub(super) fn title(call: &Call<'_>) -> Evaluated {
     })
 }
 
-fn cased(call: &Call<'_>, change: impl Fn(&str) -> String) -> Evaluated {
+fn change_case(call: &Call<'_>, change: impl Fn(&str) -> String) -> EvalResult {
     let text = call.text()?;
     call.budget().allocate(text.len().saturating_mul(CASE_GROWTH))?;
-    defined(change(&text))
+    ok(change(&text))
 }
 
-/// `trim`: without white space, or without `chars`, at both ends.
-pub(super) fn trim(call: &Call<'_>) -> Evaluated {
+/// `trim`: removes white space, or the characters in `chars`, at both ends.
+pub(super) fn trim(call: &Call<'_>) -> EvalResult {
     let text = call.text()?;
     call.budget().allocate(text.len())?;
-    let Some(characters) = call.text_argument("chars")? else { return defined(text.trim()) };
+    let Some(characters) = call.text_argument("chars")? else { return ok(text.trim()) };
     let characters: Vec<char> = characters.chars().collect();
-    // Each character at the ends is compared with each of `chars`.
+    // Trimming compares each character at the ends with each of `chars`.
     let ends = text.trim_start_matches(|c| characters.contains(&c)).len();
-    call.budget().work((text.len() - ends).saturating_mul(characters.len()))?;
-    defined(text.trim_matches(&characters[..]))
+    call.budget().charge((text.len() - ends).saturating_mul(characters.len()))?;
+    ok(text.trim_matches(&characters[..]))
 }
 
 /// `replace`.
-pub(super) fn replace(call: &Call<'_>) -> Evaluated {
+pub(super) fn replace(call: &Call<'_>) -> EvalResult {
     let text = call.text()?;
     let (Some(old), Some(new)) = (call.text_argument("old")?, call.text_argument("new")?) else {
         return Err("`old` and `new` are texts".into());
     };
-    call.budget().read(text.len() + old.len())?;
+    call.budget().charge_text(text.len() + old.len())?;
     let count = text.matches(&*old).count();
-    call.budget().work(count)?;
+    call.budget().charge(count)?;
     let kept = text.len() - count * old.len();
     let length = kept.saturating_add(count.saturating_mul(new.len()));
     call.budget().allocate(length)?;
@@ -96,23 +96,23 @@ pub(super) fn replace(call: &Call<'_>) -> Evaluated {
         rest = at + part.len();
     }
     replaced.push_str(&text[rest..]);
-    defined(replaced)
+    ok(replaced)
 }
 
-/// `join`: the items as one text, with `d` between them.
-pub(super) fn join(call: &Call<'_>) -> Evaluated {
+/// `join`: concatenates the items, separated by `d`.
+pub(super) fn join(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let between = call.text_argument("d")?.unwrap_or_default();
     let attribute = call.text_argument("attribute")?;
     let mut parts: Vec<Cow<'_, str>> = Vec::new();
-    call.budget().list(items.len())?;
+    call.budget().allocate_list(items.len())?;
     for item in items.iter() {
         parts.push(match &attribute {
-            None => text::of(item, call.budget())?,
+            None => text::stringify(item, call.budget())?,
             Some(attribute) => {
                 let value = call.evaluation.attribute(item, attribute)?;
                 value.map_or(Ok(Cow::Borrowed("")), |value| {
-                    text::of(&value, call.budget()).map(|text| Cow::Owned(text.into_owned()))
+                    text::stringify(&value, call.budget()).map(|text| Cow::Owned(text.into_owned()))
                 })?
             }
         });
@@ -120,11 +120,11 @@ pub(super) fn join(call: &Call<'_>) -> Evaluated {
     let length = parts.iter().map(|part| part.len()).fold(0, usize::saturating_add);
     let gaps = parts.len().saturating_sub(1).saturating_mul(between.len());
     call.budget().allocate(length.saturating_add(gaps))?;
-    defined(parts.join(&*between))
+    ok(parts.join(&*between))
 }
 
-/// `split`: at `separator`, or at white space.
-pub(super) fn split(call: &Call<'_>) -> Evaluated {
+/// `split`: splits at `separator`, or at white space.
+pub(super) fn split(call: &Call<'_>) -> EvalResult {
     let text = call.text()?;
     let separator = call.text_argument("separator")?;
     let most = call.argument("maxsplit").and_then(Value::as_i64).and_then(|most| usize::try_from(most).ok());
@@ -134,15 +134,15 @@ pub(super) fn split(call: &Call<'_>) -> Evaluated {
         Some(separator) => text.matches(&**separator).count() + 1,
         None => text.split_whitespace().count(),
     };
-    call.budget().list(count.min(limit))?;
+    call.budget().allocate_list(count.min(limit))?;
     let parts: Vec<Value> = match separator {
         Some(separator) => text.splitn(limit, &*separator).map(Value::from).collect(),
         None => words(&text, limit).into_iter().map(Value::from).collect(),
     };
-    defined(parts)
+    ok(parts)
 }
 
-/// The words of a text, the last of at most `limit` with all that follows.
+/// Splits a text into at most `limit` words; the last one includes the remaining text.
 fn words(text: &str, limit: usize) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -159,19 +159,19 @@ fn words(text: &str, limit: usize) -> Vec<&str> {
 }
 
 /// `lines`.
-pub(super) fn lines(call: &Call<'_>) -> Evaluated {
+pub(super) fn lines(call: &Call<'_>) -> EvalResult {
     let text = call.text()?;
     call.budget().allocate(text.len())?;
-    call.budget().list(text.lines().count())?;
-    defined(text.lines().map(Value::from).collect::<Vec<_>>())
+    call.budget().allocate_list(text.lines().count())?;
+    ok(text.lines().map(Value::from).collect::<Vec<_>>())
 }
 
-/// `indent`: spaces before each line but the first, unless `first` says otherwise, and blank ones, unless `blank` does.
-pub(super) fn indent(call: &Call<'_>) -> Evaluated {
+/// `indent`: indents every line except the first (unless `first` is true) and blank ones (unless `blank` is true).
+pub(super) fn indent(call: &Call<'_>) -> EvalResult {
     let text = call.text()?;
     let width = call.count("width")?.unwrap_or(4);
-    let text = trimmed_end(&text);
-    call.budget().read(text.len())?;
+    let text = trim_line_break(&text);
+    call.budget().charge_text(text.len())?;
     let lines = text.split('\n').count();
     call.budget().allocate(text.len().saturating_add(lines.saturating_mul(width)))?;
     let spaces = " ".repeat(width);
@@ -186,42 +186,42 @@ pub(super) fn indent(call: &Call<'_>) -> Evaluated {
         }
         indented.push_str(line);
     }
-    defined(trimmed_end(&indented))
+    ok(trim_line_break(&indented))
 }
 
-fn trimmed_end(text: &str) -> &str {
+fn trim_line_break(text: &str) -> &str {
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.strip_suffix('\r').unwrap_or(text)
 }
 
 /// `string`.
-pub(super) fn string(call: &Call<'_>) -> Evaluated {
+pub(super) fn string(call: &Call<'_>) -> EvalResult {
     let value = call.value()?;
     if value.as_str().is_some() {
         return Ok(Some(value.clone()));
     }
-    let text = text::of(value, call.budget())?.into_owned();
-    defined(text)
+    let text = text::stringify(value, call.budget())?.into_owned();
+    ok(text)
 }
 
-/// `tojson`: JSON as the rest of Cogwork writes it; over several lines with `indent`.
-pub(super) fn to_json(call: &Call<'_>) -> Evaluated {
+/// `tojson`: JSON in the form that Cogwork uses elsewhere; indented with `indent`.
+pub(super) fn to_json(call: &Call<'_>) -> EvalResult {
     let pretty = match call.argument("indent") {
         None | Some(Value::Bool(false)) => false,
         Some(Value::Bool(true) | Value::Number(_)) => true,
         Some(other) => return Err(format!("`indent` is a number, not a {}", other.kind()).into()),
     };
-    defined(text::json(call.value()?, pretty, call.budget())?)
+    ok(text::json(call.value()?, pretty, call.budget())?)
 }
 
-/// `pprint`: JSON over several lines.
-pub(super) fn pretty(call: &Call<'_>) -> Evaluated {
-    defined(text::json(call.value()?, true, call.budget())?)
+/// `pprint`: indented JSON.
+pub(super) fn pprint(call: &Call<'_>) -> EvalResult {
+    ok(text::json(call.value()?, true, call.budget())?)
 }
 
-/// `escape`: for HTML.
-pub(super) fn escape(call: &Call<'_>) -> Evaluated {
-    let text = text::of(call.value()?, call.budget())?;
+/// `escape`: escapes for HTML.
+pub(super) fn escape(call: &Call<'_>) -> EvalResult {
+    let text = text::stringify(call.value()?, call.budget())?;
     let entity = |c| match c {
         '<' => Some("&lt;"),
         '>' => Some("&gt;"),
@@ -231,7 +231,7 @@ pub(super) fn escape(call: &Call<'_>) -> Evaluated {
         '/' => Some("&#x2f;"),
         _ => None,
     };
-    call.budget().read(text.len())?;
+    call.budget().charge_text(text.len())?;
     let growth: usize = text.chars().filter_map(entity).map(|entity| entity.len() - 1).sum();
     call.budget().allocate(text.len() + growth)?;
     let mut escaped = String::with_capacity(text.len() + growth);
@@ -241,26 +241,26 @@ pub(super) fn escape(call: &Call<'_>) -> Evaluated {
             None => escaped.push(c),
         }
     }
-    defined(escaped)
+    ok(escaped)
 }
 
-/// `format`: printf-style, as in `'%s-%03d' | format(name, number)`. MiniJinja writes it, within a length that is known before.
-pub(super) fn format(call: &Call<'_>) -> Evaluated {
+/// `format`: printf-style, as in `'%s-%03d' | format(name, number)`. Charges the maximum length, then calls MiniJinja's filter.
+pub(super) fn format(call: &Call<'_>) -> EvalResult {
     let pattern = call.text()?;
-    call.budget().read(pattern.len())?;
+    call.budget().charge_text(pattern.len())?;
     let mut longest = 0;
     let mut arguments = Vec::new();
     for value in &call.rest.positional {
-        longest = longest.max(measured(value, call)?);
+        longest = longest.max(text_length(value, call)?);
         arguments.push(ValueOrKwargs::from(minijinja::Value::from(value)));
     }
     let mut named = Vec::new();
     for (name, value) in &call.rest.named {
-        longest = longest.max(measured(value, call)?);
+        longest = longest.max(text_length(value, call)?);
         named.push((name.to_string(), minijinja::Value::from(value)));
     }
     let fields = pattern.matches('%').count();
-    let width = widest(&pattern)?;
+    let width = max_width(&pattern)?;
     let each = longest.max(width).saturating_add(512);
     call.budget().allocate(pattern.len().saturating_add(fields.saturating_mul(each)))?;
     if !named.is_empty() {
@@ -272,25 +272,25 @@ pub(super) fn format(call: &Call<'_>) -> Evaluated {
     let pattern = minijinja::Value::from(&*pattern);
     let formatted = minijinja::filters::format(&mut state, &pattern, Rest(arguments))
         .map_err(|error| Failure::Message(error.detail().unwrap_or("cannot be formatted").to_owned()))?;
-    defined(formatted.as_str().unwrap_or_default())
+    ok(formatted.as_str().unwrap_or_default())
 }
 
-/// The length of a value as text, charged.
-fn measured(value: &Value, call: &Call<'_>) -> Result<usize, Failure> {
+/// The length of a value as text; charges the conversion.
+fn text_length(value: &Value, call: &Call<'_>) -> Result<usize, Failure> {
     match value {
         Value::List(_) | Value::Map(_) | Value::File(_) => Err("takes texts, numbers and booleans".into()),
-        scalar => text::of(scalar, call.budget()).map(|text| text.len()),
+        scalar => text::stringify(scalar, call.budget()).map(|text| text.len()),
     }
 }
 
-/// The largest number in a pattern: no width or precision is above it.
-fn widest(pattern: &str) -> Result<usize, Failure> {
+/// The largest number in a pattern, which is an upper bound of every width and precision.
+fn max_width(pattern: &str) -> Result<usize, Failure> {
     if pattern.contains('*') && pattern.contains('%') {
         return Err("a width of `*` is not supported".into());
     }
     let mut widest = 0;
     for piece in pattern.split('%').skip(1) {
-        // A name in parentheses stands before the width.
+        // A name in parentheses precedes the width.
         let piece =
             piece.strip_prefix('(').and_then(|named| named.split_once(')')).map_or(piece, |(_, rest)| rest);
         let field = piece.find(|c: char| c.is_ascii_alphabetic()).map_or(piece, |end| &piece[..end]);

@@ -1,32 +1,32 @@
-//! What a call of a function gives it: by position or by name, with messages that name function and parameter.
+//! Arguments of function calls, positional or named, with error messages that name function and parameter.
 
 use std::borrow::Cow;
 
 use super::Function;
 use crate::diagnostic::nearest;
 use crate::expression::evaluation::Values;
-use crate::value::{File, MOST_WHOLE, Value};
+use crate::value::{File, MAX_LOADED_BYTES, Value};
 use bytes::Bytes;
 
-/// The arguments of one call, in the order of the function's parameters.
+/// The arguments of a call, in the order of the function's parameters.
 pub(super) struct Arguments<'a> {
     function: &'a Function,
     values: Vec<Option<Value>>,
 }
 
 impl<'a> Arguments<'a> {
-    /// Sorts the arguments by the function's parameters. A `null` for one that may be left out is as if left out.
-    pub(super) fn read(function: &'a Function, given: Values) -> Result<Self, String> {
+    /// Binds arguments to parameters. `null` for an optional parameter counts as omitted.
+    pub(super) fn bind(function: &'a Function, call_values: Values) -> Result<Self, String> {
         let parameters = function.parameters;
-        if given.positional.len() > parameters.len() {
-            return Err(format!("takes at most {} arguments: {}", parameters.len(), written(parameters)));
+        if call_values.positional.len() > parameters.len() {
+            return Err(format!("takes at most {} arguments: {}", parameters.len(), join_names(parameters)));
         }
-        let mut values: Vec<Option<Value>> = given.positional.into_iter().map(Some).collect();
+        let mut values: Vec<Option<Value>> = call_values.positional.into_iter().map(Some).collect();
         values.resize(parameters.len(), None);
-        for (name, value) in given.named {
+        for (name, value) in call_values.named {
             let Some(at) = parameters.iter().position(|parameter| *parameter == name) else {
                 let near = nearest(&name, parameters.iter().copied()).map_or_else(
-                    || format!("it takes {}", written(parameters)),
+                    || format!("it takes {}", join_names(parameters)),
                     |near| format!("did you mean `{near}`?"),
                 );
                 return Err(format!("there is no argument `{name}`; {near}"));
@@ -47,47 +47,47 @@ impl<'a> Arguments<'a> {
         Ok(Self { function, values })
     }
 
-    /// What was given by name.
-    pub(super) fn named(function: &'a Function, given: &[(&str, &Value)]) -> Self {
+    /// Binds named arguments only.
+    pub(super) fn from_named(function: &'a Function, named: &[(&str, &Value)]) -> Self {
         let value = |parameter: &&str| {
-            let found = given.iter().find(|(name, value)| name == parameter && !value.is_null());
+            let found = named.iter().find(|(name, value)| name == parameter && !value.is_null());
             found.map(|(_, value)| (*value).clone())
         };
         Self { function, values: function.parameters.iter().map(value).collect() }
     }
 
-    /// All that was given.
-    pub(super) fn given(&self) -> impl Iterator<Item = &Value> {
+    /// All arguments present.
+    pub(super) fn present(&self) -> impl Iterator<Item = &Value> {
         self.values.iter().flatten()
     }
 
-    /// What was given for `name`; `null` for what was left out.
+    /// The argument of the parameter `name`; `null` if it is omitted.
     pub(super) fn value(&self, name: &str) -> &Value {
-        const LEFT_OUT: &Value = &Value::Null;
+        const OMITTED: &Value = &Value::Null;
         let at = self.function.parameters.iter().position(|parameter| *parameter == name);
-        at.and_then(|at| self.values.get(at)?.as_ref()).unwrap_or(LEFT_OUT)
+        at.and_then(|at| self.values.get(at)?.as_ref()).unwrap_or(OMITTED)
     }
 
-    /// Text or a file as bytes; numbers and booleans are their text.
+    /// A text or a file as bytes; numbers and booleans as their text.
     pub(super) fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>, String> {
         match self.value(name) {
             Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
-            Value::File(file) => match file.data.here() {
+            Value::File(file) => match file.data.in_memory() {
                 Some(bytes) => Ok(Cow::Borrowed(bytes)),
-                None => Ok(Cow::Owned(whole(name, file)?.into())),
+                None => Ok(Cow::Owned(load_file(name, file)?.into())),
             },
             scalar @ (Value::Number(_) | Value::Bool(_)) => Ok(Cow::Owned(scalar.to_text().into_bytes())),
-            other => Err(unfit(name, other)),
+            other => Err(type_error(name, other)),
         }
     }
 
-    /// Text, or a file that is UTF-8, without a byte-order mark; a number is no text here.
+    /// A text, or a file of UTF-8, without a byte-order mark. A number is an error.
     pub(super) fn document(&self, name: &str) -> Result<Cow<'_, str>, String> {
         let no_text = || format!("`{name}` is a file that is not UTF-8 text");
         let text: &str = match self.value(name) {
             Value::String(text) => text,
-            Value::File(file) if file.data.is_kept() => {
-                let text = String::from_utf8(whole(name, file)?.into()).map_err(|_| no_text())?;
+            Value::File(file) if file.data.is_external() => {
+                let text = String::from_utf8(load_file(name, file)?.into()).map_err(|_| no_text())?;
                 return Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text).into());
             }
             Value::File(file) => file.text().ok_or_else(no_text)?,
@@ -99,7 +99,7 @@ impl<'a> Arguments<'a> {
         Ok(Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }
 
-    /// Text, if it was given.
+    /// A text; `None` if it is omitted.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, String> {
         match self.value(name) {
             Value::Null => Ok(None),
@@ -108,14 +108,14 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// One of these words, the first if none was given.
+    /// One of `words`; the first if it is omitted.
     pub(super) fn word(&self, name: &str, words: &[&'static str]) -> Result<&'static str, String> {
         let text = self.text(name)?.or(words.first().copied()).unwrap_or_default();
         let found = words.iter().find(|word| **word == text).copied();
-        found.ok_or_else(|| format!("`{name}` is `{}`; it may be {}", shown(text), written(words)))
+        found.ok_or_else(|| format!("`{name}` is `{}`; it may be {}", shorten(text), join_names(words)))
     }
 
-    /// True or false.
+    /// A boolean; `otherwise` if it is omitted.
     pub(super) fn flag(&self, name: &str, otherwise: bool) -> Result<bool, String> {
         match self.value(name) {
             Value::Null => Ok(otherwise),
@@ -124,7 +124,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A list of texts, if it was given.
+    /// A list of texts; `None` if it is omitted.
     pub(super) fn names(&self, name: &str) -> Result<Option<Vec<&str>>, String> {
         let texts = match self.value(name) {
             Value::Null => return Ok(None),
@@ -135,16 +135,16 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A file that is kept outside, in memory.
-fn whole(name: &str, file: &File) -> Result<Bytes, String> {
-    file.data.whole(MOST_WHOLE).map_err(|error| format!("`{name}` cannot be used whole: {error}"))
+/// Loads an external file into memory.
+fn load_file(name: &str, file: &File) -> Result<Bytes, String> {
+    file.data.load(MAX_LOADED_BYTES).map_err(|error| format!("`{name}` cannot be loaded: {error}"))
 }
 
-/// Why a value is not text or bytes, with the way out.
-pub(super) fn unfit(name: &str, value: &Value) -> String {
+/// The message for a value that is neither text nor a file, with a way to convert it.
+pub(super) fn type_error(name: &str, value: &Value) -> String {
     let hint = match value {
-        Value::List(_) | Value::Map(_) => "; `| tojson` makes text of it",
-        Value::Null => "; `| default('', true)` gives a value in its place",
+        Value::List(_) | Value::Map(_) => "; `| tojson` converts it to text",
+        Value::Null => "; `| default('', true)` replaces it",
         _ => "",
     };
     format!("`{name}` is {}, not text or a file{hint}", article(value))
@@ -158,12 +158,12 @@ pub(super) fn article(value: &Value) -> String {
     }
 }
 
-/// A text for a message, shortened: it may be anything.
-pub(super) fn shown(text: &str) -> String {
-    let kept: String = text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if kept.len() < text.len() { format!("{kept}…") } else { kept }
+/// Shortens a text of any length for a message.
+pub(super) fn shorten(text: &str) -> String {
+    let shortened: String = text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if shortened.len() < text.len() { format!("{shortened}…") } else { shortened }
 }
 
-fn written(names: &[&str]) -> String {
+fn join_names(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,13 +1,13 @@
-//! CSV (RFC 4180) in and out. All cells are texts: what `007` means is known to the author alone.
+//! CSV (RFC 4180) parsing and writing. All cells are texts: only the author knows whether `007` is a number.
 
 use ::csv::{ReaderBuilder, StringRecord, WriterBuilder};
 use indexmap::IndexSet;
 
 use super::MAX_NODES;
-use super::arguments::{Arguments, article, shown};
+use super::arguments::{Arguments, article, shorten};
 use crate::value::{Key, Map, Value};
 
-/// The largest text that `toCsv` makes, in bytes: that of a text with expressions.
+/// The largest output of `toCsv`, in bytes: the limit of a text with expressions.
 const MAX_OUTPUT: usize = 16 << 20;
 
 /// `parseCsv(data, header=, delimiter=)`.
@@ -15,13 +15,13 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
     let text = &*arguments.document("data")?;
     let has_header = arguments.flag("header", true)?;
     let delimiter = delimiter(arguments)?;
-    // The reader takes memory for each cell of a row before it gives the row.
+    // The CSV reader allocates memory for every cell of a row before it returns the row.
     if has_more_cells(text.as_bytes(), delimiter) {
         return Err(format!("there are more than {MAX_NODES} cells and rows"));
     }
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
-        // Rows are compared with the header here, where the message can name the line.
+        // `row` compares the lengths of rows with the header, since its message names the line.
         .flexible(true)
         .delimiter(delimiter)
         .from_reader(text.as_bytes());
@@ -46,7 +46,7 @@ fn has_more_cells(text: &[u8], delimiter: u8) -> bool {
     let (mut cells, mut quoted, mut begins) = (0_usize, false, true);
     for byte in text {
         match *byte {
-            // A doubled quote within a cell closes and opens it.
+            // A doubled quote inside a cell closes and reopens it.
             b'"' if quoted || begins => quoted = !quoted,
             byte if !quoted && (byte == delimiter || byte == b'\n') => cells += 1,
             _ => {}
@@ -57,16 +57,16 @@ fn has_more_cells(text: &[u8], delimiter: u8) -> bool {
 }
 
 fn names(record: &StringRecord) -> Result<Vec<Key>, String> {
-    let mut seen = IndexSet::with_capacity(record.len());
+    let mut names = IndexSet::with_capacity(record.len());
     for name in record {
-        if !seen.insert(Key::from(name)) {
+        if !names.insert(Key::from(name)) {
             return Err(format!(
                 "two columns are named `{}`; `header=false` gives the rows as lists",
-                shown(name)
+                shorten(name)
             ));
         }
     }
-    Ok(seen.into_iter().collect())
+    Ok(names.into_iter().collect())
 }
 
 fn row(names: &[Key], record: &StringRecord) -> Result<Value, String> {
@@ -102,7 +102,7 @@ pub(super) fn to_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
             (Value::Map(map), Some(columns)) if maps => {
                 columns.iter().map(|name| map.get(name).map_or_else(String::new, Value::to_text)).collect()
             }
-            // Every map is empty: rows without a cell.
+            // Every map is empty: the rows have no cells.
             (Value::Map(_), None) if maps => continue,
             (Value::List(list), _) => list.0.iter().map(Value::to_text).collect(),
             (other, _) => {

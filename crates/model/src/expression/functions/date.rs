@@ -1,28 +1,28 @@
-//! Dates: texts in one form that can be compared, `2026-03-01T10:00:00.000Z`.
+//! Dates: texts of one format that can be compared, `2026-03-01T10:00:00.000Z`.
 
 use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::{self, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
-use super::arguments::{Arguments, article, shown};
+use super::arguments::{Arguments, article, shorten};
 use crate::diagnostic::nearest;
 use crate::units;
 use crate::value::Value;
 
-/// The most characters of a date, and of its format.
+/// The maximum length of a date, and of its format, in bytes.
 const MAX_LENGTH: usize = 200;
-/// RFC 3339 with the offset of the zone.
+/// RFC 3339 with the UTC offset of the zone.
 const FORMAT: &str = "%Y-%m-%dT%H:%M:%S%:z";
 
 /// `parseDate(date, format=, timezone=, unit=)`.
 pub(super) fn parse_date(arguments: &Arguments<'_>) -> Result<Value, String> {
-    written(instant(arguments)?)
+    to_value(instant_argument(arguments)?)
 }
 
 /// `addDuration(date, duration)`: a day is 24 hours.
 pub(super) fn add_duration(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let at = instant(arguments)?;
+    let at = instant_argument(arguments)?;
     let text = arguments.value("duration").to_text();
     let (backwards, length) = match text.strip_prefix('-') {
         Some(length) => (true, length),
@@ -31,25 +31,25 @@ pub(super) fn add_duration(arguments: &Arguments<'_>) -> Result<Value, String> {
     let length = units::parse_duration(length).map_err(|error| error.to_string())?;
     let length = SignedDuration::try_from(length).map_err(|error| error.to_string())?;
     let moved = if backwards { at.checked_sub(length) } else { at.checked_add(length) };
-    written(moved.map_err(|_| out_of_range())?)
+    to_value(moved.map_err(|_| out_of_range())?)
 }
 
-/// `formatDate(date, format=, timezone=)`: by default RFC 3339 in the zone, to the second.
+/// `formatDate(date, format=, timezone=)`: the default format is RFC 3339 with the offset of the zone, to the second.
 pub(super) fn format_date(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let zone = zone(arguments)?;
-    // A date without an offset is one of this zone.
-    let at = read(arguments.value("date"), &zone, "s")?.to_zoned(zone);
+    let zone = zone_argument(arguments)?;
+    // A date without an offset is in this zone.
+    let at = parse(arguments.value("date"), &zone, "s")?.to_zoned(zone);
     let format = arguments.text("format")?.unwrap_or(FORMAT);
-    bounded(format, "the format")?;
-    own_format(format)?;
+    check_length(format, "the format")?;
+    check_format(format)?;
     let text = strtime::format(format, &at).map_err(|error| {
-        format!("`{}` is not a format: {error}; it is one such as `%Y-%m-%d %H:%M`", shown(format))
+        format!("`{}` is not a format: {error}; it is one such as `%Y-%m-%d %H:%M`", shorten(format))
     })?;
     Ok(Value::from(text))
 }
 
-/// Refuses a format without any `%`, which would only give itself.
-fn own_format(format: &str) -> Result<(), String> {
+/// Rejects a format without any `%`, whose output would be constant.
+fn check_format(format: &str) -> Result<(), String> {
     match foreign_format(format) {
         None => Ok(()),
         Some((message, None)) => Err(message),
@@ -57,17 +57,17 @@ fn own_format(format: &str) -> Result<(), String> {
     }
 }
 
-/// What is wrong with the format of a date that has no `%`, and the same format as it is written here where it is that of
-/// another tool.
+/// The error of a date format without any `%`, and the equivalent format if it has the syntax of another tool. `None` for a
+/// valid format.
 pub(crate) fn foreign_format(format: &str) -> Option<(String, Option<String>)> {
     if format.contains('%') || format.len() > MAX_LENGTH {
         return None;
     }
-    let message = format!("`{}` has no `%`, so every date would give the same text", shown(format));
-    Some((message, translated(format)))
+    let message = format!("`{}` has no `%`, so every date would give the same text", shorten(format));
+    Some((message, translate_format(format)))
 }
 
-/// The letters of formats elsewhere (Java, .NET, Moment, Luxon), the longest of each first.
+/// Format letters of other tools (Java, .NET, Moment, Luxon), longest first.
 const LETTERS: [(&str, &str); 38] = [
     ("yyyy", "%Y"),
     ("YYYY", "%Y"),
@@ -109,8 +109,8 @@ const LETTERS: [(&str, &str); 38] = [
     ("T", "T"),
 ];
 
-/// A format of another tool as it is written here; nothing where it has other letters than these.
-fn translated(format: &str) -> Option<String> {
+/// Translates a format of another tool; `None` if it has unknown letters.
+fn translate_format(format: &str) -> Option<String> {
     let (mut rest, mut out, mut any) = (format, String::new(), false);
     while let Some(first) = rest.chars().next() {
         let close = match first {
@@ -118,7 +118,7 @@ fn translated(format: &str) -> Option<String> {
             '[' => Some(']'),
             _ => None,
         };
-        // Text that is itself: `'T'` in Java, `[T]` in Moment.
+        // Literal text: `'T'` in Java, `[T]` in Moment.
         if let Some((inside, after)) = close.and_then(|close| rest[1..].split_once(close)) {
             out.push_str(inside);
             rest = after;
@@ -138,24 +138,24 @@ fn translated(format: &str) -> Option<String> {
     any.then_some(out)
 }
 
-/// The instant that the arguments name, with the `format`, `timezone` and `unit` of the functions that have them.
-fn instant(arguments: &Arguments<'_>) -> Result<Timestamp, String> {
-    let zone = zone(arguments)?;
+/// The instant of the `date` argument, read with the arguments `format`, `timezone` and `unit`.
+fn instant_argument(arguments: &Arguments<'_>) -> Result<Timestamp, String> {
+    let zone = zone_argument(arguments)?;
     let date = arguments.value("date");
     match (arguments.text("format")?, date) {
         (Some(format), Value::String(text)) => {
-            bounded(format, "the format")?;
-            own_format(format)?;
-            bounded(text, "the date")?;
-            formatted(format, text, &zone).map_err(|error| {
-                format!("`{}` is not a date of the format `{}`: {error}", shown(text), shown(format))
+            check_length(format, "the format")?;
+            check_format(format)?;
+            check_length(text, "the date")?;
+            parse_format(format, text, &zone).map_err(|error| {
+                format!("`{}` is not a date of the format `{}`: {error}", shorten(text), shorten(format))
             })
         }
-        _ => read(date, &zone, arguments.word("unit", &["s", "ms"])?),
+        _ => parse(date, &zone, arguments.word("unit", &["s", "ms"])?),
     }
 }
 
-fn formatted(format: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, jiff::Error> {
+fn parse_format(format: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, jiff::Error> {
     let parts = strtime::parse(format, text)?;
     if parts.timestamp().is_some() || parts.offset().is_some() {
         return parts.to_timestamp();
@@ -169,15 +169,15 @@ fn formatted(format: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, jif
     Ok(at.timestamp())
 }
 
-fn read(date: &Value, zone: &TimeZone, unit: &str) -> Result<Timestamp, String> {
+fn parse(date: &Value, zone: &TimeZone, unit: &str) -> Result<Timestamp, String> {
     match date {
         Value::String(text) => {
-            bounded(text, "the date")?;
-            plain(text.trim(), zone).ok_or_else(|| {
+            check_length(text, "the date")?;
+            parse_plain(text.trim(), zone).ok_or_else(|| {
                 format!(
                     "`{}` is not a date; write one such as `2026-03-01T10:00:00Z`, or read it first with \
                      `parseDate(…, format='%d.%m.%Y')`",
-                    shown(text)
+                    shorten(text)
                 )
             })
         }
@@ -198,8 +198,8 @@ fn read(date: &Value, zone: &TimeZone, unit: &str) -> Result<Timestamp, String> 
     }
 }
 
-/// RFC 3339 and its near relations, the same without an offset, a day alone, and the form of HTTP and mail headers.
-fn plain(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+/// Parses RFC 3339 and similar formats, with or without an offset, a date alone, and the format of HTTP and mail headers.
+fn parse_plain(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(at);
     }
@@ -209,8 +209,8 @@ fn plain(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
 }
 
-/// The zone named, else UTC. The tables are the system's, or those built in where it has none.
-fn zone(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
+/// The zone of the `timezone` argument, else UTC. Uses the system's time zone database, or the built-in one if there is none.
+fn zone_argument(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
     let Some(name) = arguments.text("timezone")? else { return Ok(TimeZone::UTC) };
     let found = tz::db().get(name).ok().filter(|zone| !zone.is_unknown() && zone.iana_name().is_some());
     found.ok_or_else(|| {
@@ -219,13 +219,12 @@ fn zone(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
             Some(near) => format!("did you mean `{near}`?"),
             None => "write an IANA name such as `Europe/Berlin` or `UTC`".to_owned(),
         };
-        format!("`{}` is not a time zone; {hint}", shown(name))
+        format!("`{}` is not a time zone; {hint}", shorten(name))
     })
 }
 
-/// The form of every date that a function gives: UTC with milliseconds, always as long, so that texts compare as the
-/// instants do.
-pub(super) fn written(at: Timestamp) -> Result<Value, String> {
+/// Formats a date as functions return it: UTC with milliseconds and a constant length, so that texts compare like instants.
+pub(super) fn to_value(at: Timestamp) -> Result<Value, String> {
     let at = at.to_zoned(TimeZone::UTC);
     if !(0..=9999).contains(&at.year()) {
         return Err(out_of_range());
@@ -237,6 +236,6 @@ fn out_of_range() -> String {
     "the date is outside the years 0 to 9999".to_owned()
 }
 
-fn bounded(text: &str, what: &str) -> Result<(), String> {
+fn check_length(text: &str, what: &str) -> Result<(), String> {
     if text.len() > MAX_LENGTH { Err(format!("{what} is longer than {MAX_LENGTH} bytes")) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Digests, with a key and without.
+//! Digests and message authentication codes.
 
 use ::hmac::digest::block_api::EagerHash;
 use ::hmac::{Hmac, KeyInit, Mac};
@@ -23,7 +23,7 @@ pub(super) fn hash(arguments: &Arguments<'_>) -> Result<Value, String> {
         "md5" => Md5::digest(&data).to_vec(),
         _ => Sha256::digest(&data).to_vec(),
     };
-    encoded(arguments, &digest)
+    encode(arguments, &digest)
 }
 
 /// `hmac(data, key, algorithm=, encoding=)`.
@@ -33,25 +33,25 @@ pub(super) fn hmac(arguments: &Arguments<'_>) -> Result<Value, String> {
         return Err("`key` is empty".to_owned());
     }
     let digest = match arguments.word("algorithm", &ALGORITHMS)? {
-        "sha512" => keyed::<Sha512>(&key, &data),
-        "sha1" => keyed::<Sha1>(&key, &data),
-        "md5" => keyed::<Md5>(&key, &data),
-        _ => keyed::<Sha256>(&key, &data),
+        "sha512" => hmac_digest::<Sha512>(&key, &data),
+        "sha1" => hmac_digest::<Sha1>(&key, &data),
+        "md5" => hmac_digest::<Md5>(&key, &data),
+        _ => hmac_digest::<Sha256>(&key, &data),
     };
-    encoded(arguments, &digest?)
+    encode(arguments, &digest?)
 }
 
-fn keyed<D: EagerHash>(key: &[u8], data: &[u8]) -> Result<Vec<u8>, String>
+fn hmac_digest<D: EagerHash>(key: &[u8], data: &[u8]) -> Result<Vec<u8>, String>
 where
     Hmac<D>: Mac + KeyInit,
 {
-    // A key of any length is right for HMAC (RFC 2104).
+    // HMAC accepts a key of any length (RFC 2104).
     let mut mac = <Hmac<D> as KeyInit>::new_from_slice(key).map_err(|error| error.to_string())?;
     Mac::update(&mut mac, data);
     Ok(mac.finalize().into_bytes().to_vec())
 }
 
-fn encoded(arguments: &Arguments<'_>, digest: &[u8]) -> Result<Value, String> {
+fn encode(arguments: &Arguments<'_>, digest: &[u8]) -> Result<Value, String> {
     Ok(Value::from(match arguments.word("encoding", &ENCODINGS)? {
         "base64" => STANDARD.encode(digest),
         _ => hex::encode(digest),

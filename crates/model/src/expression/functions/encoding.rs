@@ -1,4 +1,4 @@
-//! Base64 and the encoding of URLs.
+//! Base64 and URL encoding.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -9,9 +9,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::arguments::{Arguments, article};
 use crate::value::Value;
 
-/// All but the unreserved characters of RFC 3986, section 2.3: right in every part of a URL.
+/// All characters except the unreserved ones of RFC 3986, section 2.3; safe in every part of a URL.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// Reads with padding and without.
+/// A decoder that accepts input with and without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -20,9 +20,10 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 /// `base64(data, decode=, urlSafe=)`.
 pub(super) fn base64(arguments: &Arguments<'_>) -> Result<Value, String> {
     if arguments.flag("decode", false)? {
-        let text = String::from_utf8(decoded(&arguments.document("data")?)?);
+        let text = String::from_utf8(decode_base64(&arguments.document("data")?)?);
         return text.map(Value::from).map_err(|_| {
-            "what it stands for is not UTF-8 text; `file(…, encoding='base64')` makes a file of it".to_owned()
+            "the decoded bytes are not UTF-8 text; `file(…, encoding='base64')` makes a file of them"
+                .to_owned()
         });
     }
     let data = arguments.bytes("data")?;
@@ -33,8 +34,8 @@ pub(super) fn base64(arguments: &Arguments<'_>) -> Result<Value, String> {
     }))
 }
 
-/// Reads base64 in either alphabet, padded or not, in one line or many.
-pub(super) fn decoded(text: &str) -> Result<Vec<u8>, String> {
+/// Decodes base64 in either alphabet, padded or not, with white space ignored.
+pub(super) fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     let plain: Vec<u8> = text
         .bytes()
         .filter(|byte| !byte.is_ascii_whitespace())

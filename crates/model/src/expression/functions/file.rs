@@ -1,15 +1,15 @@
-//! Files made by an expression.
+//! The `file` function, which creates files.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::arguments::{Arguments, shown};
-use super::encoding::decoded;
+use super::arguments::{Arguments, shorten};
+use super::encoding::decode_base64;
 use crate::value::{Data, File, Value};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
-/// The longest name of a file that common file systems take, in bytes.
+/// The longest file name that common file systems support, in bytes.
 const MAX_NAME: usize = 255;
 const MAX_TYPE: usize = 255;
 
@@ -18,7 +18,7 @@ pub(super) fn file(arguments: &Arguments<'_>) -> Result<Value, String> {
     let encoded = arguments.word("encoding", &["none", "base64"])? == "base64";
     let given = arguments.value("data").as_file();
     let (data, otherwise) = match given {
-        _ if encoded => (Data::from(decoded(&arguments.document("data")?)?), BYTES),
+        _ if encoded => (Data::from(decode_base64(&arguments.document("data")?)?), BYTES),
         Some(file) => (file.data.clone(), file.content_type.as_ref()),
         None => {
             let bytes = match arguments.bytes("data")? {
@@ -32,14 +32,14 @@ pub(super) fn file(arguments: &Arguments<'_>) -> Result<Value, String> {
     if !is_content_type(content_type) {
         return Err(format!(
             "`contentType` is `{}`; it is one such as `text/csv` or `application/pdf`",
-            shown(content_type)
+            shorten(content_type)
         ));
     }
     let filename: Option<Arc<str>> = match arguments.text("filename")? {
         Some(name) if name.is_empty() || name.len() > MAX_NAME || name.contains(char::is_control) => {
             return Err(format!(
                 "`filename` is `{}`; it has 1 to {MAX_NAME} bytes and no control characters",
-                shown(name)
+                shorten(name)
             ));
         }
         Some(name) => Some(name.into()),
@@ -48,7 +48,7 @@ pub(super) fn file(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::from(File { content_type: content_type.into(), filename, data }))
 }
 
-/// Whether a text is `type/subtype` with what may follow after a `;`, and can stand in a header (RFC 9110, 8.3.1).
+/// True if a text is `type/subtype` with optional parameters after a `;`, and valid in a header (RFC 9110, 8.3.1).
 fn is_content_type(text: &str) -> bool {
     let token = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

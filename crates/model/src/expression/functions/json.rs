@@ -1,4 +1,4 @@
-//! JSON in texts.
+//! JSON parsing.
 
 use super::arguments::Arguments;
 use super::{MAX_DEPTH, MAX_NODES};

@@ -1,7 +1,7 @@
-//! The functions of expressions on top of MiniJinja's. Each is a function and a filter: `parseJson(x)`, `x | parseJson`.
+//! The functions of expressions in addition to MiniJinja's. Most are also filters: `parseJson(x)`, `x | parseJson`.
 //!
-//! They are pure but for `now` and `uuid`, which ask the [`Moment`] of the evaluation. Each takes values and gives a value
-//! or says what was wrong. Arguments and results are charged to the [`Budget`] of the evaluation.
+//! They are pure except `now` and `uuid`, which read the [`EvalClock`] of the evaluation. Each takes values and returns a value
+//! or an error message. Arguments and results are charged to the [`Budget`] of the evaluation.
 
 mod arguments;
 mod csv;
@@ -14,57 +14,57 @@ mod xml;
 
 use self::arguments::Arguments;
 pub(super) use self::date::foreign_format;
+use super::eval_clock::EvalClock;
 use super::evaluation::{Evaluation, Failure, Values};
-use super::moment::Moment;
 use crate::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
 use crate::value::{Map, Value};
 
-/// How many keys, items, cells, elements or attributes a parsed text may have; that of JSON in a webhook.
+/// Maximum number of keys, items, cells, elements or attributes of a parsed text; the same as for JSON in a webhook.
 const MAX_NODES: usize = 250_000;
-/// The most numbers that `range` gives.
+/// Maximum number of integers that `range` returns.
 const MAX_RANGE: usize = 100_000;
-/// How deep a parsed text may nest; that of JSON in a webhook.
+/// Maximum nesting of a parsed text; the same as for JSON in a webhook.
 const MAX_DEPTH: usize = 64;
 
-/// A function of expressions, as it is declared.
+/// A function of expressions.
 pub struct Function {
-    /// The name by which it is called.
+    /// The name.
     pub name: &'static str,
-    /// What it takes, in order; each may also be given by its name.
+    /// The parameters, in order; a call may also pass each by name.
     pub parameters: &'static [&'static str],
-    /// How many of `parameters`, from the first on, have to be given.
+    /// The number of leading `parameters` that are required.
     pub required: usize,
-    /// What it does, in a line.
+    /// A description of one line.
     pub about: &'static str,
     run: Run,
 }
 
-/// What a function goes by.
+/// The implementation of a function, by its inputs.
 enum Run {
-    /// Its arguments alone. Such a one is also a filter.
+    /// Depends on its arguments only. The function is also a filter.
     Pure(fn(&Arguments<'_>) -> Result<Value, String>),
-    /// Its arguments, and the budget that it charges as it goes. Such a one is no filter.
+    /// Depends on its arguments, and charges the budget while it runs. The function is not a filter.
     Charged(fn(&Arguments<'_>, &Budget) -> Result<Value, Failure>),
-    /// A map of its named arguments, on top of another one.
+    /// Returns a map of its named arguments, merged into another map.
     Dictionary,
-    /// Where it is evaluated.
-    Here(fn(&dyn Moment) -> Result<Value, String>),
+    /// Depends on the time or randomness of the evaluation.
+    Clock(fn(&dyn EvalClock) -> Result<Value, String>),
 }
 
 impl Function {
-    /// Whether it may give something else when it is evaluated again.
+    /// True if the result may differ between evaluations.
     #[must_use]
-    pub fn is_dated(&self) -> bool {
-        matches!(self.run, Run::Here(_))
+    pub fn is_nondeterministic(&self) -> bool {
+        matches!(self.run, Run::Clock(_))
     }
 
-    /// True if it is also a filter.
+    /// True if the function is also a filter.
     pub(super) fn is_filter(&self) -> bool {
         matches!(self.run, Run::Pure(_))
     }
 }
 
-/// All functions, by name. The manual's table is compared with this one.
+/// All functions, by name. A test compares the manual's table with this one.
 pub const TABLE: [Function; 14] = [
     Function {
         name: "addDuration",
@@ -113,7 +113,7 @@ pub const TABLE: [Function; 14] = [
         parameters: &[],
         required: 0,
         about: "the instant at which the step began, the same in every try and after a restart",
-        run: Run::Here(|moment| date::written(moment.now())),
+        run: Run::Clock(|clock| date::to_value(clock.now())),
     },
     Function {
         name: "parseCsv",
@@ -162,14 +162,14 @@ pub const TABLE: [Function; 14] = [
         parameters: &[],
         required: 0,
         about: "a new UUID for each call of it in a step, the same in every try and after a restart",
-        run: Run::Here(|moment| Ok(Value::from(moment.uuid().to_string()))),
+        run: Run::Clock(|clock| Ok(Value::from(clock.uuid().to_string()))),
     },
 ];
 
-/// The functions by name, each with a line that says what it does.
-pub const FUNCTIONS: &[(&str, &str)] = &lines();
+/// The functions by name, each with its description.
+pub const FUNCTIONS: &[(&str, &str)] = &descriptions();
 
-/// The functions of Jinja itself, which are no filters.
+/// Jinja's own functions, which are not filters.
 const BUILTIN: [Function; 2] = [
     Function {
         name: "dict",
@@ -192,7 +192,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().chain(&BUILTIN).map(|function| function.name)
 }
 
-const fn lines() -> [(&'static str, &'static str); TABLE.len()] {
+const fn descriptions() -> [(&'static str, &'static str); TABLE.len()] {
     let mut lines = [("", ""); TABLE.len()];
     let mut at = 0;
     while at < TABLE.len() {
@@ -202,63 +202,63 @@ const fn lines() -> [(&'static str, &'static str); TABLE.len()] {
     lines
 }
 
-/// Whether this function may give something else when it is evaluated again.
-pub(super) fn is_dated(name: &str) -> bool {
-    TABLE.iter().any(|function| function.name == name && function.is_dated())
+/// True if the function of this name may return different results between evaluations.
+pub(super) fn is_nondeterministic(name: &str) -> bool {
+    TABLE.iter().any(|function| function.name == name && function.is_nondeterministic())
 }
 
-/// The function of this name.
+/// The function of this name; `None` if it does not exist.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     TABLE.iter().chain(&BUILTIN).find(|function| function.name == name)
 }
 
-/// Calls a function outside of expressions, with its arguments by their names; one that is `null` is left out.
+/// Calls a pure function outside expressions, with named arguments; `null` counts as omitted.
 ///
 /// # Errors
-/// There is no such function, it depends on where it is evaluated, or what it was given is not what it takes.
+/// Returns an error if there is no such pure function, or an argument is invalid.
 pub fn apply(name: &str, arguments: &[(&str, &Value)]) -> Result<Value, String> {
     let function = TABLE.iter().find(|function| function.name == name);
     let Some((function, Run::Pure(run))) = function.map(|function| (function, &function.run)) else {
-        return Err(format!("there is no function `{name}` of values alone"));
+        return Err(format!("there is no pure function `{name}`"));
     };
     let budget = Budget::default();
     for (_, value) in arguments {
         charge(value, &budget).map_err(|exceeded| exceeded.to_string())?;
     }
-    let result = run(&Arguments::named(function, arguments))?;
+    let result = run(&Arguments::from_named(function, arguments))?;
     charge(&result, &budget).map_err(|exceeded| exceeded.to_string())?;
     Ok(result)
 }
 
-/// The value of a call within an expression.
+/// Calls a function within an expression.
 pub(super) fn call(
     function: &'static Function,
     evaluation: &Evaluation<'_>,
     values: Values,
 ) -> Result<Value, Failure> {
-    let named = |failure: Failure| match failure {
+    let prefix_name = |failure: Failure| match failure {
         Failure::Message(message) => Failure::Message(format!("`{}`: {message}", function.name)),
         exceeded @ Failure::Exceeded(_) => exceeded,
     };
     let budget = evaluation.budget;
-    budget.work(1)?;
+    budget.charge(1)?;
     if matches!(function.run, Run::Dictionary) {
-        return dictionary(values, budget).map_err(named);
+        return dictionary(values, budget).map_err(prefix_name);
     }
-    let arguments = Arguments::read(function, values).map_err(|message| named(message.into()))?;
-    for value in arguments.given() {
+    let arguments = Arguments::bind(function, values).map_err(|message| prefix_name(message.into()))?;
+    for value in arguments.present() {
         charge(value, budget)?;
     }
     let result = match function.run {
-        Run::Pure(run) => run(&arguments).map_err(|message| named(message.into()))?,
-        Run::Charged(run) => return run(&arguments, budget).map_err(named),
-        // What these give is small, and costs nothing.
-        Run::Here(run) => {
-            let moment = evaluation
-                .moment
-                .ok_or("it has no value here: nothing is kept of what is read outside of steps");
-            let moment = moment.map_err(|message| named(message.into()))?;
-            return run(&**moment).map_err(|message| named(message.into()));
+        Run::Pure(run) => run(&arguments).map_err(|message| prefix_name(message.into()))?,
+        Run::Charged(run) => return run(&arguments, budget).map_err(prefix_name),
+        // These results are small and not charged.
+        Run::Clock(run) => {
+            let clock = evaluation
+                .clock
+                .ok_or("it has no value here: expressions outside steps have no recorded time");
+            let clock = clock.map_err(|message| prefix_name(message.into()))?;
+            return run(&**clock).map_err(|message| prefix_name(message.into()));
         }
         Run::Dictionary => Value::Null,
     };
@@ -266,7 +266,7 @@ pub(super) fn call(
     Ok(result)
 }
 
-/// `dict`: a map of the named arguments, on top of the entries of a map.
+/// `dict`: merges the named arguments into a map.
 fn dictionary(values: Values, budget: &Budget) -> Result<Value, Failure> {
     let mut map = match values.positional.as_slice() {
         [] => Map::new(),
@@ -274,7 +274,7 @@ fn dictionary(values: Values, budget: &Budget) -> Result<Value, Failure> {
             budget.allocate(map.len() * ENTRY_MEMORY)?;
             Map::clone(map)
         }
-        _ => return Err("takes a map, and values by their names".into()),
+        _ => return Err("takes a map, and named values".into()),
     };
     budget.allocate(values.named.len() * ENTRY_MEMORY)?;
     for (name, value) in values.named {
@@ -283,7 +283,7 @@ fn dictionary(values: Values, budget: &Budget) -> Result<Value, Failure> {
     Ok(Value::from(map))
 }
 
-/// `range`: the whole numbers from `start` up to `stop`, in steps of `step`.
+/// `range`: the integers from `start` up to `stop`, in steps of `step`.
 fn range(arguments: &Arguments<'_>, budget: &Budget) -> Result<Value, Failure> {
     let number = |name: &str| match arguments.value(name) {
         Value::Null => Ok(None),
@@ -301,7 +301,7 @@ fn range(arguments: &Arguments<'_>, budget: &Budget) -> Result<Value, Failure> {
     if count > MAX_RANGE {
         return Err(format!("gives at most {MAX_RANGE} numbers").into());
     }
-    budget.list(count)?;
+    budget.allocate_list(count)?;
     let numbers = (0..count).scan(start, |next, _| {
         let number = *next;
         *next = next.saturating_add(step);
@@ -310,17 +310,17 @@ fn range(arguments: &Arguments<'_>, budget: &Budget) -> Result<Value, Failure> {
     Ok(numbers.collect())
 }
 
-/// Charges a value that a function takes or makes, by what it keeps in memory.
+/// Charges the memory of an argument or a result.
 fn charge(value: &Value, budget: &Budget) -> Result<(), Exceeded> {
     budget.allocate(memory(value, budget.memory_left()))
 }
 
-/// About how many bytes a value keeps in memory; counting stops once it is over `limit`.
+/// The approximate memory of a value in bytes. Counting stops above `limit`.
 fn memory(value: &Value, limit: usize) -> usize {
     let mut sum = match value {
         Value::String(text) => text.len(),
-        // What is kept outside comes into memory only where a function needs it whole, which is limited by itself.
-        Value::File(file) => file.data.here().map_or(0, bytes::Bytes::len),
+        // External bytes are loaded only by functions that need them, within a limit of their own.
+        Value::File(file) => file.data.in_memory().map_or(0, bytes::Bytes::len),
         _ => 0,
     };
     let mut add = |own: usize, inner: &Value| {

@@ -1,17 +1,17 @@
-//! XML as maps, lists and texts.
+//! XML parsing to maps, lists and texts.
 //!
-//! The document is a map with its root element's name. An element is its text, if it has neither attributes nor
-//! children (an empty one is an empty text); else a map of its attributes under `@name`, its children under their names,
-//! and its text, if it has any, under `#text`. Children with the same name become a list. Text is without the spaces
-//! around it; comments, processing instructions and the document type are left out. Entities are never expanded but for
-//! the five of XML itself: nothing is fetched and nothing grows.
+//! The document is a map with the name of its root element. An element with neither attributes nor children is its text
+//! (empty if it has none); any other element is a map of its attributes under `@name`, its children under their names, and its
+//! text, if any, under `#text`. Children of the same name become a list. Text is trimmed; comments, processing instructions
+//! and the document type are ignored. Only the five predefined entities of XML are expanded: nothing is fetched and nothing
+//! grows.
 
 use std::sync::Arc;
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion, escape};
 
-use super::arguments::{Arguments, shown};
+use super::arguments::{Arguments, shorten};
 use super::{MAX_DEPTH, MAX_NODES};
 use crate::value::{Key, Map, Value};
 
@@ -35,10 +35,10 @@ pub(super) fn parse_xml(arguments: &Arguments<'_>) -> Result<Value, String> {
     }
 }
 
-/// An element that has begun.
+/// An open element.
 struct Element {
     name: Key,
-    inside: Map,
+    members: Map,
     text: String,
 }
 
@@ -50,7 +50,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Takes the next part of the document; false at its end.
+    /// Handles a parser event; returns false at the end of the document.
     fn take(&mut self, event: Event<'_>) -> Result<bool, String> {
         match event {
             Event::Start(start) => self.begin(&start)?,
@@ -65,8 +65,9 @@ impl Tree<'_> {
                 Ok(Some(character)) => self.text(character.encode_utf8(&mut [0; 4]))?,
                 Ok(None) => {
                     let name = reference.xml10_content();
-                    let known = escape::resolve_xml_entity(&name)
-                        .ok_or_else(|| format!("the entity `&{};` is not one of XML itself", shown(&name)))?;
+                    let known = escape::resolve_xml_entity(&name).ok_or_else(|| {
+                        format!("the entity `&{};` is not one of XML itself", shorten(&name))
+                    })?;
                     self.text(known)?;
                 }
                 Err(error) => return Err(error.to_string()),
@@ -85,8 +86,8 @@ impl Tree<'_> {
             return Err(format!("elements nest deeper than {MAX_DEPTH} levels"));
         }
         self.count()?;
-        let mut inside = Map::new();
-        // The reader's own check for doubles takes time by the square of their number.
+        let mut members = Map::new();
+        // The reader's own check for duplicates takes quadratic time.
         let mut attributes = start.attributes();
         for attribute in attributes.with_checks(false) {
             self.count()?;
@@ -94,37 +95,37 @@ impl Tree<'_> {
             let key = name(attribute.key.as_ref())?;
             let value =
                 attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| error.to_string())?;
-            if inside.insert(format!("@{key}"), value.as_ref()).is_some() {
-                return Err(format!("the attribute `{}` is there twice", shown(key)));
+            if members.insert(format!("@{key}"), value.as_ref()).is_some() {
+                return Err(format!("the attribute `{}` occurs twice", shorten(key)));
             }
         }
         let name = name(start.name().as_ref())?.into();
-        self.open.push(Element { name, inside, text: String::new() });
+        self.open.push(Element { name, members, text: String::new() });
         Ok(())
     }
 
     fn end(&mut self) {
-        let Some(Element { name, mut inside, text }) = self.open.pop() else { return };
+        let Some(Element { name, mut members, text }) = self.open.pop() else { return };
         let text = text.trim();
-        let value = if inside.is_empty() {
+        let value = if members.is_empty() {
             Value::from(text)
         } else {
             if !text.is_empty() {
-                inside.insert("#text", text);
+                members.insert("#text", text);
             }
-            Value::from(inside)
+            Value::from(members)
         };
         let is_list = self.lists.contains(&name.as_ref());
         let Some(parent) = self.open.last_mut() else {
             self.root = Some((name, value));
             return;
         };
-        match parent.inside.get_mut(&name) {
-            // Only children of the same name make a list: no element is one by itself.
+        match parent.members.get_mut(&name) {
+            // Only repeated children become a list, since no element is a list itself.
             Some(Value::List(list)) => Arc::make_mut(list).0.push(value),
             Some(first) => *first = Value::from(vec![std::mem::take(first), value]),
-            None if is_list => _ = parent.inside.insert(name, vec![value]),
-            None => _ = parent.inside.insert(name, value),
+            None if is_list => _ = parent.members.insert(name, vec![value]),
+            None => _ = parent.members.insert(name, value),
         }
     }
 
@@ -132,7 +133,9 @@ impl Tree<'_> {
         match self.open.last_mut() {
             Some(element) => element.text.push_str(text),
             None if text.trim().is_empty() => {}
-            None => return Err(format!("there is text outside the root element: `{}`", shown(text.trim()))),
+            None => {
+                return Err(format!("there is text outside the root element: `{}`", shorten(text.trim())));
+            }
         }
         Ok(())
     }
@@ -147,18 +150,18 @@ impl Tree<'_> {
         if let Some(open) = self.open.last() {
             return Err(format!(
                 "`data` is not XML that can be read: `<{}>` is not closed",
-                shown(&open.name)
+                shorten(&open.name)
             ));
         }
-        let root = self.root.ok_or("`data` is not XML: there is no element in it")?;
+        let root = self.root.ok_or("`data` is not XML: it has no element")?;
         Ok(Value::from(Map::from_iter([root])))
     }
 }
 
-/// A name of an element or attribute; the reader takes any characters for one.
+/// Checks the name of an element or attribute, because the reader accepts any characters.
 fn name(text: &str) -> Result<&str, String> {
     let first = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':') || !c.is_ascii();
     let other = |c: char| first(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
     let fits = text.starts_with(first) && text.chars().all(other);
-    if fits { Ok(text) } else { Err(format!("`{}` is not a name", shown(text))) }
+    if fits { Ok(text) } else { Err(format!("`{}` is not a name", shorten(text))) }
 }

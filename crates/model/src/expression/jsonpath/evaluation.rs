@@ -1,7 +1,7 @@
-//! The evaluation of a JSONPath query (RFC 9535, section 2) under a [`Budget`].
+//! Evaluates JSONPath queries (RFC 9535, section 2) under a [`Budget`].
 //!
-//! `jsonpath-rust` reads queries. Its own evaluation has no bound: it builds the path of every node and compiles a
-//! pattern for each comparison. This one charges each node that it visits and each pattern that it compiles.
+//! `jsonpath-rust` parses queries. Its own evaluation is unbounded: it builds the path of every node and compiles a pattern
+//! for each comparison. This evaluation charges each visited node and each compiled pattern.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,23 +19,23 @@ use crate::value::Value;
 
 /// The memory of one node in a node list, in bytes.
 const NODE_MEMORY: usize = size_of::<&Value>();
-/// The memory of a compiled pattern, in bytes. A larger one matches nothing.
+/// The memory limit of a compiled pattern, in bytes. A larger pattern matches nothing.
 const PATTERN_MEMORY: usize = 1 << 20;
-/// The work of compiling a pattern, in units for each of its bytes.
+/// The cost of compiling a pattern, in units of work per byte.
 const PATTERN_WORK: usize = 200;
-/// The work of compiling a pattern with a counted repetition, which may grow up to [`PATTERN_MEMORY`].
+/// The cost of compiling a pattern with a counted repetition, which may grow up to [`PATTERN_MEMORY`].
 const REPETITION_WORK: usize = 200_000;
-/// The patterns kept compiled at one time.
+/// The maximum number of cached patterns.
 const MAX_PATTERNS: usize = 16;
 
 type Nodes<'v> = Vec<&'v Value>;
-type Charged<T> = Result<T, Exceeded>;
+type BudgetResult<T> = Result<T, Exceeded>;
 
 /// One evaluation of a query over a root value.
 pub(super) struct Evaluation<'v> {
     root: &'v Value,
     budget: &'v Budget,
-    /// The patterns compiled so far; `None` for a text that is no pattern.
+    /// The cached patterns; `None` for an invalid pattern.
     patterns: RefCell<HashMap<(String, bool), Option<Regex>>>,
 }
 
@@ -45,11 +45,11 @@ impl<'v> Evaluation<'v> {
     }
 
     /// The nodes that `segments` select from the root, in the order of RFC 9535.
-    pub(super) fn nodes(&self, segments: &[Segment]) -> Charged<Nodes<'v>> {
-        self.follow(self.root, segments)
+    pub(super) fn nodes(&self, segments: &[Segment]) -> BudgetResult<Nodes<'v>> {
+        self.select_all(self.root, segments)
     }
 
-    fn follow(&self, from: &'v Value, segments: &[Segment]) -> Charged<Nodes<'v>> {
+    fn select_all(&self, from: &'v Value, segments: &[Segment]) -> BudgetResult<Nodes<'v>> {
         let mut nodes = vec![from];
         for segment in segments {
             let mut found = Vec::new();
@@ -61,7 +61,7 @@ impl<'v> Evaluation<'v> {
         Ok(nodes)
     }
 
-    fn segment(&self, node: &'v Value, segment: &Segment, found: &mut Nodes<'v>) -> Charged<()> {
+    fn segment(&self, node: &'v Value, segment: &Segment, found: &mut Nodes<'v>) -> BudgetResult<()> {
         match segment {
             Segment::Descendant(inner) => self.descend(node, inner, found),
             Segment::Selector(selector) => self.select(node, selector, found),
@@ -71,21 +71,21 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// Applies `segment` to `node` and to everything below it.
-    fn descend(&self, node: &'v Value, segment: &Segment, found: &mut Nodes<'v>) -> Charged<()> {
-        self.budget.work(1)?;
+    /// Applies `segment` to `node` and all its descendants.
+    fn descend(&self, node: &'v Value, segment: &Segment, found: &mut Nodes<'v>) -> BudgetResult<()> {
+        self.budget.charge(1)?;
         self.segment(node, segment, found)?;
         children(node).try_for_each(|child| self.descend(child, segment, found))
     }
 
-    fn select(&self, node: &'v Value, selector: &Selector, found: &mut Nodes<'v>) -> Charged<()> {
+    fn select(&self, node: &'v Value, selector: &Selector, found: &mut Nodes<'v>) -> BudgetResult<()> {
         match selector {
             Selector::Name(name) => {
                 let member = node.as_map().and_then(|map| map.get(name));
-                member.map_or(self.budget.work(1), |member| self.push(member, found))
+                member.map_or(self.budget.charge(1), |member| self.push(member, found))
             }
             Selector::Index(index) => {
-                node.at(*index).map_or(self.budget.work(1), |item| self.push(item, found))
+                node.at(*index).map_or(self.budget.charge(1), |item| self.push(item, found))
             }
             Selector::Wildcard => children(node).try_for_each(|child| self.push(child, found)),
             Selector::Slice(start, end, step) => {
@@ -100,7 +100,7 @@ impl<'v> Evaluation<'v> {
             }
             Selector::Filter(filter) => {
                 for child in children(node) {
-                    self.budget.work(1)?;
+                    self.budget.charge(1)?;
                     if self.holds(filter, child)? {
                         self.push(child, found)?;
                     }
@@ -110,14 +110,14 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    fn push(&self, node: &'v Value, found: &mut Nodes<'v>) -> Charged<()> {
+    fn push(&self, node: &'v Value, found: &mut Nodes<'v>) -> BudgetResult<()> {
         self.budget.allocate(NODE_MEMORY)?;
         found.push(node);
         Ok(())
     }
 
-    /// The truth of a filter for `current`, which is its `@`.
-    fn holds(&self, filter: &Filter, current: &'v Value) -> Charged<bool> {
+    /// Evaluates a filter with `current` as `@`.
+    fn holds(&self, filter: &Filter, current: &'v Value) -> BudgetResult<bool> {
         match filter {
             Filter::Or(parts) => {
                 for part in parts {
@@ -141,27 +141,27 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    fn test(&self, test: &Test, current: &'v Value) -> Charged<bool> {
+    fn test(&self, test: &Test, current: &'v Value) -> BudgetResult<bool> {
         match test {
             Test::Function(function) => match &**function {
                 TestFunction::Match(text, pattern) => self.matches(text, pattern, true, current),
                 TestFunction::Search(text, pattern) => self.matches(text, pattern, false, current),
-                // `types::check` refuses the others here.
+                // `types::check` rejects the others here.
                 _ => Ok(false),
             },
             query => Ok(!self.query(query, current)?.is_empty()),
         }
     }
 
-    fn query(&self, query: &Test, current: &'v Value) -> Charged<Nodes<'v>> {
+    fn query(&self, query: &Test, current: &'v Value) -> BudgetResult<Nodes<'v>> {
         match query {
-            Test::RelQuery(segments) => self.follow(current, segments),
-            Test::AbsQuery(query) => self.follow(self.root, &query.segments),
+            Test::RelQuery(segments) => self.select_all(current, segments),
+            Test::AbsQuery(query) => self.select_all(self.root, &query.segments),
             Test::Function(_) => Ok(Vec::new()),
         }
     }
 
-    fn compare(&self, comparison: &Comparison, current: &'v Value) -> Charged<bool> {
+    fn compare(&self, comparison: &Comparison, current: &'v Value) -> BudgetResult<bool> {
         let (left, right) = comparison.vals();
         let (left, right) = (self.comparable(left, current)?, self.comparable(right, current)?);
         let (left, right) = (left.as_deref(), right.as_deref());
@@ -176,7 +176,7 @@ impl<'v> Evaluation<'v> {
     }
 
     /// Equality as in RFC 9535, section 2.3.5.2.2: two absent values are equal.
-    fn equal(&self, left: Option<&Value>, right: Option<&Value>) -> Charged<bool> {
+    fn equal(&self, left: Option<&Value>, right: Option<&Value>) -> BudgetResult<bool> {
         match (left, right) {
             (Some(left), Some(right)) => compare::equal_json(left, right, self.budget),
             (None, None) => Ok(true),
@@ -184,22 +184,22 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// The order of two numbers or two texts; any other two values have none.
-    fn less(&self, left: Option<&Value>, right: Option<&Value>) -> Charged<bool> {
+    /// Compares two numbers or two texts; any other two values are unordered.
+    fn less(&self, left: Option<&Value>, right: Option<&Value>) -> BudgetResult<bool> {
         match (left, right) {
             (Some(Value::Number(left)), Some(Value::Number(right))) => {
-                self.budget.work(1)?;
+                self.budget.charge(1)?;
                 Ok(compare::order_numbers(left, right).is_lt())
             }
             (Some(Value::String(left)), Some(Value::String(right))) => {
-                self.budget.read(left.len().min(right.len()))?;
+                self.budget.charge_text(left.len().min(right.len()))?;
                 Ok(left < right)
             }
             _ => Ok(false),
         }
     }
 
-    fn comparable(&self, side: &Comparable, current: &'v Value) -> Charged<Option<Cow<'v, Value>>> {
+    fn comparable(&self, side: &Comparable, current: &'v Value) -> BudgetResult<Option<Cow<'v, Value>>> {
         match side {
             Comparable::Literal(literal) => Ok(Some(Cow::Owned(value_of(literal)))),
             Comparable::Function(function) => self.function(function, current),
@@ -208,7 +208,7 @@ impl<'v> Evaluation<'v> {
                     SingularQuery::Current(segments) => (current, segments),
                     SingularQuery::Root(segments) => (self.root, segments),
                 };
-                self.budget.work(segments.len() + 1)?;
+                self.budget.charge(segments.len() + 1)?;
                 let end = segments.iter().try_fold(from, |node, segment| match segment {
                     SingularQuerySegment::Name(name) => node.as_map()?.get(name),
                     SingularQuerySegment::Index(index) => node.at(*index),
@@ -218,14 +218,14 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    fn function(&self, function: &TestFunction, current: &'v Value) -> Charged<Option<Cow<'v, Value>>> {
+    fn function(&self, function: &TestFunction, current: &'v Value) -> BudgetResult<Option<Cow<'v, Value>>> {
         let number = |count: usize| Some(Cow::Owned(Value::from(count)));
         match function {
             TestFunction::Length(argument) => {
                 let Some(argument) = self.argument(argument, current)? else { return Ok(None) };
                 Ok(match &*argument {
                     Value::String(text) => {
-                        self.budget.read(text.len())?;
+                        self.budget.charge_text(text.len())?;
                         number(text.chars().count())
                     }
                     Value::List(list) => number(list.0.len()),
@@ -238,12 +238,12 @@ impl<'v> Evaluation<'v> {
                 let nodes = self.query(query, current)?;
                 Ok(if let [node] = nodes.as_slice() { Some(Cow::Borrowed(*node)) } else { None })
             }
-            // `types::check` refuses the others here.
+            // `types::check` rejects the others here.
             _ => Ok(None),
         }
     }
 
-    fn argument(&self, argument: &FnArg, current: &'v Value) -> Charged<Option<Cow<'v, Value>>> {
+    fn argument(&self, argument: &FnArg, current: &'v Value) -> BudgetResult<Option<Cow<'v, Value>>> {
         match argument {
             FnArg::Literal(literal) => Ok(Some(Cow::Owned(value_of(literal)))),
             FnArg::Test(test) => match &**test {
@@ -254,26 +254,26 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// The functions `match` (`whole`) and `search`.
-    fn matches(&self, text: &FnArg, pattern: &FnArg, whole: bool, current: &'v Value) -> Charged<bool> {
+    /// Evaluates the functions `match` (`whole` is true) and `search`.
+    fn matches(&self, text: &FnArg, pattern: &FnArg, whole: bool, current: &'v Value) -> BudgetResult<bool> {
         let (text, pattern) = (self.argument(text, current)?, self.argument(pattern, current)?);
         let (Some(text), Some(pattern)) = (text.as_deref(), pattern.as_deref()) else { return Ok(false) };
         let (Value::String(text), Value::String(pattern)) = (text, pattern) else { return Ok(false) };
         self.compile(pattern, whole)?;
-        // A pattern is matched in time linear in the text, and at worst in the pattern as well.
-        self.budget.work(text.len() / BYTES_PER_UNIT * (1 + pattern.len() / 16) + 1)?;
+        // Matching is linear in the text, and in the worst case also in the pattern.
+        self.budget.charge(text.len() / BYTES_PER_UNIT * (1 + pattern.len() / 16) + 1)?;
         let patterns = self.patterns.borrow();
         let compiled = patterns.get(&(pattern.to_string(), whole)).and_then(Option::as_ref);
         Ok(compiled.is_some_and(|compiled| compiled.is_match(text.as_str())))
     }
 
-    fn compile(&self, pattern: &str, whole: bool) -> Charged<()> {
-        self.budget.read(pattern.len())?;
+    fn compile(&self, pattern: &str, whole: bool) -> BudgetResult<()> {
+        self.budget.charge_text(pattern.len())?;
         let key = (pattern.to_owned(), whole);
         let mut patterns = self.patterns.borrow_mut();
         if !patterns.contains_key(&key) {
             let repetition = if pattern.contains('{') { REPETITION_WORK } else { PATTERN_WORK };
-            self.budget.work(pattern.len().saturating_mul(PATTERN_WORK).saturating_add(repetition))?;
+            self.budget.charge(pattern.len().saturating_mul(PATTERN_WORK).saturating_add(repetition))?;
             if patterns.len() >= MAX_PATTERNS {
                 patterns.clear();
             }
@@ -302,8 +302,8 @@ fn value_of(literal: &Literal) -> Value {
     }
 }
 
-/// An I-Regexp (RFC 9485) as the `regex` crate writes it: a `.` outside of a class stands for any character but `\n` and
-/// `\r`, and `match` is about the whole text.
+/// Translates an I-Regexp (RFC 9485) to the syntax of the `regex` crate: `.` outside a class matches any character except `\n`
+/// and `\r`, and `match` is anchored at both ends.
 fn translate(pattern: &str, whole: bool) -> String {
     let mut translated = String::with_capacity(pattern.len() + 8);
     let (mut class, mut escaped) = (false, false);

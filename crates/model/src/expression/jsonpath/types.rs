@@ -1,18 +1,18 @@
-//! What a JSONPath query may not say although `jsonpath-rust` reads it: function calls that are not well typed (RFC 9535,
-//! section 2.4.3), which it would answer with something, and what it would answer wrongly without a word.
+//! Rejects JSONPath queries that `jsonpath-rust` accepts but evaluates wrongly or arbitrarily: function calls that are not well
+//! typed (RFC 9535, section 2.4.3), and syntax it misinterprets.
 
 use jsonpath_rust::parser::model::{
     Comparable, Comparison, Filter, FilterAtom, FnArg, JpQuery, Segment, Selector, Test, TestFunction,
 };
 
-type Checked = Result<(), String>;
+type CheckResult = Result<(), String>;
 
-/// Refuses a query that has no meaning, or another than it would be given.
-pub(super) fn check(query: &JpQuery) -> Checked {
+/// Checks a query.
+pub(super) fn check(query: &JpQuery) -> CheckResult {
     segments(&query.segments)
 }
 
-fn segments(segments: &[Segment]) -> Checked {
+fn segments(segments: &[Segment]) -> CheckResult {
     segments.iter().flat_map(selectors).try_for_each(|selector| match selector {
         Selector::Filter(inner) => filter(inner),
         _ => Ok(()),
@@ -27,7 +27,7 @@ fn selectors(segment: &Segment) -> &[Selector] {
     }
 }
 
-fn filter(filter: &Filter) -> Checked {
+fn filter(filter: &Filter) -> CheckResult {
     match filter {
         Filter::Or(parts) | Filter::And(parts) => parts.iter().try_for_each(self::filter),
         Filter::Atom(FilterAtom::Filter { expr, .. }) => self::filter(expr),
@@ -36,8 +36,8 @@ fn filter(filter: &Filter) -> Checked {
     }
 }
 
-/// A query asks whether something is there; of the functions only `match` and `search` give true or false.
-fn test(test: &Test) -> Checked {
+/// Checks an existence test, or a function that returns true or false: only `match` and `search` do.
+fn test(test: &Test) -> CheckResult {
     match test {
         Test::Function(function) => match **function {
             TestFunction::Match(..) | TestFunction::Search(..) => call(function),
@@ -53,7 +53,7 @@ fn test(test: &Test) -> Checked {
     }
 }
 
-fn compared(comparison: &Comparison) -> Checked {
+fn compared(comparison: &Comparison) -> CheckResult {
     let (left, right) = comparison.vals();
     [left, right].into_iter().try_for_each(|side| match side {
         Comparable::Function(function) => value(function),
@@ -61,8 +61,8 @@ fn compared(comparison: &Comparison) -> Checked {
     })
 }
 
-/// A call whose result is used as a value.
-fn value(function: &TestFunction) -> Checked {
+/// Checks a call whose result is used as a value.
+fn value(function: &TestFunction) -> CheckResult {
     match function {
         TestFunction::Match(..) | TestFunction::Search(..) => {
             Err(format!("`{}(…)` is true or false and stands by itself", name(function)))
@@ -71,8 +71,8 @@ fn value(function: &TestFunction) -> Checked {
     }
 }
 
-/// The arguments of a call: `count` and `value` take a query, the others values.
-fn call(function: &TestFunction) -> Checked {
+/// Checks the arguments of a call: `count` and `value` take a query, the others take values.
+fn call(function: &TestFunction) -> CheckResult {
     let name = name(function);
     match function {
         TestFunction::Count(argument) | TestFunction::Value(argument) => match argument {
@@ -83,34 +83,34 @@ fn call(function: &TestFunction) -> Checked {
         TestFunction::Match(text, pattern) | TestFunction::Search(text, pattern) => {
             value_argument(name, text).and_then(|()| value_argument(name, pattern))
         }
-        // Of the engine's own functions none is in RFC 9535.
+        // RFC 9535 has none of the extension functions of `jsonpath-rust`.
         TestFunction::Custom(..) => Err(format!(
             "there is no function `{name}`; there are `length`, `count`, `value`, `match` and `search`"
         )),
     }
 }
 
-fn value_argument(name: &str, argument: &FnArg) -> Checked {
+fn value_argument(name: &str, argument: &FnArg) -> CheckResult {
     match argument {
         FnArg::Literal(_) => Ok(()),
         FnArg::Test(test) => match &**test {
             Test::Function(function) => value(function),
             query if is_singular(query) => Ok(()),
             _ => Err(format!(
-                "`{name}(…)` takes a query that names one place, such as `{name}(@.a)`; `count` takes any query"
+                "`{name}(…)` takes a query that selects at most one node, such as `{name}(@.a)`; `count` takes any query"
             )),
         },
         FnArg::Filter(_) => Err(format!("`{name}(…)` takes a value, not a condition")),
     }
 }
 
-fn query(query: &Test) -> Checked {
+fn query(query: &Test) -> CheckResult {
     match query {
         Test::RelQuery(steps) => {
             let filters = |segment: &Segment| {
                 selectors(segment).iter().any(|selector| matches!(selector, Selector::Filter(_)))
             };
-            // The engine takes the inner condition for one on the item itself.
+            // `jsonpath-rust` applies the inner filter to the item itself.
             if steps.first().is_some_and(filters) {
                 return Err("a filter right after `@` is not supported: `@.name[?…]` is".to_owned());
             }

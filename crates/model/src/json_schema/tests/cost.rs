@@ -1,4 +1,4 @@
-//! The cost of checks, in units of the budget: linear in the value, whatever the schema is.
+//! Tests of the cost of checks, in units of the budget: linear in the value for every schema.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::budget::{Budget, Exceeded, Limits};
 use crate::json_schema::{CheckError, JsonSchema, LimitExceeded};
 use crate::value::{Map, Value};
 
-/// A value of `depth` levels: `inner` inside of `wrap` inside of `wrap`…
+/// A value of `depth` levels: `inner`, wrapped by `wrap` repeatedly.
 fn nested(
     depth: usize,
     inner: serde_json::Value,
@@ -17,7 +17,7 @@ fn nested(
     value((0..depth).fold(inner, |inside, _| wrap(inside)))
 }
 
-/// The units that a check spends; it ends within the budget.
+/// The units that a check spends; asserts that it ends within the budget.
 fn cost(schema: &JsonSchema, value: &Value) -> u64 {
     let budget = Budget::default();
     let result = schema.check(value, &budget);
@@ -26,7 +26,7 @@ fn cost(schema: &JsonSchema, value: &Value) -> u64 {
     budget.spent()
 }
 
-/// Twice the depth costs at most twice as much.
+/// Asserts that doubling the depth at most doubles the cost.
 fn is_linear(
     name: &str,
     document: serde_json::Value,
@@ -205,7 +205,7 @@ fn references_that_double_at_every_step_cost_as_much_as_there_are_steps() {
     }
 }
 
-/// Of `items` items the check costs no more than `most` units each.
+/// Asserts that the check costs at most `most` units per item.
 fn costs_at_most(document: serde_json::Value, value: &Value, most: u64) {
     let spent = cost(&schema(document), value);
     assert!(spent <= most, "{spent} units");
@@ -220,7 +220,7 @@ fn unique_items_are_charged_by_their_size_and_not_by_their_pairs() {
     let lists: Value =
         (0..20_000).map(|index| value(json!([[1, 2, 3], {"a": index, "b": [null]}]))).collect();
     costs_at_most(document(), &lists, 5_000_000);
-    // Integers that are one float.
+    // Different integers that are equal as floats.
     let numbers: Value = (0..100_000_u64).map(|index| Value::from((1 << 62) + index)).collect();
     costs_at_most(document(), &numbers, 2_000_000);
     let large: Value = (0..40).map(|index| Value::from(format!("{}{index}", "x".repeat(100_000)))).collect();
@@ -244,7 +244,7 @@ fn constants_and_choices_are_charged_by_what_is_compared() {
         assert_eq!(schema(document).is_valid(&value(other.clone()), &budget), Ok(false));
         budget.spent()
     };
-    // A unit for each number when files are looked for and when it is compared, and one for 8 bytes of the text.
+    // One unit per number to search for files and one to compare it, and one unit per 8 bytes of text.
     let constant = spent(json!({"const": large}));
     assert!((32_500..33_000).contains(&constant), "{constant}");
     let choice = spent(json!({"enum": vec![&large; 20]}));
@@ -256,7 +256,7 @@ fn patterns_are_charged_by_text_and_by_their_own_size() {
     let text = Value::from("a".repeat(5 << 20));
     let spent = cost(&schema(json!({"pattern": "^(a|aa)+$"})), &text);
     assert!((5_000_000..12_000_000).contains(&spent), "{spent}");
-    // It holds some 16,000 states alive at every character.
+    // About 16,000 states are active at every character.
     too_costly(&schema(json!({"pattern": r"[\p{L}0-9]{100}x"})), &text);
     let short = Value::from("a".repeat(200));
     assert!(cost(&schema(json!({"pattern": r"[\p{L}0-9]{100}x"})), &short) < 100_000);
@@ -287,7 +287,7 @@ fn a_check_beyond_its_budget_ends_with_that() {
         panic!("it is decided")
     };
     assert_eq!(error.pointer, "", "the message is a plain one: {error}");
-    assert!(error.message.contains("takes too much"), "{error}");
+    assert!(error.message.contains("would take too much"), "{error}");
 }
 
 #[test]
@@ -301,13 +301,13 @@ fn subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack() 
     defs.insert(format!("d{steps}"), json!({"type": "object", "properties": {"n": {"$ref": "#/$defs/d0"}}}));
     let schema = schema(json!({"$ref": "#/$defs/d0", "$defs": defs, "unevaluatedProperties": false}));
     let deep = nested(64, json!(1), |inside| json!({"n": inside}));
-    // Of 400 levels: what is not evaluated is looked for below them, and the reason of a failure.
+    // 400 levels, with unevaluated parts below them, and with a search for the failure.
     let values = [deep, value(json!({"m": 1})), value(json!(1))];
     let check = move || values.map(|value| schema.check(&value, &Budget::default()));
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(check);
     let [deep, flat, wrong] = thread.expect("a thread").join().expect("no overflow");
     assert_eq!(deep, Err(CheckError::TooCostly(LimitExceeded::Depth)));
-    for (result, expected) in [(flat, "must not be there"), (wrong, "must be object, found number")] {
+    for (result, expected) in [(flat, "must not be present"), (wrong, "must be object, found number")] {
         let Err(CheckError::Invalid(error)) = result else { panic!("{result:?}") };
         assert_eq!(error.message, expected);
     }

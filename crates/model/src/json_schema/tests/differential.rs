@@ -1,4 +1,4 @@
-//! Random schemas, recursive ones among them, and random values: the evaluator agrees with `boon`.
+//! Compares the evaluator with `boon` on random schemas, including recursive ones, and random values.
 
 use boon::{Compiler, Draft, Schemas};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::json_schema::JsonSchema;
 use crate::value::Value;
 
-/// The number of schemas, each with 20 values; `PROPTEST_CASES` has another.
+/// The number of schemas, each with 20 values; `PROPTEST_CASES` overrides it.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
 }

@@ -1,11 +1,11 @@
-//! What schemas take, keyword by keyword, where other validators are known to differ or a result is kept.
+//! Tests of keywords for which validators are known to differ, or that use memoized results.
 
 use serde_json::{Value as Json, json};
 
 use super::{failure, schema, value};
 use crate::value::{File, Value};
 
-/// Checks that the values fit, and that the others do not.
+/// Asserts that the values in `fitting` match and those in `others` do not.
 fn check(document: Json, fitting: &[Json], others: &[Json]) {
     let schema = schema(document.clone());
     for json in fitting {
@@ -17,8 +17,8 @@ fn check(document: Json, fitting: &[Json], others: &[Json]) {
 }
 
 #[test]
-fn a_result_that_hangs_on_a_cycle_holds_for_its_path_only() {
-    // `b` leads to `a`, which leads to `b` and to a way out.
+fn a_result_that_depends_on_a_cycle_is_not_memoized() {
+    // `b` refers to `a`, which refers to `b` and to a schema that ends the cycle.
     let document = json!({"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": {
         "a": {"anyOf": [{"$ref": "#/$defs/b"}, {"type": "string"}]},
         "b": {"$ref": "#/$defs/a"},
@@ -27,7 +27,7 @@ fn a_result_that_hangs_on_a_cycle_holds_for_its_path_only() {
 }
 
 #[test]
-fn equal_numbers_are_equal_however_they_are_written() {
+fn numbers_are_equal_in_every_notation() {
     check(json!({"const": 1}), &[json!(1), json!(1.0)], &[json!(1.5), json!("1"), json!(true)]);
     check(json!({"const": {"a": [1.0], "b": null}}), &[json!({"b": null, "a": [1]})], &[json!({"a": [1]})]);
     check(
@@ -52,7 +52,7 @@ fn equal_numbers_are_equal_however_they_are_written() {
 
 #[test]
 fn names_of_properties_are_checked_one_by_one() {
-    // Names that stand at one address, and a subschema whose results are kept.
+    // Names at the same address, and a subschema with memoized results.
     let document = json!({"propertyNames": {"$ref": "#/$defs/name"}, "$defs": {
         "name": {"anyOf": [{"$ref": "#/$defs/short"}, {"const": "long enough"}]}, "short": {"maxLength": 2},
     }});
@@ -66,7 +66,7 @@ fn names_of_properties_are_checked_one_by_one() {
 }
 
 #[test]
-fn anchors_addresses_and_escapes_lead_to_their_parts() {
+fn anchors_ids_and_escapes_resolve() {
     let document = json!({"$id": "https://a.example/root.json", "properties": {
         "anchor": {"$ref": "#text"}, "escape": {"$ref": "#/$defs/a~1b%20c"}, "address": {"$ref": "part.json#/$defs/inner"},
         "whole": {"$ref": "https://a.example/part.json"}, "old": {"$ref": "#/definitions/old"},
@@ -101,7 +101,7 @@ fn a_dynamic_reference_leads_to_the_outermost_anchor() {
 }
 
 #[test]
-fn a_file_is_seen_as_the_map_that_it_is_outside() {
+fn a_file_is_checked_as_its_public_map() {
     let file = File { content_type: "text/plain".into(), filename: None, data: b"hello".to_vec().into() };
     let body = Value::from([("upload", Value::from(file))].into_iter().collect::<crate::value::Map>());
     let document = |size: u64| json!({"properties": {"upload": {"required": ["data"], "properties": {"size": {"const": size}, "data": {"const": "hello"}}}}});
@@ -110,7 +110,7 @@ fn a_file_is_seen_as_the_map_that_it_is_outside() {
 }
 
 #[test]
-fn messages_say_what_is_expected_and_are_short_whatever_the_value_is() {
+fn messages_name_the_expectation_and_are_short_for_every_value() {
     let say = |document: Json, json: Json, expected: &str| {
         assert_eq!(failure(&schema(document), &value(json)), expected);
     };
@@ -124,13 +124,13 @@ fn messages_say_what_is_expected_and_are_short_whatever_the_value_is() {
     say(
         json!({"oneOf": [{"type": "number"}, {"minimum": 1}]}),
         json!(1),
-        " is several of what it may be one of",
+        " matches more than one of the allowed schemas",
     );
-    say(json!({"not": {"type": "string"}}), json!("x"), " is what it must not be");
-    say(json!({"properties": {"a": false}}), json!({"a": 1}), "/a must not be there");
-    say(json!({"unevaluatedProperties": false}), json!({"a~/": 1}), "/a~0~1 must not be there");
+    say(json!({"not": {"type": "string"}}), json!("x"), " matches a schema that it must not match");
+    say(json!({"properties": {"a": false}}), json!({"a": 1}), "/a must not be present");
+    say(json!({"unevaluatedProperties": false}), json!({"a~/": 1}), "/a~0~1 must not be present");
     say(json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}}), json!({"a": 1}), " needs `b`");
-    // The variant that fails in one place alone was meant.
+    // The alternative with a single failure is the intended one.
     let variant = |name: &str, of: &str| json!({"properties": {"type": {"const": name}, "payload": {"properties": {"x": {"type": of}}}}});
     say(
         json!({"oneOf": [variant("a", "string"), variant("b", "integer")]}),

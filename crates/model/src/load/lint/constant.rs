@@ -12,7 +12,7 @@ pub(in crate::load) fn check(expression: &Expression, node: &Node, key: &str, di
     for part in expression.constants() {
         let whole = part.at == (0..expression.text().len());
         let span = if whole { expression.span() } else { place(expression, node, &part) };
-        let diagnostic = match part.decides {
+        let diagnostic = match part.forces {
             _ if is_switch && !whole => continue,
             Some(_) if is_switch => same_case(span),
             Some(holds) if whole => same(key, holds, node.as_bool().is_some(), span),

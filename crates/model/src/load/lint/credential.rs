@@ -198,7 +198,7 @@ fn known(token: &str) -> Option<(&'static str, usize)> {
     (rest.len() >= *least && is_key_id && !is_name && is_random(rest)).then_some((what, trimmed.len()))
 }
 
-/// The stretches of letters, digits, `_`, `-` and `.`, with the place of each.
+/// The runs of letters, digits, `_`, `-` and `.`, with the place of each.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let start = text.as_ptr() as usize;

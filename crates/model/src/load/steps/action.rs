@@ -39,7 +39,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let connection = step.text_or_stand_in("connection");
     let with_span = step.key_span("with");
     let with = step.templates("with");
-    if with.is_none() && step.take("with").is_given() {
+    if with.is_none() && step.take("with").is_present() {
         step.note("with");
     }
     let debug = step.take("debug").bool().unwrap_or(false);

@@ -41,7 +41,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     }
     let with_span = step.key_span("with");
     let with = step.templates("with");
-    if with.is_none() && step.take("with").is_given() {
+    if with.is_none() && step.take("with").is_present() {
         step.note("with");
     }
     let detached = step.take("async").bool().unwrap_or(false);

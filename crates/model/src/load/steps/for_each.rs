@@ -75,7 +75,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
 
 fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
     let Some(name) = step.named("as") else {
-        if step.take("as").is_given() {
+        if step.take("as").is_present() {
             step.gaps().note("as");
         }
         return ITEM.into();

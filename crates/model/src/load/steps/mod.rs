@@ -195,7 +195,7 @@ impl<'d> Steps<'d> {
         // What belongs to a second verb was reported with it.
         let others: HashSet<&str> =
             present.iter().skip(1).flat_map(|verb| verb.keys.iter().map(|key| key.name)).collect();
-        self.strangers(&reader, row, &others, &id);
+        self.unknown_entries(&reader, row, &others, &id);
         let verb = match row {
             Some(row) => {
                 let is_list = |word: &str| map.get(word).is_some_and(|value| value.as_list().is_some());
@@ -220,7 +220,7 @@ impl<'d> Steps<'d> {
     }
 
     /// What keys that mean nothing leave open: each key that is not there may be meant by one of them.
-    fn strangers(
+    fn unknown_entries(
         &mut self,
         reader: &MapReader<'_, '_>,
         row: Option<&VerbRow>,
@@ -228,7 +228,7 @@ impl<'d> Steps<'d> {
         id: &Arc<str>,
     ) {
         let mut any = false;
-        for stranger in reader.strangers() {
+        for stranger in reader.unknown_entries() {
             self.gaps.note_names(&stranger.value);
             any |= !others.contains(stranger.key.as_str());
         }
@@ -262,14 +262,14 @@ impl<'d> Steps<'d> {
         let before = diagnostics.error_count();
         let written = reader.take("retry");
         // `retry: 0` is kept: its author says that one try is meant.
-        let retry = written.is_given().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
+        let retry = written.is_present().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
         if diagnostics.error_count() > before {
             unread.push("retry");
         }
         let timeout = timeout(reader.take("timeout"), diagnostics);
         let written = reader.take("onError");
         let on_error = self.on_error(written);
-        if written.is_given() && on_error.is_none() {
+        if written.is_present() && on_error.is_none() {
             unread.push("onError");
         }
         let on_interrupt = reader
@@ -340,7 +340,7 @@ fn without_dashes(node: &Node, map: &Map, name: &str) -> Diagnostic {
 fn beside_empty<'n>(reader: &MapReader<'n, '_>, key: &str) -> Vec<&'n Entry> {
     let empty = reader.node().as_map().and_then(|map| map.entry(key)).filter(|entry| entry.value.is_null());
     let Some(empty) = empty else { return Vec::new() };
-    reader.strangers().filter(|entry| entry.key_span.start > empty.key_span.start).collect()
+    reader.unknown_entries().filter(|entry| entry.key_span.start > empty.key_span.start).collect()
 }
 
 /// Reports inputs beside `with`, all of a step at once.
@@ -411,7 +411,7 @@ fn meant_verb(map: &Map) -> Option<&'static VerbRow> {
     let free: Vec<&str> = own.chain(marks).filter(|name| map.get(name).is_none()).collect();
     map.iter().filter(|entry| !is_key(&entry.key)).find_map(|entry| {
         let near = match foreign::STEP.iter().find(|foreign| foreign.key == entry.key) {
-            Some(foreign) => foreign.here.filter(|here| free.contains(here))?,
+            Some(foreign) => foreign.equivalent.filter(|key| free.contains(key))?,
             None => nearest(&entry.key, free.iter().copied())?,
         };
         VERBS.iter().copied().find(|verb| verb.marks.contains(&near))
@@ -434,8 +434,8 @@ fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbRow>) {
     if row.is_none() {
         VERBS.iter().for_each(|verb| reader.allow(&[verb.word]));
     }
-    reader.know_foreign(foreign::STEP);
-    reader.mend(is_key);
+    reader.set_foreign_keys(foreign::STEP);
+    reader.correct_keys(is_key);
 }
 
 /// Where a verb is written.
@@ -460,7 +460,7 @@ fn report_several(map: &Map, present: &[&VerbRow], diagnostics: &Diagnostics) {
 
 /// Says that there is no verb, unless there is an unknown key: that was probably meant as one.
 fn report_none(reader: &MapReader<'_, '_>) {
-    if reader.rest().next().is_some() {
+    if reader.undeclared_entries().next().is_some() {
         return;
     }
     let words = VERBS.iter().map(|verb| verb.word);
@@ -495,10 +495,10 @@ fn report_unknown(
     let is_told = |entry: &&Entry| {
         others.contains(entry.key.as_str()) || beside.iter().any(|told| std::ptr::eq(*told, *entry))
     };
-    for entry in reader.rest().filter(|entry| !is_told(entry)) {
+    for entry in reader.undeclared_entries().filter(|entry| !is_told(entry)) {
         let message = format!("unknown key `{}` in {}", shorten(&entry.key), reader.what());
         let foreign = reader.foreign(&entry.key);
-        let near = reader.read_as(entry).or_else(|| {
+        let near = reader.corrected_key(entry).or_else(|| {
             if foreign.is_some() {
                 return None;
             }

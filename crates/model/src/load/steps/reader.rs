@@ -39,7 +39,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     /// What stands for a condition that could not be read.
     pub(super) fn unreadable(&mut self, key: &'static str) -> Expression {
         self.note("verb");
-        Expression::unreadable(self.key_span(key))
+        Expression::placeholder(self.key_span(key))
     }
 
     pub(super) fn diagnostics(&self) -> &'d Diagnostics {
@@ -139,7 +139,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     /// The text under a key; a stand-in for one that could not be read.
     pub(super) fn text_or_stand_in(&mut self, key: &'static str) -> Option<Named> {
         let named = self.named(key);
-        if named.is_none() && self.take(key).is_given() { Some(self.stand_in(key)) } else { named }
+        if named.is_none() && self.take(key).is_present() { Some(self.stand_in(key)) } else { named }
     }
 
     /// Stands where a problem is that was reported, so that what is said of it later is known to be told already.

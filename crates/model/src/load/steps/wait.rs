@@ -137,7 +137,7 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
 fn length_in_units(map: &Map) -> Option<String> {
     let parts = map.iter().map(|entry| Some(format!("{} {}", entry.value.as_integer()?, entry.key)));
     let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())?;
-    units::meant_duration(&parts.join(" "))
+    units::suggest_duration(&parts.join(" "))
 }
 
 fn lower_wait_for(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
@@ -146,7 +146,7 @@ fn lower_wait_for(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         .take("onTimeout")
         .one_of(&[("fail", OnTimeout::Fail), ("continue", OnTimeout::Continue)])
         .unwrap_or_default();
-    if step.take("onTimeout").is_given() && !step.take("timeout").is_given() {
+    if step.take("onTimeout").is_present() && !step.take("timeout").is_present() {
         let message = "`onTimeout` says what follows a timeout, but there is none";
         let span = step.key_span("onTimeout");
         diagnostics.push(Diagnostic::error("unused-setting", message, span).help("add `timeout: 2d`"));
@@ -173,7 +173,7 @@ fn wait_on(
 ) -> Option<WaitOn> {
     let condition = reader.take("if");
     let approval = reader.take("approval").node();
-    if approval.is_some() && condition.is_given() {
+    if approval.is_some() && condition.is_present() {
         let message = "`if` chooses among events; an approval has none";
         let span = reader.key_span("if");
         diagnostics.push(

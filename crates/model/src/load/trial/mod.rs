@@ -100,7 +100,7 @@ pub(super) fn read(
     let tests = reader.take("tests");
     let mut cases = Vec::new();
     let items = tests.items().unwrap_or_default();
-    if tests.is_given() && items.is_empty() && tests.list().is_some() {
+    if tests.is_present() && items.is_empty() && tests.list().is_some() {
         tests.error("empty-list", "a file of tests needs at least one test");
     }
     if items.len() > MAX_CASES {

@@ -61,7 +61,7 @@ pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) ->
     if let Some(node) = payload.node() {
         return Some((Start::Request(request(node, diagnostics)?), reader.key_span("payload")));
     }
-    if inputs.is_given() {
+    if inputs.is_present() {
         return Some((Start::Inputs(values(inputs, diagnostics)), reader.key_span("inputs")));
     }
     if let Some(node) = found.node() {

@@ -45,7 +45,7 @@ fn is_literal(node: &Node, diagnostics: &Diagnostics) -> bool {
 
 /// A word that is no keyword has no effect, so a misspelt one would silently let everything through.
 fn warn_of_strangers(schema: &JsonSchema, node: &Node, diagnostics: &Diagnostics) {
-    for (pointer, word, near) in schema.strangers() {
+    for (pointer, word, near) in schema.unknown_keywords() {
         let (span, _) = find(node, &pointer).unwrap_or((node.head(), node.head()));
         let message = format!("`{word}` is no keyword of JSON Schema, so it has no effect");
         let diagnostic = Diagnostic::warning("unknown-keyword", message, span).nearest(near);

@@ -66,7 +66,7 @@ pub(super) fn lower(
     }
     let mut reader = CHALLENGE.open(node, diagnostics)?;
     let challenge = match reader.take("preset") {
-        preset if preset.is_given() => {
+        preset if preset.is_present() => {
             own_only(&reader, &["method"], "`preset`", diagnostics);
             let own = reader.take("secret").node();
             preset

@@ -34,7 +34,7 @@ pub(super) fn lower(
 /// Reports the keys of an event that stand beside another kind of trigger.
 pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &Diagnostics) {
     for key in BESIDE {
-        if reader.take(key).is_given() {
+        if reader.take(key).is_present() {
             let message = format!("`{key}` beside `{kind}` has no effect: it belongs to `event`");
             diagnostics.push(
                 Diagnostic::warning("unused-setting", message, reader.key_span(key))

@@ -95,7 +95,7 @@ pub(super) fn asks(
     let with = templates(reader.take("with"), diagnostics);
     let action = action.filter(|action| action_name(action, diagnostics));
     // Of one that could not be read whole nothing follows.
-    if connection.is_given() && named.is_none() {
+    if connection.is_present() && named.is_none() {
         return None;
     }
     Some(ActionStep { action: action?, connection: named, with: with?, with_span, debug: false })
@@ -103,7 +103,7 @@ pub(super) fn asks(
 
 /// The inputs; nothing where there are some that could not be read.
 fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<(Named, Template)>> {
-    if !field.is_given() {
+    if !field.is_present() {
         return Some(Vec::new());
     }
     let read = field.entries()?.iter().map(|entry| {

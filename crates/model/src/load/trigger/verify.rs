@@ -128,7 +128,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<V
     let mut reader = VERIFY.open(node, diagnostics)?;
     let preset = reader.take("preset");
     let given = preset.choice(NAMES);
-    if preset.is_given() && given.is_none() {
+    if preset.is_present() && given.is_none() {
         reader.finish_open();
         return None;
     }
@@ -256,7 +256,7 @@ fn keys(
         return Some(vec![key(secret(node, diagnostics)?, None)]);
     }
     let field = reader.take("keys");
-    if !field.is_given() {
+    if !field.is_present() {
         diagnostics.push(
             Diagnostic::error("missing-key", "a verification needs the key `secret` or `keys`", node.head())
                 .help("add `secret: ${{ secrets.NAME }}`, the secret that the sender signs with"),

@@ -1,4 +1,4 @@
-//! Our tree says the same as the YAML library that machines' files are read with.
+//! Compares the tree with `serde_yaml`.
 
 use super::super::parse_text;
 use super::tree;
@@ -86,13 +86,13 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_the_other_library_writes_we_read_the_same(value in any_value()) {
+    fn the_output_of_the_other_library_reads_the_same(value in any_value()) {
         let text = serde_yaml::to_string(&value).unwrap_or_default();
-        // It folds at these as YAML 1.1 did; since YAML 1.2 they are letters like others.
+        // It folds at these characters as YAML 1.1 did; YAML 1.2 treats them as ordinary characters.
         prop_assume!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}']));
         match parse_text("test.yaml", &text) {
             Ok(node) => prop_assert_eq!(node.to_json(), value, "{}", text),
-            // The one thing it writes that we refuse on purpose.
+            // It writes `<<` keys, which this parser rejects on purpose.
             Err(report) => prop_assert!(
                 report.diagnostics().iter().all(|d| d.code == "yaml-merge-key"), "{}\n{}", text, report.render(false)
             ),
@@ -102,14 +102,13 @@ proptest! {
     #[test]
     fn json_is_yaml(value in any_value()) {
         let text = serde_json::to_string(&value).unwrap_or_default();
-        // The parser allows keys of 1,024 characters before their colon, which these values stay within.
+        // The parser limits a key before its colon to 1,024 characters; these values are shorter.
         prop_assert_eq!(tree(&text).to_json(), value);
     }
 
     #[test]
     fn where_both_read_a_text_they_agree(text in "[-a-c:#'\"{}\\[\\], \n|>~0-9.x]{0,40}") {
-        // Below the head of a block scalar at the root, `#` in the first column is text; the other library takes it
-        // for a comment.
+        // After the header of a block scalar at the root, `#` in the first column is text; the other library reads a comment.
         prop_assume!(!(text.contains(['|', '>']) && text.contains("\n#")));
         let theirs = serde_yaml::from_str::<Value>(&text);
         if let (Ok(ours), Ok(theirs)) = (parse_text("test.yaml", &text), theirs) {
@@ -118,9 +117,9 @@ proptest! {
     }
 }
 
-/// Where the comparisons above look away: what we read there is what YAML 1.2 says.
+/// Covers the inputs that the comparisons above exclude: this parser reads them as YAML 1.2 specifies.
 #[test]
-fn what_is_left_out_of_the_comparison_is_read_as_yaml_1_2_says() {
+fn inputs_excluded_from_the_comparison_are_read_by_yaml_1_2() {
     assert_eq!(tree(">\n#").to_json(), Value::from("#"));
     assert_eq!(tree(">\n#\n").to_json(), Value::from("#\n"));
     assert_eq!(tree("a: |\n  b").to_json()["a"], Value::from("b"));

@@ -1,20 +1,20 @@
-//! The rules of the YAML layer, by subject.
+//! Tests of the YAML layer.
 
-mod budgets;
 mod differential;
-mod places;
+mod limits;
 mod problems;
 mod reading;
+mod spans;
 
 use super::{Node, parse};
 use crate::diagnostic::{Diagnostics, Report, Source};
 
-/// The tree of a text without problems.
+/// Parses a text that has no problems.
 fn tree(text: &str) -> Node {
     super::parse_text("test.yaml", text).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
 
-/// What is wrong with a text.
+/// Parses a text and returns its report.
 fn report(text: &str) -> Report {
     let diagnostics = Diagnostics::new(Source::new("test.yaml", text));
     let _tree = parse(&diagnostics);

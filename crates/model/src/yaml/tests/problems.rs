@@ -1,20 +1,20 @@
-//! What is refused, and in which words.
+//! Tests of error messages.
 
 use super::{report, tree};
 
-/// The whole of what a person is shown.
-fn shown(text: &str) -> String {
+/// The rendered report.
+fn rendered(text: &str) -> String {
     report(text).render(false)
 }
 
-/// Codes with line and column, in the order of the file.
+/// Asserts the codes with line and column, in document order.
 fn check(text: &str, expected: &[(&str, usize, usize)]) {
     let entries = report(text).entries();
     let found: Vec<_> = entries.iter().map(|entry| (entry.code.as_str(), entry.line, entry.column)).collect();
-    assert_eq!(found, expected, "{}", shown(text));
+    assert_eq!(found, expected, "{}", rendered(text));
 }
 
-/// The text after applying the only correction offered.
+/// Asserts the text after the only suggested correction.
 fn corrected(text: &str, expected: &str) {
     let report = report(text);
     let fix = report.diagnostics().iter().find_map(|diagnostic| diagnostic.replacement.as_ref());
@@ -27,7 +27,7 @@ fn corrected(text: &str, expected: &str) {
 
 #[test]
 fn a_second_equal_key_is_pointed_at_and_the_first_is_named() {
-    insta::assert_snapshot!(shown("a: 1\nb: 2\n\"a\": 3\n"), @r#"
+    insta::assert_snapshot!(rendered("a: 1\nb: 2\n\"a\": 3\n"), @r#"
     error[yaml-duplicate-key]: the key `a` is written twice
      --> test.yaml:3:1
       |
@@ -57,7 +57,7 @@ fn a_file_holds_one_document() {
 
 #[test]
 fn an_unquoted_cron_line_is_understood() {
-    insta::assert_snapshot!(shown("schedule:\n  cron: */5 8-16 * * 1-5\n"), @r#"
+    insta::assert_snapshot!(rendered("schedule:\n  cron: */5 8-16 * * 1-5\n"), @r#"
     error[yaml-unquoted-value]: a value that begins with `*` must be quoted
      --> test.yaml:2:9
       |
@@ -84,7 +84,7 @@ fn an_alias_needs_its_anchor() {
 
 #[test]
 fn an_unquoted_expression_inside_brackets_is_understood() {
-    insta::assert_snapshot!(shown("with: {title: Order ${{ trigger.id }}, x: 1}\n"), @r#"
+    insta::assert_snapshot!(rendered("with: {title: Order ${{ trigger.id }}, x: 1}\n"), @r#"
     error[yaml-unquoted-expression]: inside `{ }` or `[ ]` an expression must be quoted
      --> test.yaml:1:15
       |
@@ -117,7 +117,7 @@ fn a_tab_is_no_indentation() {
 }
 
 #[test]
-fn merging_is_refused_and_what_to_do_instead_is_said() {
+fn a_merge_key_is_rejected_with_an_alternative() {
     check("a: &x {k: 1}\nb:\n  <<: *x\n  c: 2\n", &[("yaml-merge-key", 3, 3)]);
     tree("\"<<\": 1\n");
 }
@@ -128,7 +128,7 @@ fn only_core_tags_are_known() {
         "a: !secret x\nb: !!int x\nc: !!set {}\nd: !!str [a]\n",
         &[("yaml-tag", 1, 4), ("yaml-tag", 2, 4), ("yaml-tag", 3, 4), ("yaml-tag", 4, 4)],
     );
-    assert!(shown("a: !secret x\n").contains("${{ secrets.name }}"));
+    assert!(rendered("a: !secret x\n").contains("${{ secrets.name }}"));
     tree("a: !!map {}\nb: !!seq []\nc: !!null\nd: !!float 1\n");
 }
 
@@ -142,7 +142,7 @@ fn numbers_that_json_cannot_hold_are_refused() {
 }
 
 #[test]
-fn values_that_need_quotes_are_told_so() {
+fn values_that_need_quotes_are_reported() {
     corrected("a: x: y\n", "a: \"x: y\"\n");
     corrected("a: ${{ x }} and y: z # why\n", "a: \"${{ x }} and y: z\" # why\n");
     corrected("a: @home\n", "a: \"@home\"\n");
@@ -151,7 +151,7 @@ fn values_that_need_quotes_are_told_so() {
 }
 
 #[test]
-fn what_is_not_closed_is_pointed_at_where_it_opens() {
+fn an_unclosed_quote_or_bracket_is_reported_where_it_opens() {
     check("a: 1\nb: 'x\nc: 2\n", &[("yaml-unclosed", 2, 4)]);
     check("a: 1\nb: \"x\n", &[("yaml-unclosed", 2, 4)]);
     check("a: [1, 2\nb: 3\n", &[("yaml-unclosed", 1, 4)]);
@@ -169,7 +169,7 @@ fn lines_that_do_not_fit_are_pointed_at() {
 }
 
 #[test]
-fn every_problem_of_a_readable_file_is_told_at_once() {
+fn every_problem_of_a_readable_file_is_reported_at_once() {
     check(
         "a: 1\na: 2\n3: x\nb: *no\nc: !t x\n",
         &[

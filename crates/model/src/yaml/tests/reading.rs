@@ -1,10 +1,10 @@
-//! The reader: types, missing and unknown keys, and the words for them.
+//! Tests of the reader: types, missing and unknown keys, and their messages.
 
 use super::super::{MapReader, parse};
 use crate::diagnostic::{Diagnostics, Report, Source};
 use std::time::Duration;
 
-/// Reads a text with a closure, and gives what it made and what was reported.
+/// Reads a text with `reading`; returns its result and the report.
 fn read<T>(text: &str, reading: impl FnOnce(&mut MapReader<'_, '_>) -> T) -> (T, Report) {
     let diagnostics = Diagnostics::new(Source::new("test.yaml", text));
     let node = parse(&diagnostics).unwrap_or_else(|| panic!("no tree"));
@@ -38,7 +38,7 @@ fn values_of_the_right_type_are_read() {
 }
 
 #[test]
-fn wrong_types_are_told_with_what_was_found() {
+fn a_wrong_type_is_reported_with_the_actual_value() {
     let text = "id: 007.5\nmax: many\non: yes\ndelay: 10\nlimit: big\nmode: synk\ntags: [a, 1]\nwith: [x]\n\
                 far: 99\nname: \" \"\nexpr: ${{ x }}\nquoted: \"5\"\n";
     let (_, report) = read(text, |reader| {
@@ -47,7 +47,7 @@ fn wrong_types_are_told_with_what_was_found() {
         assert_eq!(reader.take("on").bool(), None);
         assert_eq!(reader.take("delay").duration(), None);
         assert_eq!(reader.take("limit").size(), None);
-        // What follows from the word that was meant is checked in the same run.
+        // A misspelt word is read as the suggested one, and its consequences are checked in the same run.
         assert_eq!(reader.take("mode").choice(&["async", "sync"]), Some("sync"));
         assert_eq!(reader.take("tags").strings(), Some(vec!["a"]));
         assert!(reader.take("with").map("the inputs").is_none());
@@ -73,7 +73,7 @@ fn wrong_types_are_told_with_what_was_found() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_the_nearest_free_one() {
+fn an_unknown_key_is_reported_with_the_nearest_unused_one() {
     let (_, report) = read("id: x\nspace_id: 1\nidd: 2\n", |reader| reader.allow(&["id", "name", "spaceId"]));
     insta::assert_snapshot!(report.render(false), @r#"
     error[unknown-key]: unknown key `space_id` in a step
@@ -100,7 +100,7 @@ fn an_unknown_key_is_told_with_the_nearest_free_one() {
 }
 
 #[test]
-fn a_missing_key_is_told_where_the_mapping_begins() {
+fn a_missing_key_is_reported_at_the_start_of_the_mapping() {
     let (_, report) = read("name: x\n", |reader| reader.required("id").string().map(str::to_owned));
     assert_eq!(
         messages(&report),
@@ -118,7 +118,7 @@ fn a_choice_of_keys_is_exactly_one() {
     assert_eq!((one.as_deref(), report.is_empty()), (Some("code"), true));
     let (one, report) = read("set: x\ncode: y\n", |reader| reader.exactly_one_of(&verbs).map(str::to_owned));
     assert_eq!(one.as_deref(), Some("set"));
-    assert_eq!(messages(&report), ["2:1 conflicting-keys: `code` cannot stand beside `set` in a step"]);
+    assert_eq!(messages(&report), ["2:1 conflicting-keys: a step cannot have both `set` and `code`"]);
     let (one, report) = read("id: x\n", |reader| {
         reader.allow(&["id"]);
         reader.exactly_one_of(&verbs).map(str::to_owned)
@@ -128,7 +128,7 @@ fn a_choice_of_keys_is_exactly_one() {
 }
 
 #[test]
-fn anything_but_a_mapping_is_told() {
+fn anything_but_a_mapping_is_reported() {
     for (text, found) in [("", "nothing"), ("[a]", "a list"), ("x", "the text `x`"), ("5", "the number `5`")]
     {
         let diagnostics = Diagnostics::new(Source::new("test.yaml", text));
@@ -143,37 +143,37 @@ fn anything_but_a_mapping_is_told() {
 }
 
 #[test]
-fn names_of_the_authors_own_are_left_to_the_author() {
+fn undeclared_entries_are_left_to_the_author() {
     let diagnostics = Diagnostics::new(Source::new("test.yaml", "limit: 1\nx: 2\ny: 3\n"));
     let node = parse(&diagnostics).unwrap_or_else(|| panic!("no tree"));
     let mut reader = MapReader::new(&node, "values", &diagnostics).unwrap_or_else(|| panic!("no mapping"));
     let _limit = reader.take("limit").integer(1..=9);
-    let rest: Vec<_> = reader.rest().map(|entry| entry.key.as_str()).collect();
+    let rest: Vec<_> = reader.undeclared_entries().map(|entry| entry.key.as_str()).collect();
     assert_eq!(rest, ["x", "y"]);
     reader.finish_open();
     assert!(diagnostics.into_report().is_empty());
 }
 
 #[test]
-fn a_misspelt_key_is_read_as_what_was_meant_and_reported() {
+fn a_misspelt_key_is_reported_and_read_as_the_nearest_one() {
     let text = "tiemout: 5s\nretri: 3\nretry_: 4\nxy: 1\nlater: 2\nname: a\nnames: b\n";
     let (_, report) = read(text, |reader| {
         reader.allow(&["timeout", "retry", "at", "name"]);
-        reader.mend(|key| key == "later");
+        reader.correct_keys(|key| key == "later");
         assert_eq!(reader.take("timeout").duration(), Some(Duration::from_secs(5)));
-        // The first of two that are near gets the place, and a key that is there is never replaced.
+        // The first of two similar keys is corrected; a present key is never replaced.
         assert_eq!(reader.take("retry").integer(0..=9), Some(3));
         assert_eq!(reader.take("name").string(), Some("a"));
-        // A short key is near too many to be read as one, and some keys are to be left alone.
-        assert!(!reader.take("at").is_given());
-        let strangers: Vec<_> = reader.strangers().map(|entry| entry.key.as_str()).collect();
-        assert_eq!(strangers, ["retry_", "xy", "later", "names"]);
+        // A short key is similar to too many to be corrected, and `skip` excludes others.
+        assert!(!reader.take("at").is_present());
+        let unknown_entries: Vec<_> = reader.unknown_entries().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(unknown_entries, ["retry_", "xy", "later", "names"]);
         assert_eq!(reader.required("timeout").span(), reader.take("timeout").span());
         assert!(reader.has("timeout") && reader.exactly_one_of(&["timeout", "none"]) == Some("timeout"));
     });
-    let told: Vec<_> = report.diagnostics().iter().map(|d| (d.code, d.nearest.as_deref())).collect();
-    assert_eq!(told[..2], [("unknown-key", Some("timeout")), ("unknown-key", Some("retry"))]);
-    assert_eq!(told.len(), 6, "each unknown key is told once: {}", report.render(false));
+    let reported: Vec<_> = report.diagnostics().iter().map(|d| (d.code, d.nearest.as_deref())).collect();
+    assert_eq!(reported[..2], [("unknown-key", Some("timeout")), ("unknown-key", Some("retry"))]);
+    assert_eq!(reported.len(), 6, "each unknown key is reported once: {}", report.render(false));
 }
 
 #[test]
@@ -186,6 +186,6 @@ fn a_reader_takes_each_key_once_and_reports_the_rest() {
     let backoff = reader.take("backoff").integer(1..=10);
     reader.finish();
     assert_eq!((max, delay, backoff), (Some(3), None, None));
-    // `delay` lacks its unit, and `backof` is unknown: both are reported, with the way out.
+    // `delay` has no unit, and `backof` is unknown: both are reported with a suggestion.
     assert_eq!(diagnostics.into_report().error_count(), 2);
 }

@@ -1,19 +1,19 @@
-//! What is in the file of a blob: the value's text, compressed where that pays.
+//! Compression of blobs: the text of the value, compressed if that saves enough space.
 
-/// What a frame of Zstandard begins with (RFC 8878, 3.1.1). A value that is cut out begins with a quote, a brace or a bracket,
-/// so what is in a file says itself which it is.
+/// The magic number of a Zstandard frame (RFC 8878, 3.1.1). An uncompressed value begins with a quote, a brace or a bracket,
+/// so the content of a file shows whether it is compressed.
 const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// How hard it is tried: the library's default, some 300 MB a second.
+/// The compression level: the default of the library, about 300 MB a second.
 const LEVEL: i32 = 3;
 
-/// Compressed, if that saves a tenth.
+/// Compresses; `None` if that saves less than a tenth.
 pub(super) fn compress(content: &[u8]) -> Option<Vec<u8>> {
     let packed = zstd::bulk::compress(content, LEVEL).ok()?;
     (packed.len() <= content.len() / 10 * 9).then_some(packed)
 }
 
-/// What was packed, if it has so many bytes.
+/// Decompresses stored bytes; `None` if the result does not have `length` bytes.
 pub(super) fn decompress(stored: Vec<u8>, length: usize) -> Option<Vec<u8>> {
     let content =
         if stored.starts_with(&FRAME) { zstd::bulk::decompress(&stored, length).ok()? } else { stored };

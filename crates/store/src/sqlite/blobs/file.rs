@@ -1,8 +1,8 @@
-//! Files that are blobs as they are: what values hold a handle to, such as a large upload.
+//! Files of values, such as a large upload, stored as uncompressed blobs.
 //!
-//! One is written in pieces while it arrives, under a name that nobody looks for, and gets its paths, synced, just before the
-//! first row that names it is queued: until then it is gone with whoever holds it. Its blob is never compressed, so that it can be
-//! read in pieces from anywhere.
+//! A file is written in chunks while it arrives, under a temporary name. It is synced and renamed just before the first row
+//! that names it is queued; before, it is deleted with the last value that refers to it. It is never compressed, so that any
+//! part can be read directly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Result as IoResult, Write as _};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use model::value::{Content, Data, Files, Kept, NewFile, Shelf, damaged};
+use model::value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter, damaged};
 use sha2::{Digest as _, Sha256};
 
 use super::folder::{Folder, Hash, Pin};
@@ -25,18 +25,18 @@ pub(in super::super) struct BlobFiles(pub(in super::super) Arc<Folder>);
 pub(in super::super) struct FileBlob {
     folder: Arc<Folder>,
     pin: Arc<Pin>,
-    /// Where it is as long as it has no place among the blobs.
+    /// The temporary path, until it is renamed.
     fresh: Mutex<Option<PathBuf>>,
     opened: OnceLock<File>,
 }
 
 impl BlobFiles {
-    /// The blob of a content, synced and in its paths. One of another store is copied. Blocks.
+    /// Returns the pinned blob of a content, synced under its final name. Copies the content of another store. Blocks.
     ///
     /// # Errors
-    /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise. [`Error::RecordDamaged`] if it is
+    /// [`Error::Full`] if there is no space. [`Error::Commit`] if the disk fails otherwise. [`Error::RecordDamaged`] if it is
     /// missing.
-    pub(in super::super) fn settle(&self, content: &Arc<dyn Content>) -> Result<Arc<Pin>, Error> {
+    pub(in super::super) fn settle(&self, content: &Arc<dyn Blob>) -> Result<Arc<Pin>, Error> {
         let own = match self.0.content(&content.digest()) {
             Some(own) => own,
             None => self.copy(content).map_err(|error| Error::Read { reason: error.to_string() })?,
@@ -44,12 +44,12 @@ impl BlobFiles {
         own.settle()
     }
 
-    /// Copies a content here, checked against its name. Blocks.
-    pub(in super::super) fn copy(&self, content: &Arc<dyn Content>) -> IoResult<Arc<FileBlob>> {
+    /// Copies a content into this store, and verifies its hash. Blocks.
+    pub(in super::super) fn copy(&self, content: &Arc<dyn Blob>) -> IoResult<Arc<FileBlob>> {
         let mut fresh = IncomingFile::begin(&self.0)?;
-        let source = Data::from(Kept::all(content.clone()));
+        let source = Data::from(ExternalBytes::new(content.clone()));
         let mut written = Ok(());
-        source.each_piece(|piece| {
+        source.for_each_chunk(|piece| {
             if written.is_ok() {
                 written = fresh.write(piece);
             }
@@ -60,14 +60,14 @@ impl BlobFiles {
     }
 }
 
-impl Files for BlobFiles {
-    fn begin(&self) -> IoResult<Box<dyn NewFile>> {
+impl FileStorage for BlobFiles {
+    fn create(&self) -> IoResult<Box<dyn FileWriter>> {
         Ok(Box::new(IncomingFile::begin(&self.0)?))
     }
 }
 
-impl Shelf for BlobFiles {
-    fn content(&self, digest: [u8; 32], length: u64) -> Arc<dyn Content> {
+impl BlobSource for BlobFiles {
+    fn blob(&self, digest: [u8; 32], length: u64) -> Arc<dyn Blob> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.0.content_or(digest, || FileBlob {
             folder: self.0.clone(),
@@ -79,7 +79,7 @@ impl Shelf for BlobFiles {
 }
 
 impl FileBlob {
-    /// Sees to it that it is in its paths, synced, and keeps it from being deleted. Blocks.
+    /// Syncs and renames the file if that is not done yet, and pins it. Blocks.
     fn settle(&self) -> Result<Arc<Pin>, Error> {
         let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         let placed = match &*fresh {
@@ -88,7 +88,7 @@ impl FileBlob {
         };
         placed.map_err(|error| match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full,
-            ErrorKind::NotFound => Error::RecordDamaged { detail: format!("a blob that is named: {error}") },
+            ErrorKind::NotFound => Error::RecordDamaged { detail: format!("a referenced blob: {error}") },
             _ => Error::Commit { reason: format!("a blob: {error}") },
         })?;
         *fresh = None;
@@ -103,12 +103,12 @@ impl FileBlob {
         if file.metadata()?.len() != self.length() {
             return Err(damaged());
         }
-        // Who came first is as good.
+        // Another thread may have opened it first.
         Ok(self.opened.get_or_init(|| file))
     }
 }
 
-impl Content for FileBlob {
+impl Blob for FileBlob {
     fn digest(&self) -> [u8; 32] {
         self.pin.hash
     }
@@ -131,13 +131,13 @@ impl Drop for FileBlob {
     fn drop(&mut self) {
         let fresh = self.fresh.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = fresh.take() {
-            // Nobody named it. If it cannot go now, the next start sees to it.
+            // No row names it. If it cannot be deleted, the next start does so.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A file that arrives.
+/// A file that is being written.
 struct IncomingFile {
     folder: Arc<Folder>,
     path: PathBuf,
@@ -148,7 +148,7 @@ struct IncomingFile {
 
 impl IncomingFile {
     fn begin(folder: &Arc<Folder>) -> IoResult<Self> {
-        // One process has the folder, and empties this part of it before it begins.
+        // Only one process uses the folder, and it empties this part at its start.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let directory = folder.make_unnamed()?;
         let path = directory.join(format!("arriving-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -160,7 +160,7 @@ impl IncomingFile {
         Ok(Self { folder: folder.clone(), path, file, hash: Sha256::new(), length: 0 })
     }
 
-    /// What was written; one that holds the same already stands for it.
+    /// Finishes the file. Returns an existing file with the same content instead, if there is one.
     fn end(mut self) -> IoResult<Arc<FileBlob>> {
         let file = self.file.take().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
         let hash: Hash = self.hash.finalize_reset().into();
@@ -182,7 +182,7 @@ impl IncomingFile {
     }
 }
 
-impl NewFile for IncomingFile {
+impl FileWriter for IncomingFile {
     fn write(&mut self, bytes: &[u8]) -> IoResult<()> {
         let file = self.file.as_mut().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
         file.write_all(bytes)?;
@@ -192,15 +192,15 @@ impl NewFile for IncomingFile {
     }
 
     fn finish(self: Box<Self>) -> IoResult<Data> {
-        let content: Arc<dyn Content> = self.end()?;
-        Ok(Data::from(Kept::all(content)))
+        let content: Arc<dyn Blob> = self.end()?;
+        Ok(Data::from(ExternalBytes::new(content)))
     }
 }
 
 impl Drop for IncomingFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // It did not arrive whole.
+            // It is incomplete.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,5 +1,5 @@
-//! Large values: cut out of the texts of rows, kept in files that are named by what they hold, and put back when the
-//! rows are read.
+//! Large values. They are removed from the texts of rows, stored in files named by their hashes, and restored when the rows
+//! are read.
 
 mod compress;
 mod externalize;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use model::ExecutionId;
-use model::value::Content;
+use model::value::Blob;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::Semaphore;
 
@@ -27,25 +27,26 @@ use crate::Error;
 pub(super) use file::BlobFiles;
 pub(super) use folder::{Folder, Hash, Pin, lock_for_copy};
 
-/// How many callers write blobs at one time; each holds its value once more, compressed.
+/// The number of callers that write blobs concurrently. Each holds a compressed copy of its value.
 const WRITERS: usize = 4;
 
-/// How many rows of blobs one step deletes.
+/// The most rows of blobs that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 
-/// What of a row is in files.
+/// The parts of a row that are in files.
 #[derive(Debug, Default)]
 pub(super) struct ExternalValues {
-    /// What was cut out of its text.
+    /// The values that were removed from its text.
     pub(super) cuts: Vec<ExternalValue>,
-    /// What its text names of files, and the blobs of these once they are in their places.
-    pub(super) named: Vec<Arc<dyn Content>>,
+    /// The files that its text names.
+    pub(super) named: Vec<Arc<dyn Blob>>,
+    /// The blobs of these files, once they are synced.
     pub(super) files: Vec<Arc<Pin>>,
 }
 
 impl ExternalValues {
-    /// Of a row whose text names these.
-    pub(super) fn naming(named: Vec<Arc<dyn Content>>) -> Self {
+    /// Creates the value for a row whose text names these files.
+    pub(super) fn naming(named: Vec<Arc<dyn Blob>>) -> Self {
         Self { named, ..Self::default() }
     }
 
@@ -54,16 +55,16 @@ impl ExternalValues {
     }
 }
 
-/// A value that was cut out of a row's text.
+/// A value that was removed from the text of a row.
 #[derive(Debug)]
 pub(super) struct ExternalValue {
-    /// Where it is to be put back.
+    /// The offset at which it is restored.
     pub(super) at: usize,
-    /// Its blob, which stays at least until the row is committed.
+    /// Its blob, pinned until the row is committed.
     pub(super) blob: Arc<Pin>,
 }
 
-/// What takes large values out of rows before they are queued.
+/// Moves large values of rows into blobs before the rows are queued.
 #[derive(Debug)]
 pub(super) struct Externalizer {
     folder: Arc<Folder>,
@@ -72,27 +73,27 @@ pub(super) struct Externalizer {
 }
 
 impl Externalizer {
-    /// One that cuts out what has so many bytes or more.
+    /// Creates one that moves values of `threshold` bytes or more.
     pub(super) fn new(folder: Arc<Folder>, threshold: usize) -> Self {
         Self { folder, threshold: threshold.max(1), turns: Semaphore::new(WRITERS) }
     }
 
-    /// How many bytes a value has at least that is cut out.
+    /// Returns the least size of a moved value, in bytes.
     pub(super) fn threshold(&self) -> usize {
         self.threshold
     }
 
-    /// Moves the large values of this work into blobs, and the files that it names to their places. All of them are on disk
-    /// when it returns.
+    /// Moves the large values of an operation into blobs, and renames the files that it names to their final paths. All of
+    /// them are synced when it returns.
     ///
     /// # Errors
     /// Those of [`Folder::put`].
     pub(super) async fn cut(&self, mut work: WriteOp) -> Result<WriteOp, Error> {
-        // All that a small write pays.
+        // The whole cost for a small write.
         if work.texts().all(|(text, external)| text.len() < self.threshold && external.named.is_empty()) {
             return Ok(work);
         }
-        // Refused as a whole, which the queue says.
+        // The queue refuses it.
         if work.bytes() > QUEUE_BYTES {
             return Ok(work);
         }
@@ -127,7 +128,7 @@ fn externalize_text(
     Ok(places.into_iter().zip(blobs).map(|(at, blob)| ExternalValue { at, blob }).collect())
 }
 
-/// Notes in the open transaction what was cut out of a row, and that its blobs are used.
+/// Inserts the references of a row to its blobs in the open transaction.
 pub(super) fn insert_references(
     connection: &Connection,
     execution: ExecutionId,
@@ -137,23 +138,23 @@ pub(super) fn insert_references(
     if external.is_empty() {
         return Ok(());
     }
-    let mut paths =
+    let mut insert_cut =
         connection.prepare_cached("INSERT INTO cuts (execution, first, at, blob) VALUES (?1, ?2, ?3, ?4)")?;
-    let mut keep =
+    let mut insert_file =
         connection.prepare_cached("INSERT INTO kept (execution, first, blob) VALUES (?1, ?2, ?3)")?;
     let mut added = 0;
     for ExternalValue { at, blob } in &external.cuts {
         added += count_use(connection, blob, false)?;
-        paths.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
+        insert_cut.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
     }
     for blob in &external.files {
         added += count_use(connection, blob, true)?;
-        keep.execute(params![execution.as_bytes(), first, blob.hash])?;
+        insert_file.execute(params![execution.as_bytes(), first, blob.hash])?;
     }
     count_bytes(connection, added)
 }
 
-/// Counts one more use of a blob, and gives how many bytes of files that adds.
+/// Increments the reference count of a blob, and returns the bytes of files that this adds.
 fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Result<i64> {
     let mut reuse = connection
         .prepare_cached("UPDATE blobs SET uses = uses + 1, is_file = max(is_file, ?2) WHERE hash = ?1")?;
@@ -167,10 +168,10 @@ fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Re
     Ok(stored)
 }
 
-/// What is cut out of the rows of an execution: by the row's first event, where it goes and what it is.
+/// The values removed from the rows of an execution, by the first event of the row: offset, hash and length.
 pub(super) type References = HashMap<u32, Vec<(usize, Hash, usize)>>;
 
-/// What is cut out of the rows of an execution.
+/// Returns the values removed from the rows of an execution.
 pub(super) fn references(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<References> {
     let mut statement = connection.prepare_cached(
         "SELECT first, at, blob, length FROM cuts LEFT JOIN blobs ON hash = blob \
@@ -185,7 +186,7 @@ pub(super) fn references(connection: &Connection, execution: ExecutionId) -> rus
     Ok(places)
 }
 
-/// The text of a row as it was before this was cut out of it.
+/// Restores the text of a row.
 ///
 /// # Errors
 /// [`Error::RecordDamaged`] if a blob is missing or damaged, or does not fit.
@@ -193,10 +194,10 @@ pub(super) fn restore(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]
     let read = |(at, hash, length): &(usize, Hash, usize)| Ok((*at, folder.read(hash, *length)?));
     let parts = cuts.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
     externalize::restore(text, &parts)
-        .ok_or_else(|| corrupt("a place of a blob is none of its row's".to_owned()))
+        .ok_or_else(|| corrupt("the offset of a blob is not in its row".to_owned()))
 }
 
-/// Deletes some of what was kept apart of a deleted execution's rows, and gives how much that was.
+/// Deletes some of the references of a deleted execution to blobs, and returns their number.
 pub(super) fn delete_references(
     connection: &Connection,
     execution: &[u8; 16],
@@ -204,11 +205,11 @@ pub(super) fn delete_references(
 ) -> rusqlite::Result<usize> {
     match delete_cuts(connection, execution, limit)? {
         0 => delete_file_references(connection, execution, limit),
-        gone => Ok(gone),
+        deleted => Ok(deleted),
     }
 }
 
-/// Deletes some of what a deleted execution's rows named of files.
+/// Deletes some of the references of a deleted execution to files.
 fn delete_file_references(
     connection: &Connection,
     execution: &[u8; 16],
@@ -219,7 +220,7 @@ fn delete_file_references(
     delete_uses(connection, sql, execution, limit)
 }
 
-/// Deletes some of what was cut out of them.
+/// Deletes some of the references of a deleted execution to removed values.
 fn delete_cuts(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM cuts WHERE (execution, first, at) IN ( \
                SELECT execution, first, at FROM cuts WHERE execution = ?1 ORDER BY first, at LIMIT ?2) RETURNING blob";
@@ -232,8 +233,8 @@ fn delete_uses(
     execution: &[u8; 16],
     limit: usize,
 ) -> rusqlite::Result<usize> {
-    let mut gone = connection.prepare_cached(sql)?;
-    let blobs = gone.query_map(params![execution, signed(limit)], |row| row.get::<_, Hash>(0))?;
+    let mut deleted = connection.prepare_cached(sql)?;
+    let blobs = deleted.query_map(params![execution, signed(limit)], |row| row.get::<_, Hash>(0))?;
     let blobs = blobs.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut unuse = connection.prepare_cached("UPDATE blobs SET uses = uses - 1 WHERE hash = ?1")?;
     for blob in &blobs {
@@ -242,88 +243,89 @@ fn delete_uses(
     Ok(blobs.len())
 }
 
-/// Deletes some rows of blobs that nothing uses, but for those that a write on its way will use. Answered with those that
-/// went, whose files are to go now.
+/// Deletes some rows of unused blobs, except pinned ones, which a queued write will use. Returns the deleted ones, whose
+/// files are to be deleted next.
 pub(super) fn delete_unused(connection: &Connection, folder: &Folder) -> Result<WriteResult, WriteError> {
     let mut unused = connection.prepare_cached("SELECT hash FROM blobs WHERE uses = 0")?;
     let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1 RETURNING stored")?;
     let mut rows = unused.query([])?;
-    let (mut gone, mut bytes) = (Vec::new(), 0);
-    while gone.len() < STEP_ROWS as usize
+    let (mut deleted, mut bytes) = (Vec::new(), 0);
+    while deleted.len() < STEP_ROWS as usize
         && let Some(row) = rows.next()?
     {
         let hash: Hash = row.get(0)?;
         if !folder.is_pinned(&hash) {
-            gone.push(hash);
+            deleted.push(hash);
         }
     }
     drop(rows);
-    for hash in &gone {
+    for hash in &deleted {
         bytes -= delete.query_row([hash], |row| row.get::<_, i64>(0))?;
     }
     count_bytes(connection, bytes)?;
-    Ok(WriteResult::DeletedBlobs(gone))
+    Ok(WriteResult::DeletedBlobs(deleted))
 }
 
-/// Deletes the blobs that nothing uses. Nothing happens while somebody copies the folder.
+/// Deletes unused blobs. Does nothing while a backup copies the folder.
 pub(super) async fn delete_unused_files(
     queue: &Queue,
     pool: &Arc<Pool>,
     folder: &Arc<Folder>,
 ) -> Result<(), Error> {
-    let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(()) };
-    let mut right = right;
+    let Some(lock) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(()) };
+    let mut lock = lock;
     loop {
-        let WriteResult::DeletedBlobs(gone) = queue.write(WriteOp::DeleteBlobRows).await? else {
+        let WriteResult::DeletedBlobs(deleted) = queue.write(WriteOp::DeleteBlobRows).await? else {
             return Ok(());
         };
-        if gone.is_empty() {
+        if deleted.is_empty() {
             return Ok(());
         }
         let folder = folder.clone();
-        right = pool
+        lock = pool
             .read(move |connection| {
-                for hash in &gone {
-                    folder.delete_unless(hash, || is_named(connection, hash), &right)?;
+                for hash in &deleted {
+                    folder.delete_unless(hash, || is_referenced(connection, hash), &lock)?;
                 }
-                Ok(right)
+                Ok(lock)
             })
             .await?;
     }
 }
 
-/// Deletes files that no row names, which a crash between a blob and its row leaves, and gives how many went. Before the
-/// first of them goes, the table that would name them is checked as a whole. A file that is older than the store is not
-/// its own, and stays.
+/// Deletes files that no row names, which a crash between a blob and its row leaves. Returns their number.
+///
+/// Before the first deletion it checks the whole table that would name them. It keeps files that are older than the store,
+/// since the store cannot have written them.
 pub(super) async fn delete_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
-    let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
-    let mut right = right;
-    let (mut gone, mut foreign, mut made_at) = (0, 0, None);
+    let Some(lock) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
+    let mut lock = lock;
+    let (mut deleted, mut foreign, mut made_at) = (0, 0, None);
     for index in 0..=u8::MAX {
         let folder = folder.clone();
-        // One part at a time, so that other reads have their turns.
+        // One part at a time, so that other reads can run between.
         let part = pool.read(move |connection| {
             let mut strays = 0;
             for hash in folder.part(index).map_err(|error| write_error(&error))? {
-                if is_named(connection, &hash)? {
+                if is_referenced(connection, &hash)? {
                     continue;
                 }
                 let made_at = match made_at {
                     Some(made_at) => made_at,
-                    None => *made_at.insert(intact_since(connection)?),
+                    None => *made_at.insert(check_tables(connection)?),
                 };
                 if folder.is_older(&hash, made_at) {
                     foreign += 1;
                     continue;
                 }
-                let deleted = folder.delete_unless(&hash, || is_named(connection, &hash), &right)?;
+                let deleted = folder.delete_unless(&hash, || is_referenced(connection, &hash), &lock)?;
                 strays += u64::from(deleted);
             }
-            Ok((strays, foreign, made_at, right))
+            Ok((strays, foreign, made_at, lock))
         });
         let strays;
-        (strays, foreign, made_at, right) = part.await?;
-        gone += strays;
+        (strays, foreign, made_at, lock) = part.await?;
+        deleted += strays;
     }
     if foreign > 0 {
         tracing::warn!(
@@ -331,25 +333,25 @@ pub(super) async fn delete_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Res
             "large values in the folder of blobs are older than the store and named by nothing in it; they are kept, since another store may have written them"
         );
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
-/// When the store was made, once what it says of its blobs is checked as a whole.
-fn intact_since(connection: &Connection) -> Result<SystemTime, Error> {
+/// Checks the tables of blobs, and returns the creation time of the store.
+fn check_tables(connection: &Connection) -> Result<SystemTime, Error> {
     check::of_table(connection, "blobs")?;
     for table in ["cuts", "kept"] {
         let sql = format!("SELECT 1 FROM {table} WHERE blob NOT IN (SELECT hash FROM blobs) LIMIT 1");
         if connection.query_row(&sql, [], |_| Ok(())).optional().map_err(read_error)?.is_some() {
-            return Err(corrupt(format!("rows of `blobs` that `{table}` names are missing")));
+            return Err(corrupt(format!("rows of `blobs` that `{table}` refers to are missing")));
         }
     }
     let made_at = schema::made_at(connection).map_err(read_error)?;
     let made_at = made_at.and_then(|made_at| made_at.parse::<Timestamp>().ok());
-    // Where it does not say, every file is older.
+    // Without a creation time, every file counts as older.
     Ok(made_at.map_or_else(|| Timestamp::MAX.into(), SystemTime::from))
 }
 
-fn is_named(connection: &Connection, hash: &Hash) -> Result<bool, Error> {
+fn is_referenced(connection: &Connection, hash: &Hash) -> Result<bool, Error> {
     let row = connection
         .prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")
         .and_then(|mut statement| statement.query_row([hash], |_| Ok(())).optional());

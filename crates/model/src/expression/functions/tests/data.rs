@@ -13,7 +13,7 @@ fn json_is_read_with_exact_numbers_and_in_order() {
 }
 
 #[test]
-fn what_is_no_json_is_named_with_its_place() {
+fn invalid_json_is_reported_with_its_location() {
     check_text(
         "{\"a\":\n x}",
         "parseJson(x)",
@@ -62,7 +62,7 @@ fn xml_becomes_maps_lists_and_texts() {
 }
 
 #[test]
-fn elements_that_may_be_one_or_many_can_be_told_to_be_lists() {
+fn elements_can_be_declared_as_lists() {
     check_text("<a><b>1</b></a>", "parseXml(x, lists=['b']).a.b", r#"["1"]"#);
     check_text("<a><b>1</b><b>2</b></a>", "parseXml(x, ['b']).a.b", r#"["1","2"]"#);
     check_text(
@@ -73,11 +73,11 @@ fn elements_that_may_be_one_or_many_can_be_told_to_be_lists() {
 }
 
 #[test]
-fn what_is_no_xml_is_named_with_its_line() {
+fn invalid_xml_is_reported_with_its_line() {
     let wrong = |text: &str, expected: &str| {
         check_xml(text, &format!("error: `parseXml`: {expected}"));
     };
-    wrong("", "`data` is not XML: there is no element in it");
+    wrong("", "`data` is not XML: it has no element");
     wrong(
         "<a>\n<b></a>",
         "`data` is not XML that can be read: line 2: ill-formed document: expected `</b>`, but `</a>` was found",
@@ -94,7 +94,7 @@ fn what_is_no_xml_is_named_with_its_line() {
     );
     wrong(
         r#"<a b="1" b="2"/>"#,
-        "`data` is not XML that can be read: line 1: the attribute `b` is there twice",
+        "`data` is not XML that can be read: line 1: the attribute `b` occurs twice",
     );
     wrong("<#text>x</#text>", "`data` is not XML that can be read: line 1: `#text` is not a name");
     wrong(
@@ -140,7 +140,7 @@ fn csv_becomes_a_list_of_maps() {
 }
 
 #[test]
-fn csv_that_does_not_fit_its_header_is_named_with_its_line() {
+fn csv_that_does_not_match_its_header_is_reported_with_its_line() {
     check_text(
         "a,b\n1,2\n3\n",
         "parseCsv(x)",
@@ -164,7 +164,7 @@ fn csv_that_does_not_fit_its_header_is_named_with_its_line() {
 }
 
 #[test]
-fn csv_is_made_of_maps_or_lists() {
+fn csv_is_written_from_maps_or_lists() {
     check("toCsv([{'a': 1, 'b': 'x,y'}, {'b': none, 'c': true}])", r#""a,b,c\n1,\"x,y\",\n,,true\n""#);
     check("toCsv([{'a': 1, 'b': 2}], columns=['b', 'z'])", r#""b,z\n2,\n""#);
     check("toCsv([{'a': 1}], header=false)", r#""1\n""#);

@@ -35,13 +35,13 @@ fn a_number_is_seconds_or_milliseconds_since_1970() {
 }
 
 #[test]
-fn dates_that_a_function_gave_compare_as_the_instants_do() {
+fn dates_from_functions_compare_like_instants() {
     check("parseDate('2026-03-01T10:00:00Z') < parseDate('2026-03-01T10:00:00.5Z')", "true");
     check("parseDate('2026-03-01T10:00:00Z') == parseDate('2026-03-01T11:00:00+01:00')", "true");
 }
 
 #[test]
-fn a_format_says_how_a_date_is_written() {
+fn a_format_controls_the_output_of_a_date() {
     check("parseDate('1.3.2026', format='%d.%m.%Y')", r#""2026-03-01T00:00:00.000Z""#);
     check(
         "parseDate('01.03.2026 11:30', '%d.%m.%Y %H:%M', timezone='Europe/Berlin')",
@@ -79,7 +79,7 @@ fn a_duration_moves_a_date_either_way() {
 }
 
 #[test]
-fn what_is_no_date_and_no_zone_is_named() {
+fn invalid_dates_and_zones_are_reported() {
     check(
         "parseDate('tomorrow')",
         "error: `parseDate`: `tomorrow` is not a date; write one such as `2026-03-01T10:00:00Z`, or read it first with `parseDate(…, format='%d.%m.%Y')`",
@@ -98,7 +98,7 @@ fn what_is_no_date_and_no_zone_is_named() {
 }
 
 #[test]
-fn a_format_of_another_tool_is_refused_with_the_one_that_was_meant() {
+fn a_format_of_another_tool_is_rejected_with_its_translation() {
     for (format, meant) in [
         ("yyyy-MM-dd", "%Y-%m-%d"),
         ("YYYY-MM-DD", "%Y-%m-%d"),
@@ -108,7 +108,7 @@ fn a_format_of_another_tool_is_refused_with_the_one_that_was_meant() {
         ("dddd, D MMMM YYYY", "%A, %-d %B %Y"),
     ] {
         assert_eq!(foreign_format(format).and_then(|(_, meant)| meant).as_deref(), Some(meant));
-        // What is offered is a format.
+        // The suggestion is a valid format.
         let given = evaluate_over(&format!("formatDate('2026-07-01T08:09:10.5Z', '{meant}')"), &scope());
         assert!(!given.starts_with("error"), "{meant}: {given}");
     }

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 use crate::diagnostic::Span;
-use crate::expression::{Expression, Moment};
+use crate::expression::{EvalClock, Expression};
 use crate::value::{File, Map};
 
 mod data;
@@ -28,19 +28,19 @@ fn scope() -> Value {
     Value::from(entries.into_iter().collect::<Map>())
 }
 
-/// The first instant of 2026, and a UUID for each time that one is asked for.
+/// A clock that returns the first instant of 2026 and a sequence of UUIDs.
 struct NewYear(AtomicU8);
 
-impl Moment for NewYear {
+impl EvalClock for NewYear {
     fn now(&self) -> jiff::Timestamp {
         jiff::civil::date(2026, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).expect("a date").timestamp()
     }
 
-    fn drawn(&self) -> u32 {
+    fn uuids_drawn(&self) -> u32 {
         0
     }
 
-    fn draw_again_from(&self, _: u32) {}
+    fn reset_uuids(&self, _: u32) {}
 
     fn uuid(&self) -> uuid::Uuid {
         uuid::Uuid::from_bytes([self.0.fetch_add(1, Ordering::Relaxed); 16])
@@ -56,14 +56,14 @@ fn evaluate_over(expression: &str, scope: &Value) -> String {
             return format!("refused: {error}{near}");
         }
     };
-    let moment: Arc<dyn Moment> = Arc::new(NewYear(AtomicU8::new(0)));
-    match compiled.evaluate_at(scope, Some(&moment), &Budget::default()) {
+    let clock: Arc<dyn EvalClock> = Arc::new(NewYear(AtomicU8::new(0)));
+    match compiled.evaluate_with_clock(scope, Some(&clock), &Budget::default()) {
         Ok(value) => value.to_json(),
         Err(error) => format!("error: {}", error.message),
     }
 }
 
-/// Compares the value as JSON, or `error: …`, or `refused: …` where it does not compile.
+/// Asserts the value as JSON, or `error: …`, or `refused: …` if the expression does not compile.
 #[track_caller]
 fn check(expression: &str, expected: &str) {
     assert_eq!(evaluate_over(expression, &scope()), expected, "{expression}");
@@ -73,8 +73,8 @@ fn check(expression: &str, expected: &str) {
 #[track_caller]
 fn check_text(text: &str, expression: &str, expected: &str) {
     let scope = Value::from(Map::from_iter([("x", text)]));
-    let shown: String = text.chars().take(60).collect();
-    assert_eq!(evaluate_over(expression, &scope), expected, "{expression} of {shown}");
+    let printed: String = text.chars().take(60).collect();
+    assert_eq!(evaluate_over(expression, &scope), expected, "{expression} of {printed}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_function_is_a_filter_too() {
 }
 
 #[test]
-fn arguments_go_by_position_or_by_name() {
+fn arguments_are_positional_or_named() {
     check("hash(text, 'md5') == hash(algorithm='md5', data=text)", "true");
     check("hash(text, none, none) == hash(text)", "true");
     check("hash()", "error: `hash`: `data` is missing");
@@ -145,7 +145,7 @@ fn the_work_of_all_functions_of_an_expression_is_bounded() {
 }
 
 #[test]
-fn the_table_is_sorted_and_every_line_of_it_says_something() {
+fn the_table_is_sorted_and_has_descriptions() {
     assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
     for function in &TABLE {
         assert!(function.required <= function.parameters.len(), "{}", function.name);
@@ -154,7 +154,7 @@ fn the_table_is_sorted_and_every_line_of_it_says_something() {
     assert!(FUNCTIONS.iter().map(|(name, _)| *name).eq(TABLE.iter().map(|function| function.name)));
 }
 
-/// Each row of the manual is `` | `call(…)` | what it does | `example` | `its value` | ``.
+/// Each row of the manual is `` | `call(…)` | description | `example` | `value` | ``.
 #[test]
 fn the_manual_has_a_row_for_each_function_and_its_examples_are_true() {
     let page = include_str!("../../../../../../docs/src/functions.md");

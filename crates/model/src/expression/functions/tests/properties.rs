@@ -8,7 +8,7 @@ fn over(name: &str, text: &str, expression: &str) -> Result<Value, String> {
     compiled.evaluate(&scope, &Budget::default()).map_err(|error| error.message)
 }
 
-/// Writes what `parseXml` gives of XML without mixed content, so that it can be read back.
+/// Writes the result of `parseXml` for XML without mixed content as XML.
 fn write_xml(name: &str, value: &Value, out: &mut String) {
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     match value {
@@ -32,7 +32,7 @@ fn element() -> impl Strategy<Value = Value> {
     let text = "[a-z<>&\"' é]{0,8}".prop_map(|text| Value::from(text.trim()));
     text.clone().prop_recursive(4, 24, 4, move |inner| {
         let lists = proptest::collection::vec(inner.clone(), 2..4).prop_map(|items| {
-            // A list is children of one name: it cannot hold lists.
+            // A list stands for children of one name, so it cannot contain lists.
             items.into_iter().filter(|item| item.as_list().is_none()).collect::<Vec<_>>()
         });
         let lists = lists

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn digests_are_those_of_the_standards() {
+fn digests_match_the_standards() {
     // FIPS 180-4 and RFC 1321 for `abc`.
     check("hash('abc')", r#""ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad""#);
     check("hash('abc', 'sha1')", r#""a9993e364706816aba3e25717850c26c9cd0d89d""#);
@@ -11,7 +11,7 @@ fn digests_are_those_of_the_standards() {
 }
 
 #[test]
-fn keyed_digests_are_those_of_the_standards() {
+fn hmacs_match_the_standards() {
     // RFC 4231, test case 2, and RFC 2202.
     let data = "'what do ya want for nothing?', 'Jefe'";
     check(&format!("hmac({data})"), r#""5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843""#);
@@ -24,13 +24,16 @@ fn keyed_digests_are_those_of_the_standards() {
 }
 
 #[test]
-fn what_is_digested_is_text_or_bytes() {
+fn digests_take_text_or_bytes() {
     check("hash(png, 'md5')", r#""f48eec4fab63795519d7a4d440d6c1a1""#);
     check("hash(7) == hash('7')", "true");
-    check("hash(list)", "error: `hash`: `data` is a list, not text or a file; `| tojson` makes text of it");
+    check(
+        "hash(list)",
+        "error: `hash`: `data` is a list, not text or a file; `| tojson` converts it to text",
+    );
     check(
         "hash(nothing)",
-        "error: `hash`: `data` is null, not text or a file; `| default('', true)` gives a value in its place",
+        "error: `hash`: `data` is null, not text or a file; `| default('', true)` replaces it",
     );
     check("hash(nothing | default('', true), 'md5')", r#""d41d8cd98f00b204e9800998ecf8427e""#);
 }
@@ -44,7 +47,7 @@ fn base64_goes_both_ways() {
     check("base64('aMOp\\nPw', decode=true)", r#""hé?""#);
     check(
         "base64('iVD_', decode=true)",
-        "error: `base64`: what it stands for is not UTF-8 text; `file(…, encoding='base64')` makes a file of it",
+        "error: `base64`: the decoded bytes are not UTF-8 text; `file(…, encoding='base64')` makes a file of them",
     );
     check("base64('a', decode=true)", "error: `base64`: `data` is not base64: Invalid input length: 1");
     check(
@@ -54,7 +57,7 @@ fn base64_goes_both_ways() {
 }
 
 #[test]
-fn urls_keep_only_what_is_unreserved() {
+fn urlencode_keeps_only_unreserved_characters() {
     check("urlencode('a b/c?d=é&~-._')", r#""a%20b%2Fc%3Fd%3D%C3%A9%26~-._""#);
     check(
         "urlencode({'q': 'a&b', 'page': 2, 'tag': list, 'none': nothing})",
@@ -81,11 +84,14 @@ fn files_are_made_of_text_bytes_and_base64() {
         r#""{\"contentType\":\"image/png\",\"filename\":\"other.png\",\"size\":3,\"encoding\":\"base64\",\"data\":\"iVD/\"}""#,
     );
     check("file(png).filename", r#""dot.png""#);
-    check("file(list)", "error: `file`: `data` is a list, not text or a file; `| tojson` makes text of it");
+    check(
+        "file(list)",
+        "error: `file`: `data` is a list, not text or a file; `| tojson` converts it to text",
+    );
 }
 
 #[test]
-fn what_would_break_a_header_is_no_type_and_no_name() {
+fn content_types_and_names_that_break_a_header_are_rejected() {
     let wrong = |kind: &str| {
         format!("error: `file`: `contentType` is `{kind}`; it is one such as `text/csv` or `application/pdf`")
     };

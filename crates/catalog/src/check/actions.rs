@@ -1,0 +1,510 @@
+//! Checks action calls against the actions' declarations, and connections against their types.
+
+use connector::{ConnectionType, EventSource, Registry, Written};
+use model::action::InputSpec;
+use model::automation::{ActionStep, Automation, EventTrigger, Named, Trigger, Verb};
+use model::diagnostic::{Diagnostic, Report, Source, Span};
+use model::load::Gaps;
+use model::{Connection, Template, Value};
+
+use super::{CheckContext, ConnectionLookup, value};
+
+/// Checks all action calls in the file.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    trigger(automation, context, &mut found);
+    automation.walk(&mut |step| {
+        if let Verb::Action(call) = &step.verb {
+            let before = found.len();
+            let unread = |key: &str| gaps.has_in_step(&step.id, key);
+            check_call(call, &unread, context, &mut found);
+            for diagnostic in &mut found[before..] {
+                diagnostic.step.get_or_insert_with(|| step.id.to_string());
+            }
+        }
+    });
+    found
+}
+
+/// Checks the action or event of a trigger.
+fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
+    match &automation.trigger {
+        Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
+            let message = format!("`{}` needs an execution, and a poll has none", poll.asks.action.name);
+            found.push(
+                Diagnostic::error("unknown-action", message, poll.asks.action.span)
+                    .help("poll an action of a connector, and call this one in a step"),
+            );
+        }
+        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, context, found),
+        Trigger::Event(event) => check_event(event, context, found),
+        Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => {}
+    }
+}
+
+fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
+    let asks = &event.asks;
+    let name = &asks.action.name;
+    let Some(spec) = context.registry.event(name) else {
+        let names = || context.registry.events().map(|event| event.name.as_str());
+        let message = format!("there is no event `{name}`");
+        found.push(
+            Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()).help(
+                "only events of connectors start an automation; one that `events.emit` sends goes to steps that wait for it \
+                 (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
+            ),
+        );
+        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
+        return;
+    };
+    let requirement =
+        ConnectionRequirement { name, connections: &spec.connections, required: spec.connection_required };
+    check_connection(asks, &requirement, &|_| false, context, found);
+    let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
+    GivenInputs {
+        source: context.source,
+        callee: name,
+        inputs: &spec.inputs,
+        with: &asks.with,
+        place,
+        unread: false,
+    }
+    .check(found);
+    if matches!(spec.source, EventSource::Hook(_)) {
+        let keys = [
+            ("every", event.every.map(|(_, span)| span)),
+            ("start", event.start.map(|(_, span)| span)),
+            ("deliver", event.deliver.map(|(_, span)| span)),
+        ];
+        for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+            let message = format!("`{key}` has no effect: `{name}` is not polled, the other system sends it");
+            found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
+        }
+    }
+}
+
+/// Connection requirements of an action or event.
+struct ConnectionRequirement<'a> {
+    name: &'a str,
+    connections: &'a [String],
+    required: bool,
+}
+
+/// Checks one call. `unread` returns true for step keys that could not be parsed.
+fn check_call(
+    call: &ActionStep,
+    unread: &dyn Fn(&str) -> bool,
+    context: &CheckContext<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let Some(action) = context.registry.action(&call.action.name) else {
+        match broken_connector(call, context.registry) {
+            // Report a broken connector only once per file.
+            Some(broken)
+                if found
+                    .iter()
+                    .any(|reported| reported.code == broken.code && reported.message == broken.message) => {}
+            Some(broken) => found.push(broken),
+            None => found.push(unknown_action(call, context.registry)),
+        }
+        // A missing connection is an error regardless of the action.
+        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
+        return;
+    };
+    let spec = action.spec();
+    if call.debug && action.reveals_credentials() {
+        let message = format!("with `debug: true`, `{}` writes its credentials into the log", spec.name);
+        let help = "take `debug` away once the fault is found; the setting `allowCredentialDebug: false` keeps them out";
+        found.push(Diagnostic::warning("credentials-in-log", message, call.action.span).help(help));
+    }
+    let requirement = ConnectionRequirement {
+        name: &spec.name,
+        connections: &spec.connections,
+        required: spec.connection_required,
+    };
+    check_connection(call, &requirement, unread, context, found);
+    let place = if call.with.is_empty() { call.action.span } else { call.with_span };
+    let (inputs, unread) = (&spec.inputs, unread("with"));
+    let before = found.len();
+    GivenInputs { source: context.source, callee: &spec.name, inputs, with: &call.with, place, unread }
+        .check(found);
+    if unread {
+        return;
+    }
+    let written =
+        |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
+    let problems =
+        action.check_written(&Written { input: &written, has_connection: call.connection.is_some() });
+    for problem in problems {
+        let given = call.with.iter().find(|(given, _)| given.name == problem.input);
+        let span = given.map_or(place, |(given, _)| given.span);
+        // Skip inputs that already have a type error.
+        if given.is_some()
+            && found[before..]
+                .iter()
+                .any(|reported| reported.span.start >= span.start && reported.span.end <= span.end)
+        {
+            continue;
+        }
+        let diagnostic = match given {
+            Some(_) => {
+                let message = format!("input `{}`: {}", problem.input, problem.message);
+                Diagnostic::error("wrong-input", message, span)
+            }
+            None => {
+                let message = format!("`{}` needs the input `{}`", spec.name, problem.input);
+                Diagnostic::error("missing-input", message, span)
+            }
+        };
+        found.push(diagnostic.help(problem.help));
+    }
+    found.extend(other_host(call, context));
+}
+
+/// Inputs passed to an action, event or automation.
+pub(super) struct GivenInputs<'a> {
+    /// File of the call.
+    pub(super) source: &'a Source,
+    /// Name of the callee.
+    pub(super) callee: &'a str,
+    /// Declared inputs of the callee.
+    pub(super) inputs: &'a [InputSpec],
+    pub(super) with: &'a [(Named, Template)],
+    /// Position for missing inputs.
+    pub(super) place: Span,
+    /// True if `with` is partly unreadable.
+    pub(super) unread: bool,
+}
+
+impl GivenInputs<'_> {
+    pub(super) fn check(&self, found: &mut Vec<Diagnostic>) {
+        let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+        let mut given = Vec::with_capacity(self.with.len());
+        for (name, template) in self.with {
+            let read_as = read_as(name, self.with, &names, found, || {
+                format!("`{}` has no input `{}`", self.callee, name.name)
+            });
+            let Some(input) = self.inputs.iter().find(|input| read_as == Some(&input.name)) else { continue };
+            given.push(input.name.as_str());
+            value::check(
+                self.source,
+                &input.kind,
+                template,
+                name.span,
+                &format!("input `{}`", input.name),
+                found,
+            );
+        }
+        let missing = |input: &&InputSpec| {
+            input.required && input.default.is_none() && !given.contains(&input.name.as_str())
+        };
+        for input in self.inputs.iter().filter(missing).filter(|_| !self.unread) {
+            let meaning = input.description.as_deref().unwrap_or("required");
+            let (name, kind) = (&input.name, input.kind.words());
+            let message = format!("`{}` needs the input `{name}`", self.callee);
+            found.push(
+                Diagnostic::error("missing-input", message, self.place)
+                    .help(format!("add `{name}:` below `with` ({kind}; {meaning})")),
+            );
+        }
+    }
+}
+
+/// Returns the declared input that a name refers to. Reports an unknown name and returns the most similar unused
+/// input, so that this one is not reported as missing too.
+fn read_as<'a>(
+    name: &'a Named,
+    with: &[(Named, Template)],
+    names: &[&'a str],
+    found: &mut Vec<Diagnostic>,
+    message: impl Fn() -> String,
+) -> Option<&'a str> {
+    if names.contains(&name.name.as_str()) {
+        return Some(&name.name);
+    }
+    let free = names.iter().copied().filter(|free| !with.iter().any(|(given, _)| given.name == **free));
+    let near = model::diagnostic::nearest(&name.name, free);
+    let diagnostic = Diagnostic::error("unknown-input", message(), name.span);
+    found.push(match near {
+        Some(near) => diagnostic.allowed(names.iter().copied()).nearest(Some(near)),
+        None => diagnostic.expected_names(&name.name, names.iter().copied()),
+    });
+    near
+}
+
+/// Reports that the connector's manifest has errors, so that none of its actions can be called.
+fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic> {
+    let (connector, _) = call.action.name.split_once('.')?;
+    let path = registry.broken(connector)?;
+    let message = format!("the connector `{connector}` has errors of its own");
+    Some(
+        Diagnostic::error("broken-connector", message, call.action.span)
+            .help(format!("correct the errors reported in {path}; then the rest of this step is checked")),
+    )
+}
+
+/// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
+fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnostic> {
+    if call.action.name != "http.request" {
+        return None;
+    }
+    let connection = call.connection.as_ref()?;
+    let ConnectionLookup::Loaded(known) = (context.connection)(&connection.name) else { return None };
+    let (name, url) = call.with.iter().find(|(input, _)| input.name == "url")?;
+    let (address, is_whole) = match url {
+        Template::Literal(Value::String(text)) => (text.to_string(), true),
+        // The host is complete if a path follows it.
+        Template::Text(parts) => match parts.first() {
+            Some(model::template::Part::Text(text)) => {
+                let host = text.find("://").map(|at| at + 3)?;
+                (text[..host + text[host..].find('/')?].to_owned(), false)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let kind = context.registry.connection_type(&known.kind)?;
+    let given = |input: &str| {
+        let (_, template) = known.with.iter().find(|(name, _)| name.name == input)?;
+        template.literal().and_then(Value::as_str)
+    };
+    let base = kind.leaves(&given, &address, is_whole)?;
+    let span = model::load::place_of(context.source, name.span, &[]).unwrap_or(name.span);
+    let message = format!(
+        "this address is not below `{base}`, which is all that the connection `{}` may call",
+        connection.name
+    );
+    Some(Diagnostic::error("other-host", message, span).help(
+        "write the path alone, such as `/items`, which is appended to the connection's address; or leave `connection` out, and no \
+         credentials are sent",
+    ))
+}
+
+fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
+    let name = &call.action.name;
+    let Some((connector, _)) = name.split_once('.') else {
+        return Diagnostic::error(
+            "unknown-action",
+            format!("`{name}` is not an action: actions are named `connector.action`"),
+            call.action.span,
+        )
+        .expected_names(name, registry.actions().map(|action| action.spec().name.as_str()));
+    };
+    let of_it: Vec<&str> = registry
+        .actions()
+        .map(|action| action.spec().name.as_str())
+        .filter(|full| full.split('.').next() == Some(connector))
+        .collect();
+    if of_it.is_empty() {
+        let mut connectors: Vec<&str> =
+            registry.actions().filter_map(|action| action.spec().name.split('.').next()).collect();
+        connectors.dedup();
+        let near = model::diagnostic::nearest(connector, connectors.iter().copied());
+        let help = near.map_or_else(
+            || {
+                format!(
+                    "call its API with `action: http.request`; or describe it in connectors/{connector}.yaml, by hand or from its \
+                     OpenAPI document with `cogwork import openapi`; `cogwork connectors list` shows those there are"
+                )
+            },
+            |near| format!("did you mean the connector `{near}`?"),
+        );
+        return Diagnostic::error(
+            "unknown-action",
+            format!("there is no connector `{connector}`"),
+            call.action.span,
+        )
+        .allowed(connectors)
+        .help(help);
+    }
+    Diagnostic::error("unknown-action", format!("there is no action `{name}`"), call.action.span)
+        .expected_names(name, of_it)
+}
+
+fn check_connection(
+    call: &ActionStep,
+    spec: &ConnectionRequirement<'_>,
+    unread: &dyn Fn(&str) -> bool,
+    context: &CheckContext<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let kinds = || spec.connections.join("` or `");
+    match &call.connection {
+        None if spec.required && !unread("connection") => found.push(
+            Diagnostic::error(
+                "missing-connection",
+                format!("`{}` needs a connection of type `{}`", spec.name, kinds()),
+                call.action.span,
+            )
+            .help("add `connection: NAME`, the name of a file in connections/"),
+        ),
+        None => {}
+        Some(name) if spec.connections.is_empty() => found.push(
+            Diagnostic::error(
+                "surplus-connection",
+                format!("`{}` takes no connection", spec.name),
+                name.span,
+            )
+            .help("remove the line `connection:`"),
+        ),
+        Some(name) => match (context.connection)(&name.name) {
+            ConnectionLookup::Broken | ConnectionLookup::Missing { .. } => {
+                found.extend(absent_connection(name, Some(&kinds()), context))
+            }
+            ConnectionLookup::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
+                Diagnostic::error(
+                    "wrong-connection",
+                    format!(
+                        "the connection `{}` is of type `{}`, `{}` takes `{}`",
+                        name.name,
+                        known.kind,
+                        spec.name,
+                        kinds()
+                    ),
+                    name.span,
+                )
+                .allowed(spec.connections.iter().cloned()),
+            ),
+            ConnectionLookup::Loaded(_) => {}
+        },
+    }
+}
+
+/// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.
+fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'_>) -> Option<Diagnostic> {
+    let path = format!("connections/{}.yaml", name.name);
+    match (context.connection)(&name.name) {
+        ConnectionLookup::Loaded(_) => None,
+        ConnectionLookup::Broken => {
+            let message = format!("the connection `{}` has errors of its own", name.name);
+            Some(
+                Diagnostic::error("broken-connection", message, name.span)
+                    .help(format!("correct the errors reported in {path}")),
+            )
+        }
+        ConnectionLookup::Missing { nearest } => {
+            let message = format!("there is no connection `{}`", name.name);
+            let diagnostic = Diagnostic::error("unknown-connection", message, name.span);
+            Some(match kinds {
+                _ if nearest.is_some() => diagnostic.nearest(nearest),
+                Some(kinds) => diagnostic.help(format!("create the file {path} with `type: {kinds}`")),
+                None => diagnostic.help(format!("create the file {path}")),
+            })
+        }
+    }
+}
+
+/// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
+pub fn connection(connection: &Connection, gaps: &Gaps, load_report: &Report, registry: &Registry) -> Report {
+    let mut found = Vec::new();
+    match registry.connection_type(&connection.kind) {
+        Some(kind) => check_connection_inputs(connection, gaps, load_report, kind, &mut found),
+        None if gaps.has("type") => {}
+        None if connection.kind.split_once('.').and_then(|(name, _)| registry.broken(name)).is_some() => {
+            let name = connection.kind.split('.').next().unwrap_or_default();
+            let message = format!("the connector `{name}` has errors of its own");
+            let path = registry.broken(name).unwrap_or_default();
+            found.push(
+                Diagnostic::error("broken-connector", message, connection.kind_span)
+                    .help(format!("correct the errors reported in {path}")),
+            );
+        }
+        None => {
+            let kinds: Vec<&str> = registry
+                .connectors()
+                .flat_map(|connector| connector.connections.iter().map(String::as_str))
+                .collect();
+            found.push(
+                Diagnostic::error(
+                    "unknown-connection-type",
+                    format!("there is no connection type `{}`", connection.kind),
+                    connection.kind_span,
+                )
+                .expected_names(&connection.kind, kinds),
+            );
+        }
+    }
+    found.extend(super::references::connection(connection));
+    model::load::allow(super::merge(load_report, found))
+}
+
+/// Returns true if the loader already reported a credential there; its message is more specific.
+fn says_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
+    let reported =
+        |reported: &Diagnostic| reported.code == "literal-credential" && place.contains(&reported.span.start);
+    load_report.diagnostics().iter().any(reported)
+}
+
+/// Warns of a secret in the file, at its value if that is found verbatim.
+fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
+    let (text, from) = (value.to_text(), name.span.range().end);
+    let at = source.text().get(from..).and_then(|rest| rest.find(&text)).filter(|_| !text.is_empty());
+    let span = at.map_or(name.span, |at| Span::new(from + at, from + at + text.len()));
+    let message = format!("`{}` is a credential written into the file", name.name);
+    let diagnostic = Diagnostic::warning("literal-credential", message, span);
+    let diagnostic = if at.is_some() { diagnostic.concealed() } else { diagnostic };
+    diagnostic.help("keep it outside: `${{ secrets.NAME }}`")
+}
+
+fn check_connection_inputs(
+    connection: &Connection,
+    gaps: &Gaps,
+    load_report: &Report,
+    kind: &ConnectionType,
+    found: &mut Vec<Diagnostic>,
+) {
+    let names: Vec<&str> = kind.inputs.iter().map(|input| input.spec.name.as_str()).collect();
+    let mut given = Vec::with_capacity(connection.with.len());
+    for (index, (name, template)) in connection.with.iter().enumerate() {
+        let read_as = read_as(name, &connection.with, &names, found, || {
+            format!("a connection of type `{}` has no input `{}`", kind.name, name.name)
+        });
+        let Some(input) = read_as.and_then(|name| kind.input(name)) else { continue };
+        let known = input.spec.name.as_str();
+        given.push(known);
+        value::check(
+            &connection.source,
+            &input.spec.kind,
+            template,
+            name.span,
+            &format!("input `{known}`"),
+            found,
+        );
+        let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
+        match template.literal().filter(|value| input.secret && !value.is_null()) {
+            Some(value) if !says_credential(load_report, name.span.end..until) => {
+                found.push(written_secret(&connection.source, name, value));
+            }
+            _ => {}
+        }
+    }
+    if gaps.has("with") {
+        return;
+    }
+    let required = kind.inputs.iter().map(|input| &input.spec);
+    for input in required.filter(|input| input.required && input.default.is_none()) {
+        if !given.contains(&input.name.as_str()) {
+            found.push(
+                Diagnostic::error(
+                    "missing-input",
+                    format!("a connection of type `{}` needs the input `{}`", kind.name, input.name),
+                    connection.kind_span,
+                )
+                .help(format!("add `{}:` below `with`", input.name)),
+            );
+        }
+    }
+    let one_of = kind.needs_one_of();
+    let given = |name: &String| given.contains(&name.as_str());
+    if !one_of.is_empty() && !one_of.iter().any(given) {
+        let names = one_of.join("` or `");
+        found.push(
+            Diagnostic::error(
+                "missing-input",
+                format!("a connection of type `{}` needs `{names}`", kind.name),
+                connection.kind_span,
+            )
+            .help("add one of them below `with`"),
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Finds unreachable `switch` cases if the possible values are known: choices of an input, options of an approval,
+//! methods of a webhook.
+
+use model::action::InputType;
+use model::automation::{Automation, SwitchStep, Trigger, Verb, WaitOn};
+use model::diagnostic::Diagnostic;
+use model::expression::{DirectPath, Expression};
+
+/// Names that other languages use for the default case.
+const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];
+
+/// Possible values of an expression.
+struct Values {
+    texts: Vec<String>,
+    /// True if the value may be null.
+    may_be_null: bool,
+}
+
+/// Checks the cases of each `switch`.
+pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    automation.walk(&mut |step| {
+        if let Verb::Switch(switch) = &step.verb {
+            let in_switch = cases(automation, switch).into_iter();
+            found.extend(in_switch.map(|diagnostic| diagnostic.step(step.id.as_ref())));
+        }
+    });
+    found
+}
+
+fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
+    let Some(values) = values(automation, &switch.value) else {
+        return otherwise(switch).into_iter().collect();
+    };
+    let mut found = Vec::new();
+    let can_be = |name: &str| values.texts.iter().any(|value| value == name);
+    for (name, _) in switch.cases.iter().filter(|(name, _)| !can_be(&name.name)) {
+        let message =
+            format!("`{}` is never `{}`, so this case is never taken", switch.value.text(), name.name);
+        let diagnostic = Diagnostic::warning("unreachable-case", message, name.span);
+        found.push(diagnostic.expected_names(&name.name, values.texts.iter().map(String::as_str)));
+    }
+    let is_case = |value: &String| switch.cases.iter().any(|(name, _)| name.name == *value);
+    let first = switch.default.as_ref().and_then(|block| block.steps.first());
+    if let Some(step) = first.filter(|_| !values.may_be_null && values.texts.iter().all(is_case)) {
+        let message = "`default` is never taken: there is a case for each value";
+        found.push(Diagnostic::hint("unreachable-case", message, step.span).help("remove it"));
+    }
+    found
+}
+
+/// Warns of a case that is named like a default case.
+fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
+    let (name, _) = switch.cases.iter().find(|(name, _)| OTHERWISE.contains(&name.name.as_str()))?;
+    let message = format!("this case is for the text `{}`, not for what fits no other case", name.name);
+    switch.default.is_none().then(|| {
+        Diagnostic::warning("unreachable-case", message, name.span)
+            .help("write `default:` with these steps beside `cases`")
+    })
+}
+
+/// Returns the possible values of an expression; `None` if unknown or unlimited.
+fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
+    let Some(DirectPath::One(read)) = expression.direct_path() else { return None };
+    if !read.suffix.is_empty() {
+        return None;
+    }
+    let path: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
+    match path.as_slice() {
+        ["inputs", name] => {
+            let input = automation.inputs.iter().find(|input| input.name == *name)?;
+            let texts = match &input.kind {
+                InputType::Choice { options } => options.clone(),
+                InputType::Boolean => ["true", "false"].map(str::to_owned).to_vec(),
+                _ => return None,
+            };
+            Some(Values { texts, may_be_null: !input.required && input.default.is_none() })
+        }
+        ["trigger", "results", "method"] => match &automation.trigger {
+            Trigger::Webhook(webhook) => Some(Values { texts: webhook.methods.clone(), may_be_null: false }),
+            _ => None,
+        },
+        ["steps", id, "results", "option"] => {
+            let mut texts = None;
+            automation.walk(&mut |step| {
+                if let Verb::WaitFor(wait) = &step.verb
+                    && let WaitOn::Approval(approval) = &wait.on
+                    && step.id.as_ref() == *id
+                {
+                    texts = Some(approval.options.clone());
+                }
+            });
+            texts.map(|texts| Values { texts, may_be_null: false })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,155 @@
+//! Checker shared by `validate`, the daemon and the API: checks a file against the rest of the project.
+
+mod actions;
+mod calls;
+mod cases;
+mod code;
+mod masked;
+mod references;
+mod results;
+mod retries;
+mod secrets;
+mod spelling;
+mod value;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use connector::Registry;
+use model::automation::{Automation, Cadence, Named, ScheduleTrigger, Trigger};
+use model::diagnostic::{Diagnostic, Report, Source};
+use model::load::{Gaps, allow};
+use model::{Connection, ResultType};
+use trigger::schedule::{Schedule, ScheduleKey};
+
+use crate::plan::Plan;
+
+pub use actions::connection;
+pub(crate) use calls::{Callee, Signature};
+pub(crate) use results::saved_body;
+pub use secrets::{how_to_set_secret, secret_variable};
+pub(crate) use secrets::{missing_secrets, secrets_of};
+pub(crate) use spelling::{NameKind, fold, names};
+
+/// Check result of one automation.
+pub struct CheckedAutomation {
+    pub(crate) plan: Plan,
+    pub(crate) schedule: Option<Schedule>,
+    /// All problems of the file, including those the loader reported.
+    pub(crate) report: Report,
+}
+
+/// One spelling of a name.
+pub(crate) struct Spelling {
+    /// Name as trigger.
+    pub(crate) name: Arc<str>,
+    /// File that uses this spelling.
+    pub(crate) path: Arc<str>,
+}
+
+/// Project context of the automation that is checked.
+pub(crate) struct CheckContext<'a> {
+    /// Source of the automation.
+    pub(crate) source: &'a Source,
+    pub(crate) registry: &'a Registry,
+    /// Looks up a connection by name.
+    pub(crate) connection: &'a dyn Fn(&str) -> ConnectionLookup,
+    /// Looks up an automation by id.
+    pub(crate) automation: &'a dyn Fn(&str) -> Callee,
+    /// Returns the call path from the automation with this id to the checked one, both included, if there is one: a
+    /// call of it closes a cycle. The path is empty if it is too long to find.
+    pub(crate) call_path: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
+    /// Returns the nearest existing path for a missing code file.
+    pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
+    /// Returns the project's spellings of a name, by its folded form.
+    pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
+    /// Infers the type of a webhook's body from payloads saved for the automation.
+    pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
+}
+
+/// Result of looking up a connection.
+pub(crate) enum ConnectionLookup {
+    /// The connection is in force.
+    Loaded(Arc<Connection>),
+    /// The file has errors and no version is in force.
+    Broken,
+    /// There is no such file.
+    Missing {
+        /// Name of the most similar connection.
+        nearest: Option<String>,
+    },
+}
+
+/// Checks an automation against its project. Parts listed in `gaps` could not be parsed and are skipped; problems
+/// already in `load_report`, the loader's report, are not repeated.
+pub(crate) fn automation(
+    automation: &Automation,
+    gaps: &Gaps,
+    load_report: &Report,
+    context: &CheckContext<'_>,
+) -> CheckedAutomation {
+    let (plan, mut diagnostics) = Plan::build_partial(automation, gaps);
+    let schedule = match &automation.trigger {
+        Trigger::Schedule(trigger) => schedule(trigger, &mut diagnostics),
+        _ => None,
+    };
+    diagnostics.extend(actions::check(automation, gaps, context));
+    diagnostics.extend(cases::check(automation));
+    diagnostics.extend(masked::check(automation));
+    diagnostics.extend(spelling::check(automation, context));
+    diagnostics.extend(retries::check(automation, gaps, context.registry));
+    diagnostics.extend(code::check(automation, gaps, context));
+    diagnostics.extend(calls::check(automation, gaps, context));
+    diagnostics.extend(references::check(automation, gaps, &plan, context.registry));
+    diagnostics.extend(results::check(automation, gaps, context.registry, (context.saved_body)(automation)));
+    let report = merge(load_report, diagnostics);
+    let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
+    let report = allow(report);
+    CheckedAutomation { plan, schedule, report }
+}
+
+/// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
+/// `unused-value` if there are errors, because unparsed parts may use the value.
+pub fn merge(load_report: &Report, found: Vec<Diagnostic>) -> Report {
+    let all =
+        load_report.with(found.into_iter().filter(|diagnostic| !load_report.has_error_at(diagnostic.span)));
+    if all.has_errors() { all.without("unused-value") } else { all }
+}
+
+/// Compiles the schedule, or reports errors in its cadence and time zone.
+fn schedule(trigger: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
+    let error = match Schedule::compile(trigger) {
+        Ok(schedule) => return Some(schedule),
+        Err(error) => error,
+    };
+    let mut corrected = trigger.clone();
+    match error.key {
+        ScheduleKey::Timezone => {
+            corrected.timezone = Named { name: "UTC".to_owned(), span: trigger.timezone.span };
+        }
+        ScheduleKey::Cadence => corrected.cadence = Cadence::Every(Duration::from_secs(60)),
+    }
+    let other = Schedule::compile(&corrected).err();
+    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(trigger, error)));
+    None
+}
+
+fn schedule_problem(trigger: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
+    let span = match error.key {
+        ScheduleKey::Timezone => trigger.timezone.span,
+        ScheduleKey::Cadence => trigger.cadence_span,
+    };
+    let mut diagnostic = Diagnostic::error("bad-schedule", error.message.as_str(), span);
+    if let Some(help) = error.help.as_ref().or(error.allowed.as_ref()) {
+        diagnostic = diagnostic.help(help.as_str());
+    }
+    diagnostic
+}
+
+/// Loads the connectors that come with Cogwork.
+pub fn builtin() -> Result<Registry, crate::Error> {
+    Registry::builtin().map(crate::native::add).map_err(|reports| {
+        let text: Vec<String> = reports.iter().map(|report| report.render(false)).collect();
+        crate::Error::Connectors(text.join("\n"))
+    })
+}

@@ -1,0 +1,590 @@
+//! Checks the names and paths that expressions read.
+//!
+//! Visits each expression of a file with the names in scope and resolves its paths as far as possible before a run.
+//! Codes: `unknown-name`, `name-not-here`, `unknown-member`,
+//! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `unknown-variable`,
+//! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
+
+mod absent;
+mod meant;
+mod names;
+mod places;
+mod races;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+
+use connector::Registry;
+use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
+use model::diagnostic::{Diagnostic, Span};
+use model::expression::{Expression, Reference};
+use model::load::Gaps;
+use model::value::Key;
+use model::{Connection, Source, Template};
+
+use self::absent::{after_stop, missing_results, predicate, uncertain_results};
+use self::meant::{Dashed, dashed};
+use self::names::{ErrorName, Names, Scope};
+use self::places::{Attachment, Availability, StepOrder, Uncertainty};
+use self::races::Reading;
+use crate::plan::Plan;
+
+/// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
+/// order-dependent checks are skipped.
+pub(crate) fn check(
+    automation: &Automation,
+    gaps: &Gaps,
+    plan: &Plan,
+    registry: &Registry,
+) -> Vec<Diagnostic> {
+    let mut variables: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
+    automation.walk(&mut |step| {
+        if let Verb::Set(values) = &step.verb {
+            values.iter().for_each(|(name, _)| variables.entry(name).or_default().push(step));
+        }
+    });
+    let mut checker = Checker {
+        automation,
+        registry,
+        gaps,
+        order: StepOrder::new(automation, gaps, plan),
+        variables,
+        reported: HashSet::new(),
+        found: Vec::new(),
+    };
+    checker.automation();
+    checker.found
+}
+
+/// Checks the expressions of a connection, in which only `env` and `secrets` exist.
+pub fn connection(connection: &Connection) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (_, template) in &connection.with {
+        template.expressions(&mut |expression| {
+            found.extend(nondeterministic(expression, VARIABLE));
+            for reference in expression.references() {
+                let Some(root) = reference.path.first().filter(|root| !names::OUTSIDE.contains(&root.as_str())) else {
+                    continue;
+                };
+                let position = NamePosition::locate(&connection.source, expression, &reference.path, 0);
+                let message = format!("`{root}` does not exist in a connection");
+                let diagnostic = Diagnostic::error("name-not-here", message, position.span);
+                found.push(
+                    position.nearest(diagnostic, root, &names::OUTSIDE)
+                        .help("a connection is read before any execution; write a value, `${{ secrets.x }}` or `${{ env.X }}`"),
+                );
+            }
+        });
+    }
+    found
+}
+
+/// Reason why `now()` is not allowed in configuration variables and connections.
+const VARIABLE: &str = "it is evaluated again whenever it is needed";
+
+/// Reports `now()` or `uuid()` outside steps, where nothing records their values.
+fn nondeterministic(expression: &Expression, why: &str) -> Option<Diagnostic> {
+    let message = "`now()` and `uuid()` are not available here: their values are not recorded";
+    expression.is_nondeterministic().then(|| {
+        Diagnostic::error("moment-not-here", message, expression.span())
+            .help(format!("{why}; call it in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
+    })
+}
+
+struct Checker<'a> {
+    automation: &'a Automation,
+    registry: &'a Registry,
+    gaps: &'a Gaps,
+    order: StepOrder<'a>,
+    /// Steps that set each variable.
+    variables: BTreeMap<&'a str, Vec<&'a Step>>,
+    /// Diagnostics already reported; an expression may read a path twice.
+    reported: HashSet<(Span, &'static str)>,
+    found: Vec<Diagnostic>,
+}
+
+/// Context in which an expression is evaluated.
+#[derive(Clone, Copy)]
+struct ReadSite<'a, 's> {
+    names: &'s Names<'a>,
+    /// Step of the expression; `None` at the top level of the file.
+    step: Option<&'a Step>,
+    /// True if the expression is the step's own guard.
+    in_guard: bool,
+    /// List at whose end the expression is evaluated, for a loop's condition after an iteration.
+    after: Option<(&'a Block, Attachment<'a>)>,
+}
+
+impl<'a> Checker<'a> {
+    fn automation(&mut self) {
+        let automation = self.automation;
+        for ConfigVar { value, secret, .. } in &automation.config_vars {
+            value.expressions(&mut |expression| self.found.extend(nondeterministic(expression, VARIABLE)));
+            self.template(value, ReadSite::top(&Names::at(Scope::ConfigVar { secret: *secret })));
+        }
+        if let Trigger::Webhook(webhook) = &automation.trigger {
+            // Secrets are allowed: these values are never shown, as in a variable marked as secret.
+            let names = Names::at(Scope::ConfigVar { secret: true });
+            let mut look = |expression| self.expression(expression, ReadSite::top(&names));
+            webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
+            webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
+        }
+        self.trigger_inputs();
+        if let Some(condition) = &automation.trigger_if {
+            self.found
+                .extend(nondeterministic(condition, "the same start must always get the same decision"));
+            self.expression(condition, ReadSite::top(&Names::at(Scope::TriggerIf)));
+        }
+        if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
+            let why = "the same start must always get the same key";
+            key.expressions(&mut |expression| self.found.extend(nondeterministic(expression, why)));
+            self.template(key, ReadSite::top(&Names::at(Scope::ConcurrencyKey)));
+        }
+        self.block(&automation.steps, &Names::at(Scope::Steps));
+        if let Some(outputs) = &automation.outputs {
+            self.template(outputs, ReadSite::top(&Names::at(Scope::Steps)));
+        }
+        if let Some(block) = &automation.on_error {
+            self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Yes));
+        }
+        if let Some(block) = &automation.finally {
+            self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Maybe));
+        }
+    }
+
+    /// Checks the expressions of a polling or event trigger.
+    fn trigger_inputs(&mut self) {
+        let trigger = &self.automation.trigger;
+        trigger.expressions(&mut |expression| {
+            self.found
+                .extend(nondeterministic(expression, "the time of a trigger's request is not recorded"));
+        });
+        let inputs = if matches!(trigger, Trigger::Poll(_)) { Scope::PollInputs } else { Scope::EventInputs };
+        for (_, template) in trigger.asks().into_iter().flat_map(|asks| &asks.with) {
+            self.template(template, ReadSite::top(&Names::at(inputs)));
+        }
+        if let Trigger::Poll(poll) = trigger {
+            for expression in [&poll.items, &poll.cursor].into_iter().flatten() {
+                self.expression(expression, ReadSite::top(&Names::at(Scope::PollResult)));
+            }
+            if let Some(id) = &poll.id {
+                self.expression(id, ReadSite::top(&Names::at(Scope::PollItem)));
+            }
+        }
+    }
+
+    fn block(&mut self, block: &'a Block, names: &Names<'a>) {
+        for step in &block.steps {
+            let site = ReadSite { names, step: Some(step), in_guard: false, after: None };
+            if let Some(guard) = &step.guard {
+                self.expression(guard, ReadSite { in_guard: true, ..site });
+            }
+            step.verb.expressions(&mut |expression| self.expression(expression, site));
+            self.waits_for(step, names, site);
+            for (attachment, inner) in places::inner_blocks(step) {
+                match attachment {
+                    Attachment::Turn { item, .. } => self.block(inner, &names.clone().in_loop(item)),
+                    Attachment::OnError | Attachment::Undo => {
+                        self.block(inner, &names.clone().with_error(ErrorName::Yes))
+                    }
+                    Attachment::Root(_)
+                    | Attachment::Case(..)
+                    | Attachment::Branch(_)
+                    | Attachment::Within => self.block(inner, names),
+                }
+                self.after_turns(step, inner, attachment, site);
+            }
+        }
+    }
+
+    /// Checks the condition of a `waitFor` step, which reads the event.
+    fn waits_for(&mut self, step: &'a Step, names: &Names<'a>, site: ReadSite<'a, '_>) {
+        if let Verb::WaitFor(wait) = &step.verb
+            && let Some(condition) = wait.condition()
+        {
+            self.expression(condition, ReadSite { names: &names.clone().with_event(), ..site });
+        }
+    }
+
+    /// Checks the expression that a loop evaluates after each iteration.
+    fn after_turns(
+        &mut self,
+        step: &'a Step,
+        block: &'a Block,
+        attachment: Attachment<'a>,
+        site: ReadSite<'a, '_>,
+    ) {
+        let lists = step.verb.lists();
+        let after = lists.iter().find(|list| std::ptr::eq(list.block, block)).and_then(|list| list.after);
+        if let (Some(expression), Attachment::Turn { item, .. }) = (after, attachment) {
+            let names = site.names.clone().in_loop(item);
+            self.expression(expression, ReadSite { names: &names, after: Some((block, attachment)), ..site });
+        }
+    }
+
+    fn template(&mut self, template: &'a Template, site: ReadSite<'a, '_>) {
+        template.expressions(&mut |expression| self.expression(expression, site));
+    }
+
+    fn expression(&mut self, expression: &'a Expression, site: ReadSite<'a, '_>) {
+        for reference in expression.references() {
+            self.reference(expression, reference, site);
+        }
+    }
+
+    fn reference(&mut self, expression: &Expression, reference: &Reference, site: ReadSite<'a, '_>) {
+        let path = &reference.path;
+        let Some(root) = path.first() else { return };
+        let read = PathRead { source: &self.automation.source, expression, path };
+        let allowed = site.names.allowed();
+        if !allowed.contains(&root.as_str()) {
+            if site.names.loops && self.gaps.has("as") {
+                return;
+            }
+            if let Some(diagnostic) = self.unknown_name(read, &allowed, site) {
+                self.report(diagnostic, site);
+            }
+            return;
+        }
+        if root == "error" && site.names.error == ErrorName::Maybe && !reference.optional {
+            let message = "there is no `error` here when the execution succeeded";
+            let diagnostic = Diagnostic::warning("may-be-missing", message, read.position(0).span)
+                .help("ask first: `if: error is defined`, or write `error.message | default('')`");
+            let is_guarded = site.step.and_then(|step| step.guard.as_ref()).is_some_and(|guard| {
+                guard.references().iter().any(|reference| reference.path.first() == Some(root))
+            });
+            let unread = site.step.is_some_and(|step| self.gaps.has_in_step(&step.id, "if"));
+            if (!is_guarded || site.in_guard) && !unread {
+                self.report(diagnostic, site);
+            }
+        }
+        // A loop may rename its item to any of these names, which then hides it.
+        let diagnostic = match root.as_str() {
+            root if site.names.items.contains(&root) => None,
+            "secrets" if site.names.scope == (Scope::ConfigVar { secret: false }) => {
+                let message = "a secret can be read only by a variable that is marked as secret";
+                Some(
+                    Diagnostic::error("exposed-secret", message, read.position(0).span)
+                        .help("write `{value: …, secret: true}`: it is then never shown, logged or stored"),
+                )
+            }
+            "steps" => {
+                if let Some(diagnostic) = self.step_member(read) {
+                    self.report(diagnostic, site);
+                }
+                self.step(read, reference.optional, site)
+            }
+            "vars" => self.variable(read, reference.optional, site),
+            "trigger" => self.trigger(read, reference.optional),
+            "inputs" => self.input(read),
+            "configVars" => self.config_var(read),
+            "execution" => read.member(1, &names::EXECUTION),
+            "automation" => read.member(1, &names::AUTOMATION),
+            "error" => read.member(1, &names::ERROR),
+            "event" => read.member(1, &names::EVENT),
+            "state" => read.state_key(),
+            _ => None,
+        };
+        if let Some(diagnostic) = diagnostic {
+            self.report(diagnostic, site);
+        }
+    }
+
+    fn unknown_name(
+        &self,
+        read: PathRead<'_>,
+        allowed: &[&str],
+        site: ReadSite<'a, '_>,
+    ) -> Option<Diagnostic> {
+        let root = &read.path[0];
+        let position = read.position(0);
+        if let Some(help) = site.names.elsewhere(root) {
+            let message = format!("`{root}` does not exist here");
+            return Some(
+                Diagnostic::error("name-not-here", message, position.span)
+                    .allowed(allowed.iter().copied())
+                    .help(help),
+            );
+        }
+        let message = format!("`{root}` is not defined");
+        let diagnostic = Diagnostic::error("unknown-name", message, position.span);
+        match dashed(read, &position) {
+            // Report only the first part of a name with several dashes.
+            Some(Dashed::Later) => return None,
+            Some(Dashed::First(help)) => return Some(diagnostic.help(help)),
+            None => {}
+        }
+        if let Some(help) = self.elsewhere(read).filter(|_| site.names.scope == Scope::Steps) {
+            return Some(diagnostic.allowed(allowed.iter().copied()).help(help));
+        }
+        Some(match names::meant(self.automation, root).filter(|_| site.names.scope == Scope::Steps) {
+            Some(meant) => {
+                diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
+            }
+            None => position.nearest(diagnostic, root, allowed),
+        })
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic, site: ReadSite<'a, '_>) {
+        if self.reported.insert((diagnostic.span, diagnostic.code)) {
+            self.found.push(match site.step {
+                Some(step) => diagnostic.step(step.id.as_ref()),
+                None => diagnostic,
+            });
+        }
+    }
+
+    /// Returns the position of the reading step; `None` at the top level.
+    fn reader(&self, site: ReadSite<'a, '_>) -> Option<Cow<'_, places::StepPath<'a>>> {
+        let step = site.step?;
+        match site.after {
+            Some((block, attachment)) => self.order.end_of_list(step, block, attachment).map(Cow::Owned),
+            None => self.order.path_of(&step.id).map(Cow::Borrowed),
+        }
+    }
+
+    /// Checks `steps.<id>`: the step must exist and have run before it is read.
+    fn step(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
+        let id = read.path.get(1)?;
+        let position = read.position(1);
+        if self.gaps.may_name(id) {
+            return None;
+        }
+        let Some(target) = self.order.path_of(id) else {
+            if self.gaps.has("steps") {
+                return None;
+            }
+            let reader = self.reader(site);
+            let is_read = |id: &&str| match (self.order.path_of(id), &reader) {
+                (Some(target), Some(reader)) => !matches!(
+                    self.order.availability_to(reader, site.in_guard, target),
+                    Availability::Never(_)
+                ),
+                (Some(target), None) => {
+                    !matches!(self.order.availability_at_end(target), Availability::Never(_))
+                }
+                (None, _) => false,
+            };
+            let mut ids: Vec<&str> = self.order.ids().collect();
+            // Suggest a similar step even if it cannot be read here; once the name is right, that is reported.
+            if model::diagnostic::nearest(id, ids.iter().copied()).is_none() {
+                ids.retain(is_read);
+            }
+            ids.sort_unstable();
+            let diagnostic =
+                Diagnostic::error("unknown-step", format!("there is no step `{id}`"), position.span);
+            return Some(position.nearest(diagnostic, id, &ids));
+        };
+        let reader = self.reader(site);
+        let availability = match &reader {
+            Some(reader) => self.order.availability_to(reader, site.in_guard, target),
+            None => self.order.availability_at_end(target),
+        };
+        if let (None, Availability::Always) = (&reader, &availability)
+            && !optional
+            && let Some(stop) = self.stop_before(target)
+        {
+            return Some(after_stop(id, stop, position.span));
+        }
+        match availability {
+            Availability::Never(why) => {
+                // With a default, a loop can carry over the result of the previous iteration.
+                let carried = optional
+                    && reader.is_some_and(|reader| StepOrder::share_sequential_loop(&reader, target));
+                (!carried).then(|| missing_results(id, why, position.span))
+            }
+            Availability::Maybe(uncertainties) if !optional => {
+                // A step skipped by its own guard has `null` as result. Only paths below it fail.
+                let own = matches!(uncertainties.as_slice(), [Uncertainty::Condition { own: true, .. }]);
+                (!(own && read.path.len() <= 3)).then(|| uncertain_results(id, &uncertainties, position.span))
+            }
+            Availability::Maybe(_) | Availability::Always | Availability::Unsure => None,
+        }
+    }
+
+    /// Finds a `stop` without a result that may end the execution before a step runs.
+    fn stop_before(&self, target: &places::StepPath<'a>) -> Option<&'a Step> {
+        let mut found = None;
+        self.automation.steps.walk(&mut |step| {
+            let Verb::Stop { result } = &step.verb else { return };
+            // With a result, `stop` bypasses the file's `outputs`.
+            let has_result = result.literal().is_none_or(|result| !result.is_null());
+            let Some(stop) = self.order.path_of(&step.id).filter(|_| !has_result && found.is_none()) else {
+                return;
+            };
+            if matches!(self.order.availability_to(stop, false, target), Availability::Never(_)) {
+                found = Some(step);
+            }
+        });
+        found
+    }
+
+    /// Checks `vars.<name>`.
+    fn variable(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
+        let name = read.path.get(1)?;
+        let position = read.position(1);
+        if self.gaps.may_set(name) {
+            return None;
+        }
+        let Some(setters) = self.variables.get(name.as_str()) else {
+            let message = format!("no step sets `{name}`");
+            let diagnostic = Diagnostic::error("unknown-variable", message, position.span);
+            let names: Vec<&str> = self.variables.keys().copied().collect();
+            return Some(
+                position.nearest(diagnostic, name, &names).help(format!("name it: `set: {{{name}: …}}`")),
+            );
+        };
+        let reader = self.reader(site);
+        let mut never = None;
+        for setter in setters {
+            let target = self.order.path_of(&setter.id)?;
+            let availability = match &reader {
+                Some(reader) => self.order.availability_to(reader, site.in_guard, target),
+                None => self.order.availability_at_end(target),
+            };
+            match availability {
+                Availability::Always | Availability::Maybe(_) => {
+                    let reader = reader.as_deref();
+                    let reading = Reading { name, span: position.span, reader, in_guard: site.in_guard };
+                    return self.race(&reading, setters);
+                }
+                Availability::Unsure => return None,
+                Availability::Never(_)
+                    if optional
+                        && reader
+                            .as_ref()
+                            .is_some_and(|reader| StepOrder::share_sequential_loop(reader, target)) =>
+                {
+                    return None;
+                }
+                Availability::Never(why) => never = never.or(Some((setter, why))),
+            }
+        }
+        let (setter, why) = never?;
+        let message =
+            format!("`{name}` is not set yet: step `{}`, which sets it, {}", setter.id, predicate(why));
+        Some(
+            Diagnostic::error("later-variable", message, position.span)
+                .related(setter.span, format!("`{name}` is set here"))
+                .help("set it before, in a step that has ended when this one begins"),
+        )
+    }
+
+    fn input(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+        let name = read.path.get(1)?;
+        let inputs = &self.automation.inputs;
+        let unread = self.gaps.has("inputs") || self.gaps.may_name(name);
+        if unread || inputs.iter().any(|input| input.name == *name) {
+            return None;
+        }
+        let position = read.position(1);
+        let message = format!("the input `{name}` is not declared");
+        let diagnostic = Diagnostic::error("undeclared-input", message, position.span);
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let help = format!("declare it at the top of the file: `inputs: {{{name}: {{type: text}}}}`");
+        Some(position.nearest(diagnostic, name, &names).help(help))
+    }
+
+    fn config_var(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+        let name = read.path.get(1)?;
+        let variables = &self.automation.config_vars;
+        let unread = self.gaps.has("configVars") || self.gaps.may_name(name);
+        if unread || variables.iter().any(|variable| variable.name.name == *name) {
+            return None;
+        }
+        let position = read.position(1);
+        let message = format!("the configuration variable `{name}` is not declared");
+        let diagnostic = Diagnostic::error("undeclared-config-var", message, position.span);
+        let names: Vec<&str> = variables.iter().map(|variable| variable.name.name.as_str()).collect();
+        let help = format!("declare it at the top of the file: `configVars: {{{name}: …}}`");
+        Some(position.nearest(diagnostic, name, &names).help(help))
+    }
+}
+
+impl<'a, 's> ReadSite<'a, 's> {
+    fn top(names: &'s Names<'a>) -> Self {
+        Self { names, step: None, in_guard: false, after: None }
+    }
+}
+
+/// Path that an expression reads.
+#[derive(Clone, Copy)]
+struct PathRead<'r> {
+    source: &'r Source,
+    expression: &'r Expression,
+    path: &'r [Key],
+}
+
+impl PathRead<'_> {
+    fn position(&self, depth: usize) -> NamePosition {
+        NamePosition::locate(self.source, self.expression, self.path, depth)
+    }
+
+    /// Reports a computed state key: state is loaded before the step, so its keys must be literals.
+    fn state_key(&self) -> Option<Diagnostic> {
+        if self.path.len() > 1 {
+            return None;
+        }
+        let message = "keys of `state` must be literals";
+        Some(
+            Diagnostic::error("computed-state-key", message, self.position(0).span)
+                .help("write `state.someKey`, or read it with a step: `action: state.get`"),
+        )
+    }
+
+    /// Reports a member that is not in `known`.
+    fn member(&self, depth: usize, known: &[&str]) -> Option<Diagnostic> {
+        let name = self.path.get(depth).filter(|name| !known.contains(&name.as_str()))?;
+        let parent = self.path.get(..depth).unwrap_or_default().join(".");
+        let position = self.position(depth);
+        let diagnostic =
+            Diagnostic::error("unknown-member", format!("`{parent}` has no `{name}`"), position.span);
+        Some(position.nearest(diagnostic, name, known))
+    }
+}
+
+/// Position of a name within a path.
+struct NamePosition {
+    span: Span,
+    /// True if the span covers exactly the name; otherwise it covers the expression.
+    exact: bool,
+}
+
+impl NamePosition {
+    /// Locates the name at `depth` of a path written with dots.
+    fn locate(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
+        let whole = Self { span: expression.span(), exact: false };
+        let text = source.slice(expression.span());
+        let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };
+        // A text with escapes or line breaks differs from the file.
+        if text != expression.text() {
+            return whole;
+        }
+        let wanted = until.join(".");
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let found = text.match_indices(&wanted).find(|(at, _)| {
+            let before = &text[..*at];
+            let begins = !before.ends_with(part) && (!before.ends_with('.') || before.ends_with("$."));
+            begins && !text[at + wanted.len()..].starts_with(part)
+        });
+        let Some((at, _)) = found else { return whole };
+        let end = expression.span().start as usize + at + wanted.len();
+        Self { span: Span::new(end - name.len(), end), exact: true }
+    }
+
+    /// Lists the valid names and suggests the most similar: as a quick fix if the position is exact, else in words.
+    fn nearest(&self, diagnostic: Diagnostic, found: &str, names: &[&str]) -> Diagnostic {
+        if self.exact {
+            return diagnostic.expected_names(found, names.iter().copied());
+        }
+        let near = model::diagnostic::nearest(found, names.iter().copied());
+        let diagnostic = diagnostic.allowed(names.iter().copied());
+        match near {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+            None => diagnostic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Suggests corrections for unresolved paths: terms of other tools, a missing `.data`, a dash in a name.
+
+use model::ResultType;
+use model::automation::{Trigger, Verb};
+use model::diagnostic::Diagnostic;
+
+use super::{Checker, NamePosition, PathRead, names};
+
+impl Checker<'_> {
+    /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.
+    pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<String> {
+        let root = read.path.first()?.as_str();
+        let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
+        let is_step = |id: &&str| self.order.path_of(id).is_some();
+        if !names::STEP_ROOTS.contains(&root) {
+            let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
+            return match (root, &self.automation.trigger) {
+                ("body" | "payload" | "request" | "data", Trigger::Manual)
+                    if self
+                        .automation
+                        .inputs
+                        .iter()
+                        .any(|input| names.get(1) == Some(&input.name.as_str())) =>
+                {
+                    Some(format!("did you mean `inputs.{rest}`?"))
+                }
+                (
+                    "body" | "payload" | "request" | "data" | "json",
+                    Trigger::Webhook(_) | Trigger::Poll(_) | Trigger::Event(_),
+                ) => {
+                    let rest = names::behind_body(&names[1..]).join(".");
+                    let rest = if rest.is_empty() { rest } else { format!(".{rest}") };
+                    Some(format!("did you mean `trigger.results.body.data{rest}`?"))
+                }
+                ("headers" | "query", Trigger::Webhook(_)) => {
+                    let part = if root == "query" { "queryParameters" } else { root };
+                    Some(format!("did you mean `trigger.results.{part}.{rest}`?"))
+                }
+                _ => None,
+            };
+        }
+        let Some(id) = names.get(1).copied().filter(is_step) else {
+            return Some("a step's result is `steps.<id>.results`".to_owned());
+        };
+        Some(format!("did you mean `{}`?", self.result_of(id, &names[2..])))
+    }
+
+    /// Builds the path to a step's result from the names that follow the step id.
+    fn result_of(&self, id: &str, rest: &[&str]) -> String {
+        let rest = match rest {
+            [first, rest @ ..] if names::RESULT_WORDS.contains(first) => rest,
+            rest => rest,
+        };
+        let mut path = format!("steps.{id}.results");
+        for (at, name) in rest.iter().enumerate() {
+            let near = if at == 0 { self.field_of(id, name) } else { None };
+            path.push('.');
+            path.push_str(near.as_deref().unwrap_or(name));
+        }
+        path
+    }
+
+    /// Returns the field of a step's result that most resembles an unknown name.
+    fn field_of(&self, id: &str, name: &str) -> Option<String> {
+        let mut action = None;
+        self.automation.walk(&mut |step| {
+            if let Verb::Action(call) = &step.verb
+                && step.id.as_ref() == id
+            {
+                action = self.registry.action(&call.action.name);
+            }
+        });
+        let ResultType::Object(object) = &action?.spec().results else { return None };
+        let fields: Vec<&str> = object.names().collect();
+        if fields.contains(&name) {
+            return None;
+        }
+        let begins = || {
+            let mut longer = fields.iter().filter(|field| field.starts_with(name));
+            longer.next().copied().filter(|_| longer.next().is_none())
+        };
+        begins().or_else(|| model::diagnostic::nearest(name, fields.iter().copied())).map(str::to_owned)
+    }
+
+    /// Checks `steps.<id>.<member>`.
+    pub(super) fn step_member(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+        let id = read.path.get(1).filter(|id| self.order.path_of(id).is_some())?;
+        let mut waits = false;
+        self.automation
+            .walk(&mut |step| waits |= step.id.as_ref() == id && matches!(step.verb, Verb::WaitFor(_)));
+        let members: &[&str] = if waits { &names::WAITING_STEP } else { &names::STEP };
+        let member = read.path.get(2).filter(|member| !members.contains(&member.as_str()))?;
+        let message = match member.as_str() {
+            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is not a `waitFor` step"),
+            _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
+        };
+        let position = read.position(2);
+        let diagnostic = Diagnostic::error("unknown-member", message, position.span);
+        if member == "timedOut" {
+            return Some(diagnostic.allowed(members.iter().copied()));
+        }
+        if model::diagnostic::nearest(member, members.iter().copied()).is_some() {
+            return Some(position.nearest(diagnostic, member, members));
+        }
+        let rest: Vec<&str> =
+            read.path.get(2..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
+        let meant = self.result_of(id, &rest);
+        Some(diagnostic.allowed(members.iter().copied()).help(format!("did you mean `{meant}`?")))
+    }
+
+    /// Checks `trigger.results.body.<name>`; the received data is below `data`.
+    fn body(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
+        let [_, _, body, member, rest @ ..] = read.path else { return None };
+        let trigger = &self.automation.trigger;
+        let has_code = matches!(trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
+        if body != "body" || has_code || self.gaps.has("trigger") {
+            return None;
+        }
+        let members: &[&str] = match trigger {
+            // The connector decides whether an event is polled or pushed.
+            Trigger::Webhook(_) | Trigger::Event(_) => &["data", "contentType"],
+            Trigger::Schedule(_) | Trigger::Poll(_) | Trigger::Manual => &["data"],
+        };
+        let is_schedule = matches!(trigger, Trigger::Schedule(_));
+        if is_schedule && (member != "data" || !rest.is_empty()) {
+            // A manual start may supply data.
+            if optional && member == "data" {
+                return None;
+            }
+            let message = "a schedule has no body: it receives no data";
+            return Some(
+                Diagnostic::error("unknown-member", message, read.position(3).span)
+                    .allowed(["scheduledAt", "startedAt", "timezone"])
+                    .help("its results are `trigger.results.scheduledAt`, `startedAt` and `timezone`; put constant values in `configVars`"),
+            );
+        }
+        if members.contains(&member.as_str()) {
+            return None;
+        }
+        let position = read.position(3);
+        let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
+        let diagnostic =
+            Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
+        let meant = if matches!(trigger, Trigger::Manual) {
+            format!("did you mean `inputs.{}`?", read.path.get(3..).unwrap_or_default().join("."))
+        } else {
+            format!(
+                "did you mean `trigger.results.body.data.{}`?",
+                read.path.get(3..).unwrap_or_default().join(".")
+            )
+        };
+        let diagnostic = diagnostic.help(meant);
+        Some(match position.exact {
+            true => diagnostic.replace(position.span, format!("data.{member}")),
+            false => diagnostic,
+        })
+    }
+
+    /// Checks `trigger.results.<name>`.
+    pub(super) fn trigger(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
+        let first = read.path.get(1)?;
+        let known = names::trigger_results(&self.automation.trigger);
+        if first != "results" {
+            let diagnostic = read.member(1, &["results"])?;
+            let rest: Vec<&str> =
+                read.path.get(1..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
+            let rest = names::behind_trigger(&rest, known).join(".");
+            return Some(
+                diagnostic.nearest(None::<String>).help(format!("did you mean `trigger.results.{rest}`?")),
+            );
+        }
+        if let Some(diagnostic) = self.body(read, optional) {
+            return Some(diagnostic);
+        }
+        let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
+        // Unknown if the trigger is unreadable or its code builds the results.
+        let has_code =
+            matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
+        if self.gaps.has("trigger") || has_code {
+            return None;
+        }
+        let word = self.automation.trigger.word();
+        let position = read.position(2);
+        let Some(other) = names::trigger_with(name) else {
+            let message = format!("the results of a `{word}` trigger have no `{name}`");
+            let diagnostic = Diagnostic::error("unknown-member", message, position.span);
+            return Some(position.nearest(diagnostic, name, known));
+        };
+        let message =
+            format!("`{name}` is a result of a `{other}` trigger, but this one is a `{word}` trigger");
+        Some(Diagnostic::error("unknown-member", message, position.span).allowed(known.iter().copied()))
+    }
+}
+
+/// Part of a name with dashes, which an expression parses as a subtraction.
+pub(super) enum Dashed {
+    /// Part after the first dash, with a suggestion.
+    First(String),
+    /// Part after a later dash.
+    Later,
+}
+
+/// Suggests bracket notation for a name with dashes, which an expression parses as a subtraction:
+/// `headers.X-Request-Id`.
+pub(super) fn dashed(read: PathRead<'_>, position: &NamePosition) -> Option<Dashed> {
+    let text = read.source.slice(read.expression.span());
+    let at = (position.span.start as usize)
+        .checked_sub(read.expression.span().start as usize)
+        .filter(|_| position.exact)?;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let before = text.get(..at)?;
+    let start = before.rfind(|c| !is_part(c)).map_or(0, |dot| dot + 1);
+    let end = text.get(at..)?.find(|c| !is_part(c)).map_or(text.len(), |length| at + length);
+    let parent = before.get(..start)?.strip_suffix('.')?;
+    let name = text.get(start..end)?;
+    if !before.ends_with('-') || name.starts_with('-') || parent.is_empty() {
+        return None;
+    }
+    let path_start = parent.rfind(|c: char| !is_part(c) && c != '.').map_or(0, |at| at + 1);
+    let parent = &parent[path_start..];
+    // Header names are stored in lower case.
+    let name = if parent.ends_with("headers") { name.to_ascii_lowercase() } else { name.to_owned() };
+    if before.get(start..).is_some_and(|before| before.matches('-').count() > 1) {
+        return Some(Dashed::Later);
+    }
+    Some(Dashed::First(format!("a `-` is a minus here: write the name in brackets, `{parent}['{name}']`")))
+}

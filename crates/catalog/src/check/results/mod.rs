@@ -1,0 +1,288 @@
+//! Checks the types of step results: the fields that expressions read, and the inputs that receive them.
+//!
+//! Reports only certain errors: undeclared results, computed values and partially parsed files have an unknown type,
+//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
+
+mod compared;
+mod inputs;
+mod place;
+mod saved;
+#[cfg(test)]
+mod tests;
+mod types;
+mod walk;
+
+use std::collections::HashSet;
+
+use connector::Registry;
+use model::automation::{ActionStep, Automation, Step, Verb};
+use model::diagnostic::{Diagnostic, Span};
+use model::expression::{Link, Reference};
+use model::load::Gaps;
+use model::{Expression, InputType, ResultType, Severity, Template};
+
+pub(crate) use self::saved::body as saved_body;
+use self::types::Types;
+use self::walk::Unresolved;
+
+/// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
+pub(super) fn check(
+    automation: &Automation,
+    gaps: &Gaps,
+    registry: &Registry,
+    saved: Option<ResultType>,
+) -> Vec<Diagnostic> {
+    let types = Types::new(automation, gaps, registry, saved);
+    let mut checker = Checker { automation, registry, types, reported: HashSet::new(), found: Vec::new() };
+    checker.all();
+    checker.found
+}
+
+struct Checker<'a> {
+    automation: &'a Automation,
+    registry: &'a Registry,
+    types: Types<'a>,
+    /// Diagnostics already reported; an expression may read a path twice.
+    reported: HashSet<(Span, &'static str)>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'a> Checker<'a> {
+    fn all(&mut self) {
+        let automation = self.automation;
+        let mut steps = Vec::new();
+        automation.walk(&mut |step| steps.push(step));
+        for step in steps {
+            let mut expressions = Vec::new();
+            step.expressions(&mut |expression| expressions.push(expression));
+            for expression in expressions {
+                self.expression(expression, Some(step));
+            }
+            match &step.verb {
+                Verb::Action(call) => self.inputs(call, step),
+                Verb::ForEach(each) => self.items(&each.items, step),
+                _ => {}
+            }
+        }
+        let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
+        for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
+            template.expressions(&mut |expression| self.expression(expression, None));
+        }
+        if let Some(condition) = &automation.trigger_if {
+            self.expression(condition, None);
+        }
+    }
+
+    fn expression(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
+        for compared in expression.comparisons() {
+            let kind = |path: &Reference| self.types.reference(path, at);
+            let span = part(&self.automation.source, expression, compared.operands[0].at.start..compared.end);
+            if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {
+                self.report(diagnostic, at);
+            }
+        }
+        for reference in expression.references() {
+            let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
+            let links: Vec<Link> = reference.links().collect();
+            match walk::resolve(&kind, &links[depth..]) {
+                Ok(_) => self.undeclared_field(expression, &links, depth, &kind, at),
+                Err(_) if self.handles_absence(expression, reference, at) => {}
+                Err(unresolved) => {
+                    let diagnostic =
+                        self.unknown_field(expression, &links, depth + unresolved.at, &unresolved);
+                    self.report(diagnostic, at);
+                }
+            }
+        }
+    }
+
+    /// Returns true if the expression handles the absence of a field that the file itself may or may not set.
+    fn handles_absence(&self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) -> bool {
+        let is_query = expression.text().starts_with('$');
+        reference.optional && !is_query && self.types.is_own(&reference.path, at)
+    }
+
+    /// Warns of an undeclared field that resembles a declared one. It may exist nevertheless.
+    fn undeclared_field(
+        &mut self,
+        expression: &Expression,
+        links: &[Link],
+        depth: usize,
+        kind: &ResultType,
+        at: Option<&'a Step>,
+    ) {
+        let Some(unresolved) = walk::first_undeclared(kind, &links[depth..]) else { return };
+        let Some(Link::Name(name)) = links.get(depth + unresolved.at) else { return };
+        if model::diagnostic::nearest(name, walk::names(&unresolved.parent)).is_none() {
+            return;
+        }
+        let mut diagnostic = self.unknown_field(expression, links, depth + unresolved.at, &unresolved);
+        diagnostic.severity = Severity::Warning;
+        diagnostic.message =
+            format!("{} declares no field `{name}`", path_text(&links[..depth + unresolved.at]));
+        self.report(diagnostic, at);
+    }
+
+    fn unknown_field(
+        &self,
+        expression: &Expression,
+        links: &[Link],
+        depth: usize,
+        unresolved: &Unresolved,
+    ) -> Diagnostic {
+        let (span, exact) = place::locate(&self.automation.source, expression, links, depth);
+        let parent = path_text(&links[..depth]);
+        let error = |message: String| Diagnostic::error("unknown-field", message, span);
+        let names = walk::names(&unresolved.parent);
+        match &links[depth] {
+            Link::Name(name) if !names.is_empty() => {
+                let diagnostic = error(format!("{parent} has no field `{name}`"));
+                if exact {
+                    return diagnostic.expected_names(name, names);
+                }
+                let near = model::diagnostic::nearest(name, names.iter().copied());
+                let diagnostic = diagnostic.allowed(names);
+                near.into_iter()
+                    .fold(diagnostic, |diagnostic, near| diagnostic.help(format!("did you mean `{near}`?")))
+            }
+            Link::Name(name) if is_list(&unresolved.parent) => error(format!(
+                "{parent} is a list, which has no field `{name}`"
+            ))
+            .help(format!("take one item with `[0]`, or this of all with `| map(attribute='{name}')`")),
+            Link::Name(name) => {
+                error(format!("{parent} is {}, which has no field `{name}`", describe(&unresolved.parent)))
+            }
+            Link::Item | Link::Every => {
+                let diagnostic = error(format!("{parent} is {}, not a list", describe(&unresolved.parent)));
+                match lists_in(&unresolved.parent).as_slice() {
+                    [] => diagnostic,
+                    lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
+                }
+            }
+        }
+    }
+
+    /// Reports a `forEach` over a value that is not a list.
+    fn items(&mut self, items: &'a Template, step: &'a Step) {
+        let Template::Expression(expression) = items else { return };
+        let kind = self.types.expression(expression, Some(step));
+        let may_be = |kind: &ResultType| matches!(kind, ResultType::Any | ResultType::List { .. });
+        if kind.alternatives().iter().any(may_be) || kind == ResultType::Null {
+            return;
+        }
+        let message = format!("`forEach` needs a list, but `{}` is {}", expression.text(), describe(&kind));
+        let diagnostic = Diagnostic::error("no-list", message, expression.span());
+        let diagnostic = match lists_in(&kind).as_slice() {
+            [] => diagnostic,
+            [list] => diagnostic.help(format!("did you mean `{}.{list}`?", expression.text())),
+            lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
+        };
+        self.report(diagnostic, Some(step));
+    }
+
+    /// Reports action inputs of the wrong type.
+    fn inputs(&mut self, call: &'a ActionStep, step: &'a Step) {
+        let Some(action) = self.registry.action(&call.action.name) else { return };
+        for (name, template) in &call.with {
+            if let Some(input) = action.spec().input(&name.name) {
+                self.input(&input.kind, template, &input.name, step);
+            }
+        }
+    }
+
+    fn input(&mut self, wanted: &InputType, given: &'a Template, name: &str, step: &'a Step) {
+        match (wanted, given) {
+            (_, Template::Expression(expression)) => {
+                let kind = self.types.expression(expression, Some(step));
+                if inputs::never_fits(wanted, &kind) {
+                    let message = format!(
+                        "input `{name}` takes {}, but `{}` is {}",
+                        wanted.words(),
+                        expression.text(),
+                        describe(&kind)
+                    );
+                    self.report(Diagnostic::error("wrong-input", message, expression.span()), Some(step));
+                }
+            }
+            (InputType::Object { fields }, Template::Map(entries)) => {
+                for (key, value) in entries {
+                    if let Some(field) = fields.iter().find(|field| field.name == **key) {
+                        self.input(&field.kind, value, &format!("{name}.{key}"), step);
+                    }
+                }
+            }
+            (InputType::Map { values }, Template::Map(entries)) => {
+                for (key, value) in entries {
+                    self.input(values, value, &format!("{name}.{key}"), step);
+                }
+            }
+            (InputType::List { items }, Template::List(values)) => {
+                values.iter().for_each(|value| self.input(items, value, name, step));
+            }
+            _ => {}
+        }
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic, at: Option<&Step>) {
+        if self.reported.insert((diagnostic.span, diagnostic.code)) {
+            self.found.push(match at {
+                Some(step) => diagnostic.step(step.id.as_ref()),
+                None => diagnostic,
+            });
+        }
+    }
+}
+
+/// Returns the position of a part of an expression, or of the whole if the file has it in escaped form.
+fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::ops::Range<usize>) -> Span {
+    let whole = expression.span();
+    if source.slice(whole) != expression.text() {
+        return whole;
+    }
+    let start = whole.start as usize;
+    Span::new(start + at.start, start + at.end)
+}
+
+/// Formats a path for messages.
+fn path_text(links: &[Link]) -> String {
+    let mut text = String::new();
+    for link in links {
+        match link {
+            Link::Name(name) if text.is_empty() => text.push_str(name),
+            Link::Name(name) => text.extend([".", name]),
+            Link::Item | Link::Every => text.push_str("[…]"),
+        }
+    }
+    format!("`{text}`")
+}
+
+/// Formats a type so that it can follow "is".
+fn describe(kind: &ResultType) -> String {
+    let one = |kind: &ResultType| match kind {
+        ResultType::Null => "null".to_owned(),
+        ResultType::Text => "text".to_owned(),
+        ResultType::Boolean => "true or false".to_owned(),
+        ResultType::Choice { .. } => format!("text, {}", kind.words()),
+        ResultType::Object(_) => "a map".to_owned(),
+        kind => format!("a {}", kind.words()),
+    };
+    kind.alternatives().iter().map(one).collect::<Vec<_>>().join(" or ")
+}
+
+fn is_list(kind: &ResultType) -> bool {
+    kind.alternatives().iter().any(|kind| matches!(kind, ResultType::List { .. }))
+}
+
+/// Returns the fields of a map that are lists.
+fn lists_in(kind: &ResultType) -> Vec<&str> {
+    let objects = kind.alternatives().iter().filter_map(|kind| match kind {
+        ResultType::Object(object) => Some(object),
+        _ => None,
+    });
+    let lists = objects.flat_map(|object| object.fields.iter().filter(|field| is_list(&field.kind)));
+    lists.map(|field| field.name.as_str()).collect()
+}
+
+fn ticked(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+}

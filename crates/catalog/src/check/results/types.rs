@@ -1,0 +1,332 @@
+//! Infers the types of values that expressions read: step results, variables, inputs, loop items.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use connector::Registry;
+use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb};
+use model::expression::{DirectPath, Link, Reference};
+use model::load::Gaps;
+use model::value::Key;
+use model::{Expression, ResultType, Template};
+
+use super::walk::resolve;
+
+/// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
+const MAX_DEPTH: usize = 48;
+
+/// Inferred types of one automation.
+pub(super) struct Types<'a> {
+    automation: &'a Automation,
+    gaps: &'a Gaps,
+    registry: &'a Registry,
+    /// Type of the body inferred from saved payloads, for webhooks without a schema.
+    saved: Option<ResultType>,
+    steps: HashMap<&'a str, NestedStep<'a>>,
+    /// Values assigned to each variable, each with its step.
+    setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
+    /// Cache of inferred types.
+    cache: RefCell<HashMap<TypeKey<'a>, ResultType>>,
+    /// Names whose type is being inferred; a cycle yields *unknown*.
+    in_progress: RefCell<Vec<TypeKey<'a>>>,
+}
+
+/// Key of a cached type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum TypeKey<'a> {
+    Step(&'a str),
+    Variable(&'a str),
+    Item(&'a str),
+    Body,
+}
+
+/// Step with its parent.
+struct NestedStep<'a> {
+    step: &'a Step,
+    parent: Option<&'a Step>,
+    /// True if the step runs in iterations of its parent.
+    in_loop: bool,
+}
+
+impl<'a> Types<'a> {
+    pub(super) fn new(
+        automation: &'a Automation,
+        gaps: &'a Gaps,
+        registry: &'a Registry,
+        saved: Option<ResultType>,
+    ) -> Self {
+        let mut types = Self {
+            automation,
+            gaps,
+            registry,
+            saved,
+            steps: HashMap::new(),
+            setters: HashMap::new(),
+            cache: RefCell::default(),
+            in_progress: RefCell::default(),
+        };
+        let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
+        lists.into_iter().flatten().for_each(|block| types.collect_steps(block, None, false));
+        automation.walk(&mut |step| {
+            types.step(&step.id);
+        });
+        types
+    }
+
+    fn collect_steps(&mut self, block: &'a Block, parent: Option<&'a Step>, in_loop: bool) {
+        for step in &block.steps {
+            self.steps.insert(&step.id, NestedStep { step, parent, in_loop });
+            if let Verb::Set(values) = &step.verb {
+                for (name, value) in values {
+                    self.setters.entry(name).or_default().push((value, step));
+                }
+            }
+            for inner in step.verb.lists() {
+                self.collect_steps(inner.block, Some(step), matches!(inner.runs, Runs::Turns { .. }));
+            }
+            let after = match &step.on_error {
+                OnError::Steps(block) => Some(block),
+                OnError::Fail | OnError::Continue => None,
+            };
+            after
+                .into_iter()
+                .chain(&step.undo)
+                .for_each(|block| self.collect_steps(block, Some(step), false));
+        }
+    }
+
+    /// Returns the type of the first links of a path, and the number of these links; `None` if unknown.
+    pub(super) fn base(&self, path: &[Key], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
+        let root = path.first()?;
+        if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
+            return Some((self.item(each), 1));
+        }
+        if root == "trigger" {
+            return self.body(path).map(|kind| (kind, 4));
+        }
+        let second = path.get(1).map(|name| name.as_str());
+        let kind = match (root.as_str(), second?) {
+            ("steps", id) => {
+                let nested =
+                    self.steps.get(id).filter(|_| path.get(2).is_some_and(|key| key == "results"))?;
+                return Some((self.step(&nested.step.id), 3));
+            }
+            ("vars", name) => {
+                let (name, _) = self.setters.get_key_value(name)?;
+                self.variable(name)
+            }
+            ("inputs", name) => self.input(name)?,
+            ("configVars", name) => {
+                let variable =
+                    self.automation.config_vars.iter().find(|variable| variable.name.name == name)?;
+                self.template(&variable.value, None)
+            }
+            _ => return None,
+        };
+        Some((kind, 2))
+    }
+
+    /// Returns true if the file itself builds the value of the path, in a step other than an action.
+    pub(super) fn is_own(&self, path: &[Key], at: Option<&'a Step>) -> bool {
+        let Some(root) = path.first() else { return false };
+        match at.and_then(|step| self.loop_of(root, step)) {
+            Some(parent) => match &parent.verb {
+                Verb::ForEach(each) => match &each.items {
+                    Template::Expression(items) => match items.direct_path() {
+                        Some(DirectPath::One(read) | DirectPath::Every(read)) => {
+                            self.is_own(&read.path, Some(parent))
+                        }
+                        None => true,
+                    },
+                    _ => true,
+                },
+                _ => false,
+            },
+            None if root == "steps" => {
+                let step = path.get(1).and_then(|id| self.steps.get(id.as_str()));
+                step.is_some_and(|nested| !matches!(nested.step.verb, Verb::Action(_)))
+            }
+            None => root != "trigger",
+        }
+    }
+
+    /// Returns the type at the end of a path; *unknown* if the path cannot be resolved.
+    pub(super) fn reference(&self, reference: &Reference, at: Option<&'a Step>) -> ResultType {
+        let Some((kind, depth)) = self.base(&reference.path, at) else { return ResultType::Any };
+        let links: Vec<Link> = reference.links().skip(depth).collect();
+        resolve(&kind, &links).unwrap_or_default()
+    }
+
+    pub(super) fn expression(&self, expression: &Expression, at: Option<&'a Step>) -> ResultType {
+        match expression.direct_path() {
+            Some(DirectPath::One(reference)) => self.reference(reference, at),
+            Some(DirectPath::Every(reference)) => ResultType::list(self.reference(reference, at)),
+            None => ResultType::Any,
+        }
+    }
+
+    pub(super) fn template(&self, template: &Template, at: Option<&'a Step>) -> ResultType {
+        match template {
+            Template::Literal(value) => ResultType::of_value(value),
+            Template::Expression(expression) => self.expression(expression, at),
+            Template::Text(_) => ResultType::Text,
+            Template::List(items) => {
+                ResultType::list(ResultType::one_of(items.iter().map(|item| self.template(item, at))))
+            }
+            Template::Map(entries) => {
+                ResultType::object(entries.iter().map(|(key, value)| (&**key, self.template(value, at))))
+            }
+        }
+    }
+
+    /// Infers a type once and caches it. Bounds the size of types and the depth of inference.
+    fn cached(&self, name: TypeKey<'a>, work: impl FnOnce() -> ResultType) -> ResultType {
+        if let Some(known) = self.cache.borrow().get(&name) {
+            return known.clone();
+        }
+        if self.in_progress.borrow().len() >= MAX_DEPTH || self.in_progress.borrow().contains(&name) {
+            return ResultType::Any;
+        }
+        self.in_progress.borrow_mut().push(name);
+        let kind = Some(work()).filter(ResultType::is_bounded).unwrap_or_default();
+        self.in_progress.borrow_mut().pop();
+        self.cache.borrow_mut().insert(name, kind.clone());
+        kind
+    }
+
+    /// Infers the type of `steps.<id>.results`.
+    fn step(&self, id: &'a str) -> ResultType {
+        let Some(step) = self.steps.get(id).map(|nested| nested.step) else { return ResultType::Any };
+        self.cached(TypeKey::Step(id), || {
+            if self.gaps.touches(id) {
+                return ResultType::Any;
+            }
+            let kind = self.verb(step);
+            let kind = match &step.on_error {
+                OnError::Fail => kind,
+                OnError::Continue => kind.or_null(),
+                OnError::Steps(block) => ResultType::one_of([kind, self.block(block)]),
+            };
+            if step.guard.is_some() { kind.or_null() } else { kind }
+        })
+    }
+
+    fn verb(&self, step: &'a Step) -> ResultType {
+        let at = Some(step);
+        match &step.verb {
+            Verb::Action(call) => self
+                .registry
+                .action(&call.action.name)
+                .map(|action| action.spec().results.clone())
+                .unwrap_or_default(),
+            Verb::Set(values) => {
+                ResultType::object(values.iter().map(|(name, value)| (&**name, self.template(value, at))))
+            }
+            Verb::If(branch) => {
+                let otherwise = branch.otherwise.as_ref().map_or(ResultType::Null, |block| self.block(block));
+                ResultType::one_of([self.block(&branch.then), otherwise])
+            }
+            Verb::ForEach(each) => {
+                let turn = self.turn(&each.steps);
+                // A failed iteration yields its error.
+                let failed = ResultType::object([("error", ResultType::Any)]);
+                ResultType::list(if each.fail_fast { turn } else { ResultType::one_of([turn, failed]) })
+            }
+            Verb::Parallel(branches) => {
+                ResultType::object(branches.iter().map(|(name, block)| (&**name, self.block(block))))
+            }
+            Verb::Switch(switch) => {
+                let default = switch.default.as_ref().map_or(ResultType::Null, |block| self.block(block));
+                let cases = switch.cases.iter().map(|(_, block)| self.block(block));
+                ResultType::one_of(cases.chain([default]))
+            }
+            Verb::Repeat(repeat) => self.turn(&repeat.steps).or_null(),
+            Verb::Group(block) => self.block(block),
+            Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
+            Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
+            // Results of calls, code and approvals have no static type; `stop` and `fail` produce none.
+            Verb::Call(_)
+            | Verb::Code(_)
+            | Verb::WaitFor(_)
+            | Verb::Break
+            | Verb::Continue
+            | Verb::Stop { .. }
+            | Verb::Fail { .. } => ResultType::Any,
+        }
+    }
+
+    /// Infers the result of a list of steps: that of its last step.
+    fn block(&self, block: &'a Block) -> ResultType {
+        // An unparsed step may be the last one.
+        if !self.gaps.is_empty() {
+            return ResultType::Any;
+        }
+        block.steps.last().map_or(ResultType::Null, |step| self.step(&step.id))
+    }
+
+    /// Infers the result of an iteration; it may be null if `continue` ends the iteration early.
+    fn turn(&self, block: &'a Block) -> ResultType {
+        let mut cut = false;
+        block.walk(&mut |step| cut |= matches!(step.verb, Verb::Continue));
+        let kind = self.block(block);
+        if cut { kind.or_null() } else { kind }
+    }
+
+    fn variable(&self, name: &'a str) -> ResultType {
+        self.cached(TypeKey::Variable(name), || {
+            let unsure = self.gaps.may_set(name) || !self.gaps.is_empty();
+            let setters = self.setters.get(name).filter(|_| !unsure);
+            ResultType::one_of(
+                setters.into_iter().flatten().map(|(value, step)| self.template(value, Some(step))),
+            )
+        })
+    }
+
+    /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
+    fn body(&self, path: &[Key]) -> Option<ResultType> {
+        let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
+        let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
+        if !is_body || webhook.code.is_some() || self.gaps.has("trigger") {
+            return None;
+        }
+        match &webhook.schema {
+            Some(schema) => Some(self.cached(TypeKey::Body, || schema.result_type())),
+            None => self.saved.clone(),
+        }
+    }
+
+    /// Returns the type of an input. It may be null unless it has a default or a manual start must supply it.
+    fn input(&self, name: &str) -> Option<ResultType> {
+        let spec = self.automation.inputs.iter().find(|input| input.name == name)?;
+        let given = ResultType::from(&spec.kind);
+        let certain =
+            spec.default.is_some() || (spec.required && matches!(self.automation.trigger, Trigger::Manual));
+        Some(if certain { given } else { given.or_null() })
+    }
+
+    /// Returns the innermost `forEach` parent a step whose loop variable has this name.
+    fn loop_of(&self, name: &str, step: &'a Step) -> Option<&'a Step> {
+        let mut nested = self.steps.get(step.id.as_ref())?;
+        while let Some(parent) = nested.parent {
+            if let Verb::ForEach(each) = &parent.verb
+                && nested.in_loop
+                && (name == "item" || *each.item == *name)
+            {
+                return Some(parent);
+            }
+            nested = self.steps.get(parent.id.as_ref())?;
+        }
+        None
+    }
+
+    /// Infers the type of a loop's items.
+    fn item(&self, parent: &'a Step) -> ResultType {
+        self.cached(TypeKey::Item(&parent.id), || {
+            let Verb::ForEach(each) = &parent.verb else { return ResultType::Any };
+            if self.gaps.touches(&parent.id) {
+                return ResultType::Any;
+            }
+            resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
+        })
+    }
+}

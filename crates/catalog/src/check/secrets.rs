@@ -1,0 +1,109 @@
+//! Warns of secrets that files name but that are not set on this machine. Code: `missing-secret`.
+//!
+//! Separate from the other checks because secrets change independently of files.
+
+use std::collections::BTreeSet;
+
+use model::automation::{Automation, Trigger};
+use model::diagnostic::{Diagnostic, Report};
+use model::load::not_allowed;
+use model::{Connection, Expression};
+
+use crate::snapshot::Catalog;
+
+/// Reports unset secrets, one report per file.
+pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
+    let mut reports = Vec::new();
+    for connection in catalog.connections() {
+        let mut found = Missing::new(is_set);
+        for (_, template) in &connection.with {
+            template.expressions(&mut |expression| found.check(expression));
+        }
+        reports.push((connection.source.clone(), found.found));
+    }
+    for deployed in catalog.automations() {
+        let automation = &deployed.automation;
+        let mut found = Missing::new(is_set);
+        expressions(automation, &mut |expression| found.check(expression));
+        reports.push((automation.source.clone(), found.found));
+    }
+    let non_empty = reports.into_iter().filter_map(|(source, found)| {
+        let found = not_allowed(&source, found);
+        (!found.is_empty()).then(|| Report::new(source, found))
+    });
+    non_empty.collect()
+}
+
+/// Returns the sorted names of the secrets that a connection requires.
+pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (_, template) in &connection.with {
+        for reference in template.references().iter().filter(|reference| !reference.optional) {
+            if let [root, name, ..] = &*reference.path
+                && root == "secrets"
+            {
+                names.insert(name.to_string());
+            }
+        }
+    }
+    names
+}
+
+/// Visits the expressions of a file that may read secrets.
+fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expression)) {
+    automation.config_vars.iter().for_each(|variable| variable.value.expressions(look));
+    if let Trigger::Webhook(webhook) = &automation.trigger {
+        webhook.verify.iter().for_each(|verify| verify.expressions(look));
+        webhook.challenge.iter().for_each(|challenge| challenge.expressions(look));
+    }
+}
+
+struct Missing<'f> {
+    is_set: &'f dyn Fn(&str) -> bool,
+    reported: BTreeSet<String>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'f> Missing<'f> {
+    fn new(is_set: &'f dyn Fn(&str) -> bool) -> Self {
+        Self { is_set, reported: BTreeSet::new(), found: Vec::new() }
+    }
+
+    fn check(&mut self, expression: &Expression) {
+        for reference in expression.references().iter().filter(|reference| !reference.optional) {
+            let [root, name, ..] = &*reference.path else { continue };
+            if root != "secrets" || (self.is_set)(name) || !self.reported.insert(name.to_string()) {
+                continue;
+            }
+            let message = format!("the secret `{name}` is not set");
+            self.found.push(
+                Diagnostic::warning("missing-secret", message, expression.span())
+                    .help(how_to_set_secret(name)),
+            );
+        }
+    }
+}
+
+/// How a secret is set that is not.
+#[must_use]
+pub fn how_to_set_secret(name: &str) -> String {
+    format!(
+        "store it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
+        secret_variable(name)
+    )
+}
+
+/// The environment variable that may hold a secret: `wikiToken` is `COGWORK_SECRET_WIKI_TOKEN`.
+#[must_use]
+pub fn secret_variable(name: &str) -> String {
+    let mut variable = String::from("COGWORK_SECRET_");
+    let mut previous_lower = false;
+    for character in name.chars() {
+        if character.is_ascii_uppercase() && previous_lower {
+            variable.push('_');
+        }
+        previous_lower = character.is_ascii_lowercase() || character.is_ascii_digit();
+        variable.push(if character == '-' { '_' } else { character.to_ascii_uppercase() });
+    }
+    variable
+}

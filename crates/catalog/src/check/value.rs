@@ -1,0 +1,180 @@
+//! Checks the literal parts of a value against its type and reports each problem at its own position.
+
+use connector::check_value;
+use model::diagnostic::{Diagnostic, Source, Span};
+use model::load::{Part, place_of};
+use model::{InputType, Template, Value};
+
+/// Checks the value of the entry whose key is at `key`. Computed parts are checked at run time. `what` names the
+/// value in messages, such as "input `url`".
+pub(super) fn check(
+    source: &Source,
+    kind: &InputType,
+    template: &Template,
+    key: Span,
+    what: &str,
+    found: &mut Vec<Diagnostic>,
+) {
+    Checker { source, key, path: Vec::new(), found }.template(kind, template, what);
+}
+
+struct Checker<'a> {
+    source: &'a Source,
+    key: Span,
+    /// Path from the key's value down to the current part.
+    path: Vec<Part>,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    fn template(&mut self, kind: &InputType, template: &Template, what: &str) {
+        let problem = match (kind, template) {
+            (_, Template::Literal(value)) => return self.value(kind, value, what),
+            (InputType::Object { .. }, Template::Map(entries)) => {
+                let given: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
+                self.object(kind, &given, what);
+                for (key, value) in entries {
+                    if let Some(kind) = entry_kind(kind, key) {
+                        self.within(Part::Entry(key.to_string()), |inner| {
+                            inner.template(kind, value, &format!("{what}: `{key}`"));
+                        });
+                    }
+                }
+                return;
+            }
+            (InputType::Map { values }, Template::Map(entries)) => {
+                for (key, value) in entries {
+                    self.within(Part::Entry(key.to_string()), |inner| {
+                        inner.template(values, value, &format!("{what}: `{key}`"));
+                    });
+                }
+                return;
+            }
+            (InputType::List { items }, Template::List(values)) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.within(Part::Item(index), |inner| {
+                        inner.template(items, value, &format!("{what}: item {index}"));
+                    });
+                }
+                return;
+            }
+            (InputType::Any, _) | (_, Template::Expression(_)) => return,
+            (
+                InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File,
+                Template::Text(_),
+            ) => return,
+            (kind, Template::Text(_)) => format!("expected {}, found text", kind.words()),
+            (kind, Template::List(_)) => format!("expected {}, found a list", kind.words()),
+            (kind, Template::Map(_)) => format!("expected {}, found a map", kind.words()),
+        };
+        self.wrong(kind, &problem, what);
+    }
+
+    /// Checks a value without expressions and reports each innermost mismatch.
+    fn value(&mut self, kind: &InputType, value: &Value, what: &str) {
+        let Err(problem) = check_value(kind, value) else { return };
+        if value.is_null() {
+            return;
+        }
+        let before = self.found.len();
+        match (kind, value) {
+            (InputType::Object { .. }, Value::Map(map)) => {
+                let given: Vec<&str> = map.iter().map(|(key, _)| key.as_str()).collect();
+                self.object(kind, &given, what);
+                for (key, value) in map.iter() {
+                    if let Some(kind) = entry_kind(kind, key) {
+                        self.within(Part::Entry(key.to_string()), |inner| {
+                            inner.value(kind, value, &format!("{what}: `{key}`"));
+                        });
+                    }
+                }
+            }
+            (InputType::Map { values }, Value::Map(map)) => {
+                for (key, value) in map.iter() {
+                    self.within(Part::Entry(key.to_string()), |inner| {
+                        inner.value(values, value, &format!("{what}: `{key}`"));
+                    });
+                }
+            }
+            (InputType::List { items }, Value::List(list)) => {
+                for (index, value) in list.0.iter().enumerate() {
+                    self.within(Part::Item(index), |inner| {
+                        inner.value(items, value, &format!("{what}: item {index}"));
+                    });
+                }
+            }
+            _ => {}
+        }
+        if self.found.len() == before {
+            self.wrong(kind, &problem, what);
+        }
+    }
+
+    /// Checks the keys of a map with declared fields.
+    fn object(&mut self, kind: &InputType, given: &[&str], what: &str) {
+        let InputType::Object { fields } = kind else { return };
+        let names = || fields.iter().map(|field| field.name.as_str());
+        let mut known: Vec<&str> = given.to_vec();
+        for key in given.iter().filter(|key| !names().any(|name| name == **key)) {
+            let free = names().filter(|name| !given.contains(name));
+            let near =
+                model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
+            known.extend(near);
+            let span = self.position(Some(Part::Key((*key).to_owned())));
+            let message = format!("{what} has no entry `{key}`");
+            let is_exact = self.source.slice(span) == *key;
+            let diagnostic = Diagnostic::error("unknown-input", message, span).allowed(names());
+            self.found.push(match near {
+                Some(near) if is_exact => diagnostic.nearest(Some(near)),
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic,
+            });
+        }
+        let needed = fields.iter().filter(|field| field.required && field.default.is_none());
+        for field in needed.filter(|field| !known.contains(&field.name.as_str())) {
+            let span = self.own_key();
+            let message = format!("{what} needs the entry `{}`", field.name);
+            let help = format!("add `{}: …` ({})", field.name, field.kind.words());
+            self.found.push(Diagnostic::error("missing-input", message, span).help(help));
+        }
+    }
+
+    fn wrong(&mut self, kind: &InputType, problem: &str, what: &str) {
+        let span = self.position(None);
+        let diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
+        self.found.push(match kind {
+            InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
+            _ => diagnostic,
+        });
+    }
+
+    fn within(&mut self, part: Part, look: impl FnOnce(&mut Self)) {
+        self.path.push(part);
+        look(self);
+        self.path.pop();
+    }
+
+    /// Returns the position of the current part's key; for a list item, of the item.
+    fn own_key(&mut self) -> Span {
+        match self.path.split_last() {
+            None => self.key,
+            Some((Part::Entry(name), path)) => {
+                let path: Vec<Part> = path.iter().cloned().chain([Part::Key(name.clone())]).collect();
+                place_of(self.source, self.key, &path).unwrap_or(self.key)
+            }
+            Some(_) => self.position(None),
+        }
+    }
+
+    /// Returns the position of the current part or of a child; falls back to the key.
+    fn position(&mut self, part: Option<Part>) -> Span {
+        let mut path = self.path.clone();
+        path.extend(part);
+        place_of(self.source, self.key, &path).unwrap_or(self.key)
+    }
+}
+
+fn entry_kind<'k>(kind: &'k InputType, name: &str) -> Option<&'k InputType> {
+    let InputType::Object { fields } = kind else { return None };
+    fields.iter().find(|field| field.name == name).map(|field| &field.kind)
+}

@@ -1,0 +1,126 @@
+//! Code blocks: cached analyses of modules, and the worker pool that runs them.
+//!
+//! All engines of a process share the workers, which start when code is first checked or run.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use model::automation::{Automation, Code};
+use script::{Digest, Facts, Module, Origin, Pool, PoolSettings, SyntaxError};
+
+/// Hidden subcommand of this program that runs a worker.
+pub const WORKER: &str = "code-worker";
+/// Maximum number of cached analyses.
+const MAX_CACHED: usize = 20_000;
+
+/// Maximum time a step waits for a worker. Generous, because a burst of executions must not fail for lack of workers.
+const MAX_WAIT: Duration = Duration::from_secs(15 * 60);
+
+/// The limits of the code workers of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CodeLimits {
+    /// Workers that run code at one time; `None`: one for each processor.
+    pub workers: Option<usize>,
+    /// Bytes of memory of one run of code; `None`: the default of the pool.
+    pub memory: Option<usize>,
+    /// Runs of code that may wait for a worker.
+    pub queue: usize,
+}
+
+static PROGRAM: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
+static LIMITS: OnceLock<CodeLimits> = OnceLock::new();
+static WORKERS: LazyLock<Workers> = LazyLock::new(Workers::start);
+
+/// Sets the worker program; the default is this program with the argument [`WORKER`]. Call it before any code is
+/// checked or run.
+pub fn set_code_program(program: PathBuf, arguments: Vec<String>) {
+    let _ = PROGRAM.set((program, arguments));
+}
+
+/// Body of the hidden subcommand: runs a worker until the daemon disconnects.
+#[must_use]
+pub fn serve_code() -> ExitCode {
+    script::work()
+}
+
+/// Says what the workers may have; the first engine of the process decides.
+pub fn set_code_limits(limits: CodeLimits) {
+    let _ = LIMITS.set(limits);
+}
+
+/// Analysis of a module, or its syntax errors.
+pub type Verdict = Result<Facts, Vec<SyntaxError>>;
+
+/// Worker pool of this process, with a cache of module analyses.
+pub struct Workers {
+    pool: Pool,
+    cache: Mutex<HashMap<Digest, Arc<Verdict>>>,
+}
+
+/// Builds the module for a code block; `None` if its file does not exist.
+pub fn module(code: &Code, automation: &Automation) -> Option<Module> {
+    // Positions are relative to the module; `Code` maps them to the file.
+    Some(Module::new(code.text(automation)?, Origin::start_of("code")))
+}
+
+impl Workers {
+    pub fn shared() -> &'static Self {
+        &WORKERS
+    }
+
+    fn start() -> Self {
+        let (program, arguments) = PROGRAM.get().cloned().unwrap_or_else(|| {
+            let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("cogwork"));
+            (program, vec![WORKER.to_owned()])
+        });
+        let limits = LIMITS.get().cloned().unwrap_or_default();
+        let mut settings = PoolSettings::new(program, arguments);
+        settings.memory = limits.memory.unwrap_or(settings.memory);
+        settings.workers = limits.workers.unwrap_or(settings.workers);
+        settings.queue = limits.queue.max(settings.queue);
+        settings.wait_at_most = MAX_WAIT;
+        Self { pool: Pool::new(settings), cache: Mutex::new(HashMap::new()) }
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Analyses a module, using the cache.
+    pub async fn analyze(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+        match self.look_up(module.digest()) {
+            Some(cache) => Ok(cache),
+            None => Ok(self.insert(module.digest(), self.pool.check(module).await?)),
+        }
+    }
+
+    /// Blocking variant of [`Workers::analyze`].
+    pub(crate) fn analyze_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+        match self.look_up(module.digest()) {
+            Some(cache) => Ok(cache),
+            None => Ok(self.insert(module.digest(), self.pool.check_blocking(module)?)),
+        }
+    }
+
+    /// Returns the cached analysis of a module.
+    pub fn cached(&self, module: &Module) -> Option<Arc<Verdict>> {
+        self.look_up(module.digest())
+    }
+
+    fn look_up(&self, digest: Digest) -> Option<Arc<Verdict>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    }
+
+    fn insert(&self, digest: Digest, verdict: Verdict) -> Arc<Verdict> {
+        let verdict = Arc::new(verdict);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MAX_CACHED {
+            cache.clear();
+        }
+        cache.insert(digest, verdict.clone());
+        verdict
+    }
+}

@@ -1,0 +1,257 @@
+//! ReloadSummary: scans the project folder, assembles the next snapshot, makes new addresses durable, and logs the changes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use connector::Registry;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use model::automation::AutomationId;
+use store::{Address, Store};
+
+use crate::forecast;
+use crate::snapshot::{
+    AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, ReloadSummary, ScanScope,
+    assemble,
+};
+
+/// Maximum number of automations that the log lists individually after one reload.
+const MAX_LOGGED: usize = 100;
+
+/// Loads a project folder: keeps the files as they were last read, and the addresses of automations.
+pub struct Loader {
+    builtin: Arc<Registry>,
+    folder: tokio::sync::Mutex<Folder>,
+    addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
+}
+
+/// Next snapshot, not yet in force.
+pub struct Assembled {
+    /// The snapshot.
+    pub catalog: Catalog,
+    /// The changes since the previous one.
+    pub reload: ReloadSummary,
+    /// New addresses that must be stored before the swap.
+    fresh: Vec<Arc<Address>>,
+}
+
+impl Loader {
+    /// Creates a loader for a project folder with these stored addresses.
+    #[must_use]
+    pub fn new(dir: &Path, builtin: Arc<Registry>, addresses: Vec<Address>) -> Self {
+        let addresses =
+            addresses.into_iter().map(|address| (address.automation.clone(), Arc::new(address))).collect();
+        Self { builtin, folder: tokio::sync::Mutex::new(Folder::new(dir)), addresses: Mutex::new(addresses) }
+    }
+
+    /// Returns the files as last read.
+    pub(crate) async fn files(&self) -> Folder {
+        self.folder.lock().await.clone()
+    }
+
+    /// Scans the folder and builds the next snapshot; `None` if nothing changed.
+    pub fn assemble(&self, previous: &Catalog, folder: &mut Folder, scope: &ScanScope) -> Option<Assembled> {
+        let changed = folder.scan(scope);
+        self.assemble_changed(previous, folder, changed)
+    }
+
+    /// Builds the next snapshot from files that differ at these paths; `None` if there are none.
+    pub fn assemble_changed(
+        &self,
+        previous: &Catalog,
+        folder: &Folder,
+        changed: BTreeSet<Arc<str>>,
+    ) -> Option<Assembled> {
+        if changed.is_empty() && previous.generation() > 0 {
+            return None;
+        }
+        let known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fresh = Vec::new();
+        let (catalog, reload) = assemble(AssembleInput {
+            previous,
+            folder: folder.clone(),
+            changed,
+            builtin: &self.builtin,
+            address: &mut |id, by_request| {
+                let known = known.get(id).cloned();
+                known.or_else(|| {
+                    by_request
+                        .then(|| Arc::new(new_address(id)))
+                        .inspect(|address| fresh.push(address.clone()))
+                })
+            },
+        });
+        Some(Assembled { catalog, reload, fresh })
+    }
+}
+
+/// A snapshot that takes the place of another.
+pub struct Successor {
+    /// The snapshot in force until now.
+    pub before: Arc<Catalog>,
+    /// The snapshot to put in force.
+    pub after: Arc<Catalog>,
+    /// The changes.
+    pub reload: ReloadSummary,
+}
+
+impl Loader {
+    /// Scans the folder, assembles the next snapshot, makes the addresses of new automations durable, and calls
+    /// `put_in_force` with the snapshot. `None` if nothing changed or the snapshot could not be assembled.
+    ///
+    /// Reloads run one at a time. Run this in a task: if the future is dropped, what was read and not put in force waits
+    /// for the next full scan.
+    ///
+    /// # Errors
+    /// The store could not save the addresses; the previous snapshot stays in force.
+    pub async fn reload(
+        self: Arc<Self>,
+        scope: ScanScope,
+        store: &dyn Store,
+        in_force: impl Fn() -> Arc<Catalog>,
+        put_in_force: impl FnOnce(&Successor),
+    ) -> Result<Option<Successor>, store::Error> {
+        let mut folder = self.folder.lock().await;
+        let before = in_force();
+        // Reading and checking is work for a blocking thread.
+        let (loader, mut scanned, previous) = (self.clone(), folder.clone(), before.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let assembled = loader.assemble(&previous, &mut scanned, &scope);
+            (scanned, assembled)
+        });
+        let (scanned, assembled) = match work.await {
+            Ok(done) => done,
+            Err(error) => {
+                tracing::error!(%error, "loading the project failed; the previous version stays in force");
+                return Ok(None);
+            }
+        };
+        let Some(Assembled { catalog, reload, fresh }) = assembled else {
+            *folder = scanned;
+            return Ok(None);
+        };
+        if !fresh.is_empty() {
+            // An address shown to users must survive a crash.
+            let addresses = fresh.iter().map(|address| Address::clone(address)).collect();
+            store.put_addresses(addresses).await?;
+            let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+            known.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
+        }
+        *folder = scanned;
+        let successor = Successor { before, after: Arc::new(catalog), reload };
+        put_in_force(&successor);
+        Ok(Some(successor))
+    }
+}
+
+impl Successor {
+    /// Logs the changes.
+    pub async fn log(&self, store: &dyn Store, now: Timestamp) {
+        let Self { before, after, reload } = self;
+        for report in reload.reports.iter().filter(|report| report.has_errors()) {
+            tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+        }
+        // The first load of a large project is summarized elsewhere in one line.
+        if before.generation() == 0 {
+            return;
+        }
+        let mut logged = reload.clone();
+        let lists = [
+            &mut logged.added,
+            &mut logged.changed,
+            &mut logged.removed,
+            &mut logged.stale,
+            &mut logged.restored,
+        ];
+        let mut left = MAX_LOGGED;
+        let mut more = 0;
+        for ids in lists {
+            more += ids.len().saturating_sub(left);
+            ids.truncate(left);
+            left -= ids.len();
+        }
+        let (before, latest) = (before.clone(), after.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            (latest.changes(&before, &logged, now), latest.file_changes(&before, &logged))
+        });
+        let Ok((changes, files)) = work.await else { return };
+        for file in files {
+            tracing::info!(path = file.path, "{}", file.how);
+        }
+        for change in changes {
+            let executions =
+                forecast::executions_on_other_versions(&change, after, store).await.unwrap_or_default();
+            log_change(&change, &executions);
+        }
+        if more > 0 {
+            tracing::info!(automations = more, "further automations changed that are not listed");
+        }
+    }
+}
+
+/// Creates two tokens of 256 random bits, base64url without padding (webhook security 2.6).
+fn new_address(automation: &AutomationId) -> Address {
+    let token = || URL_SAFE_NO_PAD.encode(random());
+    Address { automation: automation.clone(), live: token(), test: token() }
+}
+
+fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    if getrandom::fill(&mut bytes).is_err() {
+        // The system's source of randomness never fails once it is seeded.
+        tracing::error!("the system gives no random bytes");
+    }
+    bytes
+}
+
+fn log_change(change: &Change, executions: &[InFlightExecutions]) {
+    let automation = &change.id;
+    let with_summary = |effect: &str| match change.summary() {
+        words if words.is_empty() => effect.to_owned(),
+        words => format!("{effect}; {words}"),
+    };
+    let definition = change.definition.as_deref().unwrap_or_default();
+    match change.effect {
+        ChangeKind::Added => tracing::info!(automation, definition, "{}", with_summary("added")),
+        ChangeKind::Changed => {
+            tracing::info!(automation, definition, before = change.before, "{}", with_summary("changed"));
+        }
+        ChangeKind::Removed => tracing::info!(automation, "{}", with_summary("removed")),
+        ChangeKind::Stale => tracing::warn!(
+            automation,
+            definition,
+            "the file has errors; the last good version stays in force"
+        ),
+        ChangeKind::Restored => tracing::info!(automation, definition, "the file is valid again"),
+        // Its errors are already logged.
+        ChangeKind::Broken => {}
+    }
+    if !change.next_fires.is_empty() {
+        let zone = change.timezone.as_deref().unwrap_or("UTC");
+        tracing::info!(automation, zone, "next fires {}", fires(&change.next_fires, zone));
+    }
+    for InFlightExecutions { definition, count } in executions {
+        tracing::info!(
+            automation,
+            definition,
+            executions = count,
+            "unfinished executions continue with this version"
+        );
+    }
+}
+
+/// Formats times in a zone; the date appears only where it changes.
+fn fires(instants: &[Timestamp], zone: &str) -> String {
+    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    let mut day = None;
+    let mut words = Vec::with_capacity(instants.len());
+    for at in instants {
+        let at = at.to_zoned(zone.clone());
+        let is_same = day.replace(at.date()) == Some(at.date());
+        words.push(at.strftime(if is_same { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string());
+    }
+    words.join(", ")
+}

@@ -1,0 +1,199 @@
+//! Gives the checker access to a snapshot: connections, callable automations and spellings of names.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::ResultType;
+use model::automation::{Automation, AutomationId, Code, Trigger};
+use model::diagnostic::{Diagnostic, Report};
+use model::load::Gaps;
+
+use super::Catalog;
+use super::file::{Content, File, FileKind};
+use super::relations::{RelationKind, name_relation};
+use crate::check::{
+    self, Callee, CheckContext, CheckedAutomation, ConnectionLookup, NameKind, Signature, Spelling, fold,
+};
+
+/// Result of checking an automation against a snapshot.
+pub(super) struct CheckResult {
+    pub(super) checked: CheckedAutomation,
+    /// Whether it names nonexistent automations, and nonexistent connections.
+    pub(super) missing: [(RelationKind, bool); 2],
+}
+
+impl Catalog {
+    /// Checks an automation against the files of this snapshot, which are current although nothing has been put in
+    /// force yet.
+    pub(super) fn check_automation(
+        &self,
+        automation: &Automation,
+        gaps: &Gaps,
+        load_report: &Report,
+        in_force: &dyn Fn(&str) -> bool,
+    ) -> CheckResult {
+        let (no_automation, no_connection) = (Cell::new(false), Cell::new(false));
+        let connection = |name: &str| {
+            let found = self.find_connection(name);
+            no_connection.set(no_connection.get() || matches!(found, ConnectionLookup::Missing { .. }));
+            found
+        };
+        let callee = |id: &str| {
+            let callee = self.callee(id, in_force);
+            no_automation.set(no_automation.get() || matches!(callee, Callee::Missing { .. }));
+            callee
+        };
+        let own = automation.id.as_str();
+        let context = CheckContext {
+            source: &automation.source,
+            registry: &self.registry,
+            connection: &connection,
+            automation: &callee,
+            call_path: &|id| self.call_path_to(id, own),
+            nearest_code: &|path| self.nearest_code(path),
+            spellings: &|kind, folded| self.spellings(kind, folded),
+            saved_body: &|automation| self.saved_body(automation),
+        };
+        let checked = check::automation(automation, gaps, load_report, &context);
+        let missing = [
+            (RelationKind::MissingAutomation, no_automation.get()),
+            (RelationKind::MissingConnection, no_connection.get()),
+        ];
+        CheckResult { checked, missing }
+    }
+
+    /// Checks a text as if it were the automation file at `path`.
+    pub fn check_draft(&self, path: &str, file: File) -> Report {
+        let Content::Automation { loaded, .. } = &file.content else { return file.report() };
+        let loaded = loaded.clone();
+        let Some((automation, gaps)) = loaded.to_check() else { return file.report() };
+        let path: Arc<str> = path.into();
+        let mut draft_catalog = self.clone();
+        if let Some(old) = self.folder.get(&path) {
+            draft_catalog.relations.remove_file(&path, old);
+        }
+        draft_catalog.relations.insert_file(&path, &file);
+        draft_catalog.folder.put(path.clone(), file);
+        let own: Arc<str> = automation.id.as_str().into();
+        draft_catalog.relations.update_cycles(BTreeSet::from([own]), &draft_catalog.folder);
+        let in_force = |id: &str| id == automation.id.as_str() || self.find(id).is_ok();
+        let with_code = draft_catalog.with_code(automation);
+        let automation = with_code.as_ref().unwrap_or(automation);
+        let report =
+            draft_catalog.check_automation(automation, gaps, &loaded.report, &in_force).checked.report;
+        match self.get(&automation.id).map(|other| other.automation.source.path()) {
+            Some(other) if other != &*path && self.folder.get(other).is_some() => {
+                check::merge(&report, vec![duplicate_id(automation, other)])
+            }
+            _ => report,
+        }
+    }
+
+    /// Looks up a connection by name.
+    fn find_connection(&self, name: &str) -> ConnectionLookup {
+        match self.connections.get(name) {
+            Some(connection) => ConnectionLookup::Loaded(connection.clone()),
+            None if self.invalid_connections.contains(name) => ConnectionLookup::Broken,
+            None => {
+                let names =
+                    self.connections.keys().chain(self.invalid_connections.iter()).map(String::as_str);
+                let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+                ConnectionLookup::Missing { nearest }
+            }
+        }
+    }
+
+    /// Returns a copy of the automation with its code files loaded; `None` if it names no code files.
+    pub(super) fn with_code(&self, automation: &Automation) -> Option<Automation> {
+        let names_files = automation.codes().iter().any(|(_, code)| matches!(code, Code::File(_)));
+        names_files.then(|| {
+            automation.with_code_files(|path| self.folder.get(path).and_then(|file| file.code()).cloned())
+        })
+    }
+
+    /// Infers the type of a schemaless webhook body from the saved payloads in `payloads/<id>`.
+    fn saved_body(&self, automation: &Automation) -> Option<ResultType> {
+        let Trigger::Webhook(webhook) = &automation.trigger else { return None };
+        let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
+        check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
+    }
+
+    /// Returns how files spell a name, looked up by its folded form.
+    fn spellings(&self, kind: NameKind, folded: &str) -> Vec<Spelling> {
+        let of_file = |path: &Arc<str>| {
+            let uses = self.folder.get(path).and_then(|file| file.dependencies())?;
+            let of_kind = uses.names.iter().filter(|(other, name)| *other == kind && fold(name) == folded);
+            Some(
+                of_kind
+                    .map(|(_, name)| Spelling { name: name.clone(), path: path.clone() })
+                    .collect::<Vec<_>>(),
+            )
+        };
+        self.relations.paths_with(name_relation(kind), folded).filter_map(of_file).flatten().collect()
+    }
+
+    /// Returns the nearest existing path of a code file.
+    fn nearest_code(&self, path: &str) -> Option<String> {
+        let paths = self.folder.files(FileKind::Code).map(|(path, _)| &**path);
+        model::diagnostic::nearest(path, paths).map(str::to_owned)
+    }
+
+    fn callee(&self, id: &str, in_force: &dyn Fn(&str) -> bool) -> Callee {
+        match self.signature(id) {
+            Some((path, signature)) => Callee::Defined { path, signature, in_force: in_force(id) },
+            None => {
+                let ids = self.relations.ids().map(AsRef::as_ref);
+                Callee::Missing { nearest: model::diagnostic::nearest(id, ids).map(str::to_owned) }
+            }
+        }
+    }
+
+    /// Returns the signature of an automation and the path of its file. Uses the version in force if the file is
+    /// unreadable; `None` if no file defines the id.
+    pub(super) fn signature(&self, id: &str) -> Option<(String, Signature)> {
+        let files = || {
+            self.relations
+                .paths_with(RelationKind::Defines, id)
+                .filter_map(|path| self.folder.get(path)?.automation())
+        };
+        let first = files().next()?;
+        let readable = files().find_map(|loaded| loaded.to_check());
+        let in_force = || AutomationId::parse(id).and_then(|id| self.get(&id));
+        let signature = match (readable, in_force()) {
+            (Some((automation, gaps)), _) => Signature::from_automation(automation, gaps),
+            (None, Some(deployed)) => Signature::from_automation(&deployed.automation, Gaps::NONE),
+            (None, None) => Signature::default(),
+        };
+        Some((first.report.source().path().to_owned(), signature))
+    }
+
+    /// Returns the call path from automation `id` to `own` if both are in one cycle. The path is empty if it is too
+    /// long to find.
+    fn call_path_to(&self, id: &str, own: &str) -> Option<Vec<Arc<str>>> {
+        let cycle = self.relations.cycle(own);
+        let within = |id: &str| cycle.binary_search_by(|member| (**member).cmp(id)).is_ok();
+        within(id).then(|| self.relations.call_path(id, own, &self.folder, within).unwrap_or_default())
+    }
+
+    /// Returns true if there is a connection file called `name`.
+    pub(super) fn has_connection(&self, name: &str) -> bool {
+        self.connections.contains_key(name) || self.invalid_connections.contains(name)
+    }
+
+    /// Returns the id of the automation in force that comes from the file at `path`.
+    pub(super) fn automation_from(&self, path: &str) -> Option<AutomationId> {
+        let claimed = || self.folder.get(path)?.claimed_id();
+        let id = self.stale.get(path).cloned().or_else(claimed)?;
+        self.get(&id).filter(|deployed| deployed.automation.source.path() == path)?;
+        Some(id)
+    }
+}
+
+/// Reports that another file already defines the id.
+pub(super) fn duplicate_id(automation: &Automation, other: &str) -> Diagnostic {
+    let message = format!("the id `{}` is taken by `{other}`", automation.id);
+    Diagnostic::error("duplicate-automation", message, automation.id_span)
+        .help("give one of the two files another `id`")
+}

@@ -1,0 +1,382 @@
+//! Human-readable differences between two snapshots, for previews and for the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::automation::{Automation, DefinitionHash, Trigger};
+use serde::{Deserialize, Serialize};
+
+use super::file::{Dependencies, FileKind};
+use super::written::NormalizedFile;
+use super::{Catalog, Deployment, ReloadSummary};
+
+/// Number of future fire times shown.
+const NEXT_FIRES: usize = 5;
+/// Number of hash digits shown.
+const SHORT_HASH: usize = 8;
+
+/// Change of one automation, or of an invalid file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// Automation id; for an unreadable file, the id suggested by its name.
+    pub id: String,
+    /// Path relative to the project folder.
+    pub path: String,
+    /// Kind of change.
+    pub effect: ChangeKind,
+    /// Hash prefix of the previous version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Hash prefix of the new version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+    /// Individual differences.
+    pub details: Vec<Detail>,
+    /// Next fire times of the new schedule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next_fires: Vec<Timestamp>,
+    /// Time zone of the new schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// Unfinished executions that continue on an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executions: Vec<InFlightExecutions>,
+}
+
+/// Kind of change of an automation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ChangeKind {
+    /// The automation comes into force.
+    Added,
+    /// Another version comes into force.
+    Changed,
+    /// The automation is no longer in force.
+    Removed,
+    /// The file has errors; the last valid version stays in force.
+    Stale,
+    /// The file is valid again and its definition is the one in force.
+    Restored,
+    /// The file has errors and no version is in force.
+    Broken,
+}
+
+/// Difference in one part of an automation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Detail {
+    /// Part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
+    pub part: String,
+    /// Kind of difference.
+    pub how: DiffKind,
+    /// Affected names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Old value, if short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// New value, if short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// Kind of difference in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DiffKind {
+    /// The trigger starts executions from now on.
+    Mounted,
+    /// The trigger no longer starts executions.
+    Unmounted,
+    /// The trigger is unchanged: a webhook keeps its URL, a schedule its fire times.
+    Kept,
+    /// The part is new.
+    Added,
+    /// The part was removed.
+    Removed,
+    /// The part changed.
+    Changed,
+    /// The part moved elsewhere.
+    Moved,
+}
+
+/// Change of a connection or connector file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileChange {
+    /// Path relative to the project folder.
+    pub path: String,
+    /// `added`, `changed` or `removed`.
+    pub how: DiffKind,
+}
+
+/// Unfinished executions on one version of an automation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InFlightExecutions {
+    /// Hash prefix of the version.
+    pub definition: String,
+    /// Number of executions.
+    pub count: usize,
+}
+
+impl Catalog {
+    /// Describes the changes that `reload` made from the snapshot `before` to this one, without executions.
+    pub(crate) fn changes(&self, before: &Catalog, reload: &ReloadSummary, now: Timestamp) -> Vec<Change> {
+        let lists = [
+            (ChangeKind::Added, &reload.added),
+            (ChangeKind::Changed, &reload.changed),
+            (ChangeKind::Removed, &reload.removed),
+            (ChangeKind::Stale, &reload.stale),
+            (ChangeKind::Restored, &reload.restored),
+        ];
+        let of_ids = lists.into_iter().flat_map(|(effect, ids)| ids.iter().map(move |id| (effect, id)));
+        let mut changes: Vec<Change> =
+            of_ids.filter_map(|(effect, id)| change(effect, before.get(id), self.get(id), now)).collect();
+        for report in &reload.reports {
+            let Some(broken) = self.invalid_files.get(report.source().path()) else { continue };
+            let claimed = self.folder.get(&broken.path).and_then(|file| file.claimed_id());
+            changes.push(Change {
+                id: claimed.map_or_else(String::new, |id| id.to_string()),
+                ..Change::new(ChangeKind::Broken, &broken.path)
+            });
+        }
+        changes.sort_by(|one, other| (&one.id, &one.path).cmp(&(&other.id, &other.path)));
+        changes
+    }
+
+    /// Returns the connection and connector files that `reload` changed from the snapshot `before` to this one.
+    pub(crate) fn file_changes(&self, before: &Catalog, reload: &ReloadSummary) -> Vec<FileChange> {
+        let others = reload
+            .files
+            .iter()
+            .filter(|path| FileKind::from_path(Path::new(&***path)) != Some(FileKind::Automation));
+        let change = |path: &Arc<str>| {
+            let how = match (before.folder.get(path), self.folder.get(path)) {
+                (None, _) => DiffKind::Added,
+                (_, None) => DiffKind::Removed,
+                _ => DiffKind::Changed,
+            };
+            FileChange { path: path.to_string(), how }
+        };
+        others.map(change).collect()
+    }
+}
+
+impl Change {
+    fn new(effect: ChangeKind, path: &str) -> Self {
+        Self {
+            id: String::new(),
+            path: path.to_owned(),
+            effect,
+            before: None,
+            definition: None,
+            details: Vec::new(),
+            next_fires: Vec::new(),
+            timezone: None,
+            executions: Vec::new(),
+        }
+    }
+
+    /// Returns true if executions may continue on a version other than the one in force.
+    #[must_use]
+    pub fn may_leave_executions(&self) -> bool {
+        matches!(self.effect, ChangeKind::Added | ChangeKind::Changed | ChangeKind::Removed)
+    }
+
+    /// Describes the differences in one sentence.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let details: Vec<String> = self.details.iter().map(ToString::to_string).collect();
+        details.join("; ")
+    }
+}
+
+fn change(
+    effect: ChangeKind,
+    old: Option<&Arc<Deployment>>,
+    new: Option<&Arc<Deployment>>,
+    now: Timestamp,
+) -> Option<Change> {
+    let one = new.or(old)?;
+    let mut change = Change::new(effect, one.automation.source.path());
+    change.id = one.automation.id.to_string();
+    change.before = old.map(|old| short(old.automation.definition));
+    change.definition = new.map(|new| short(new.automation.definition));
+    if matches!(effect, ChangeKind::Stale | ChangeKind::Restored) {
+        return Some(change);
+    }
+    change.details = details(old.map(AsRef::as_ref), new.map(AsRef::as_ref));
+    change.next_fires = new.map(|new| new.next_fires(now, NEXT_FIRES)).unwrap_or_default();
+    let schedule = new.and_then(|new| new.schedule.as_ref()).filter(|_| !change.next_fires.is_empty());
+    change.timezone = schedule.map(|schedule| schedule.timezone().to_owned());
+    Some(change)
+}
+
+/// Returns the first digits of a definition's hash.
+pub(crate) fn short(definition: DefinitionHash) -> String {
+    definition.to_string().chars().take(SHORT_HASH).collect()
+}
+
+fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
+    let mut details = Vec::new();
+    let automation = |deployed: Option<&Deployment>| deployed.map(|deployed| deployed.automation.clone());
+    let (Some(after), before) = (automation(new), automation(old)) else {
+        trigger(old, new, &[], &mut details);
+        return details;
+    };
+    let normalized = before.as_deref().and_then(NormalizedFile::parse).zip(NormalizedFile::parse(&after));
+    let keys = normalized.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
+    trigger(old, new, &keys.unwrap_or_default(), &mut details);
+    if let Some(before) = before.as_deref().filter(|before| before.enabled != after.enabled) {
+        let (was, is) = (Some(before.enabled.to_string()), Some(after.enabled.to_string()));
+        details.push(Detail { before: was, after: is, ..Detail::new("enabled", DiffKind::Changed) });
+    }
+    if let Some(before) = &before {
+        push_added_removed("steps", &step_ids(before), &step_ids(&after), &mut details);
+    }
+    if let Some((before, after)) = &normalized {
+        let changed = after.changed_steps(before);
+        if !changed.is_empty() {
+            details.push(Detail { names: changed, ..Detail::new("steps", DiffKind::Changed) });
+        }
+        let moved = after.moved_steps(before);
+        details.extend(moved.map(|names| Detail { names, ..Detail::new("steps", DiffKind::Moved) }));
+    }
+    let uses =
+        (before.as_deref().map(Dependencies::collect).unwrap_or_default(), Dependencies::collect(&after));
+    let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    push_added_removed("connections", &names(&uses.0.connections), &names(&uses.1.connections), &mut details);
+    push_added_removed("calls", &names(&uses.0.automations), &names(&uses.1.automations), &mut details);
+    let keys = normalized.map(|(before, after)| after.changed_keys(&before)).unwrap_or_default();
+    details.extend(keys.into_iter().map(|(key, before, after)| {
+        let how = if before.is_none() && after.is_some() { DiffKind::Added } else { DiffKind::Changed };
+        Detail { before, after, ..Detail::new(&key, how) }
+    }));
+    details
+}
+
+fn step_ids(automation: &Automation) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    automation.walk(&mut |step| {
+        ids.insert(step.id.to_string());
+    });
+    ids
+}
+
+/// Adds details for the names present only before or only after.
+fn push_added_removed(
+    part: &str,
+    before: &BTreeSet<String>,
+    after: &BTreeSet<String>,
+    details: &mut Vec<Detail>,
+) {
+    for (how, names) in [(DiffKind::Added, after - before), (DiffKind::Removed, before - after)] {
+        if !names.is_empty() {
+            details.push(Detail { names: names.into_iter().collect(), ..Detail::new(part, how) });
+        }
+    }
+}
+
+fn trigger(
+    old: Option<&Deployment>,
+    new: Option<&Deployment>,
+    changed_keys: &[String],
+    details: &mut Vec<Detail>,
+) {
+    let mounted = |deployed: Option<&Deployment>| {
+        let deployed = deployed.filter(|deployed| deployed.automation.enabled)?;
+        (!matches!(deployed.automation.trigger, Trigger::Manual)).then(|| describe_trigger(deployed))
+    };
+    let detail = |how, before, after| Detail { before, after, ..Detail::new("trigger", how) };
+    match (mounted(old), mounted(new)) {
+        (None, None) => {}
+        (None, after) => details.push(detail(DiffKind::Mounted, None, after)),
+        (before, None) => details.push(detail(DiffKind::Unmounted, before, None)),
+        (before, after) => {
+            let kind =
+                |deployed: Option<&Deployment>| deployed.map(|deployed| deployed.automation.trigger.word());
+            if kind(old) != kind(new) {
+                details.push(detail(DiffKind::Unmounted, before, None));
+                details.push(detail(DiffKind::Mounted, None, after));
+                return;
+            }
+            let timeline = |deployed: Option<&Deployment>| Some(deployed?.schedule.as_ref()?.fingerprint());
+            let is_kept = timeline(old) == timeline(new);
+            if before != after {
+                details.push(detail(DiffKind::Changed, before, after.clone()));
+            } else if !changed_keys.is_empty() {
+                let names = changed_keys.to_vec();
+                details.push(Detail { names, ..detail(DiffKind::Changed, None, after.clone()) });
+            }
+            if is_kept {
+                details.push(detail(DiffKind::Kept, None, after));
+            }
+        }
+    }
+}
+
+/// Describes the trigger in words.
+fn describe_trigger(deployed: &Deployment) -> String {
+    match &deployed.schedule {
+        Some(schedule) => schedule.describe(),
+        None => deployed.automation.trigger.word().to_owned(),
+    }
+}
+
+impl Detail {
+    fn new(part: &str, how: DiffKind) -> Self {
+        Self { part: part.to_owned(), how, names: Vec::new(), before: None, after: None }
+    }
+}
+
+impl fmt::Display for DiffKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Mounted => "mounted",
+            Self::Unmounted => "unmounted",
+            Self::Kept => "kept",
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+            Self::Moved => "moved",
+        })
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = self.how;
+        let names = || self.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        match (self.part.as_str(), &self.before, &self.after) {
+            ("trigger", None, Some(after)) if how == DiffKind::Changed => {
+                write!(formatter, "{after}: {} changed", names())
+            }
+            ("trigger", None, Some(after)) if how == DiffKind::Kept && after == "webhook" => {
+                write!(formatter, "{after}: address kept")
+            }
+            ("trigger", None, Some(one)) | ("trigger", Some(one), None) => write!(formatter, "{one}: {how}"),
+            (part, Some(before), Some(after)) => write!(formatter, "{part}: {before} → {after}"),
+            (part, None, Some(after)) => write!(formatter, "{part}: {after}"),
+            (part, Some(_), None) => write!(formatter, "{part} removed"),
+            (part, ..) if self.names.is_empty() => write!(formatter, "{part} {how}"),
+            (part, ..) => write!(formatter, "{part} {how}: {}", names()),
+        }
+    }
+}
+
+/// Counts executions by definition.
+pub(crate) fn count_by_definition(
+    definitions: impl IntoIterator<Item = DefinitionHash>,
+) -> Vec<InFlightExecutions> {
+    let mut counts: BTreeMap<DefinitionHash, usize> = BTreeMap::new();
+    for definition in definitions {
+        *counts.entry(definition).or_default() += 1;
+    }
+    let all = counts.into_iter();
+    all.map(|(definition, count)| InFlightExecutions { definition: short(definition), count }).collect()
+}

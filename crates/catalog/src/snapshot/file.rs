@@ -1,0 +1,272 @@
+//! One file of the project folder: its kind and the result of loading it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::Connection;
+use model::automation::{Automation, AutomationId, Code, Verb};
+use model::diagnostic::{Diagnostic, Report, Source, Span};
+use model::load::{self, Loaded};
+
+use super::folder::Stamp;
+use crate::check::NameKind;
+use crate::project_dir::{self, ProjectFileError};
+
+/// Maximum bytes read from a file; above the loader's own limit, so that the loader reports an oversized file.
+const MAX_BYTES: u64 = 512 << 10;
+
+/// Kind of a project file, determined by its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileKind {
+    Manifest,
+    Connection,
+    Automation,
+    /// JavaScript file that an automation names.
+    Code,
+}
+
+impl FileKind {
+    /// One kind per folder.
+    pub(super) const WITH_FOLDER: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
+    /// Names of the folders that contain project files.
+    pub const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
+
+    /// Returns the folder that contains files of this kind.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Manifest => Self::FOLDERS[0],
+            Self::Connection => Self::FOLDERS[1],
+            Self::Automation | Self::Code => Self::FOLDERS[2],
+        }
+    }
+
+    /// Returns the kind of the file at a path relative to the project folder; `None` for other files.
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let folder = path.components().next()?.as_os_str();
+        let name = path.file_name()?.to_str()?;
+        let kind = Self::WITH_FOLDER.into_iter().find(|kind| folder == kind.folder())?;
+        if name.starts_with('.') || path.to_str().is_some_and(model::trial::is_of_tests) {
+            return None;
+        }
+        let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        match kind {
+            _ if ends_in(&[".yaml", ".yml"]) => Some(kind),
+            Self::Automation if ends_in(&model::automation::CODE_ENDINGS) => Some(Self::Code),
+            _ => None,
+        }
+    }
+}
+
+/// File as last read.
+#[derive(Clone)]
+pub struct File {
+    pub(super) stamp: Stamp,
+    /// False if the file cannot be read and the source is empty.
+    pub(super) is_read: bool,
+    pub(crate) source: Arc<Source>,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone)]
+pub(crate) enum Content {
+    Automation {
+        loaded: Arc<Loaded<Arc<Automation>>>,
+        dependencies: Dependencies,
+    },
+    Connection(Arc<Loaded<Arc<Connection>>>),
+    /// `Some` with the reason if the file cannot be read.
+    Manifest(Option<Arc<Report>>),
+    /// `Some` with the reason if the file cannot be read.
+    Code(Option<Arc<Report>>),
+    /// Symbolic link that leads out of the project and has no file kind.
+    Link(Arc<Report>),
+}
+
+/// Names that an automation refers to, each once and sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dependencies {
+    /// Ids of the automations it calls.
+    pub(crate) automations: Arc<[Arc<str>]>,
+    /// Connections used by its steps.
+    pub(crate) connections: Arc<[Arc<str>]>,
+    /// Paths of its JavaScript files.
+    pub(crate) code: Arc<[Arc<str>]>,
+    /// Names of events and shared state keys, which other files may spell differently.
+    pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
+}
+
+impl File {
+    /// Reads and loads a file.
+    pub(super) fn read(root: &Path, path: &str, kind: Option<FileKind>, stamp: Stamp) -> Self {
+        let Some(kind) = kind else { return Self::link(path, stamp) };
+        let (text, problem) = match read_text(root, path) {
+            Ok(text) => (text, None),
+            Err(message) => (String::new(), Some(message)),
+        };
+        Self::load(Arc::new(Source::new(path, text)), stem(path), kind, stamp, problem)
+    }
+
+    /// Creates the entry for a link that leads out of the project and has no file kind.
+    fn link(path: &str, stamp: Stamp) -> Self {
+        let source = Arc::new(Source::new(path, String::new()));
+        let message = ProjectFileError::LeadsOut(path.into()).to_string();
+        let content = Content::Link(Arc::new(unreadable_report(message, &source)));
+        Self { stamp, is_read: false, content, source }
+    }
+
+    /// Loads a text as if it were stored at its path. `stem` is the default name.
+    pub fn draft(source: Arc<Source>, stem: &str, kind: FileKind) -> Self {
+        Self::load(source, stem, kind, Stamp::NONE, None)
+    }
+
+    /// Loads a file that a client read, or failed to read because of `problem`. Returns `None` if the path has no
+    /// file kind and there is no problem.
+    pub(crate) fn from_text(path: &str, text: String, problem: Option<String>) -> Option<Self> {
+        match (FileKind::from_path(Path::new(path)), &problem) {
+            (Some(kind), _) => {
+                Some(Self::load(Arc::new(Source::new(path, text)), stem(path), kind, Stamp::NONE, problem))
+            }
+            (None, Some(_)) => Some(Self::link(path, Stamp::NONE)),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns true if the text could be read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Returns true if both files have the same text or both are unreadable.
+    pub(crate) fn has_same_text(&self, other: &Self) -> bool {
+        self.is_read == other.is_read && self.source.text() == other.source.text()
+    }
+
+    fn load(source: Arc<Source>, stem: &str, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
+        let is_read = problem.is_none();
+        let content = match kind {
+            FileKind::Manifest => {
+                Content::Manifest(problem.map(|message| Arc::new(unreadable_report(message, &source))))
+            }
+            FileKind::Code => {
+                Content::Code(problem.map(|message| Arc::new(unreadable_report(message, &source))))
+            }
+            FileKind::Connection => {
+                let loaded = load::connection(source.clone(), stem);
+                Content::Connection(Arc::new(into_shared(loaded, problem, &source)))
+            }
+            FileKind::Automation => {
+                let loaded = into_shared(load::automation(source.clone(), stem), problem, &source);
+                let dependencies = loaded
+                    .to_check()
+                    .map(|(automation, _)| Dependencies::collect(automation))
+                    .unwrap_or_default();
+                Content::Automation { loaded: Arc::new(loaded), dependencies }
+            }
+        };
+        Self { stamp, is_read, source, content }
+    }
+
+    /// Returns the report of loading the file.
+    pub(crate) fn report(&self) -> Report {
+        match &self.content {
+            Content::Automation { loaded, .. } => load::allow(loaded.report.clone()),
+            Content::Connection(loaded) => load::allow(loaded.report.clone()),
+            Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
+                Report::clone(report)
+            }
+            Content::Manifest(None) | Content::Code(None) => Report::new(self.source.clone(), []),
+        }
+    }
+
+    /// Returns the loaded automation; `None` for other kinds.
+    pub(crate) fn automation(&self) -> Option<&Arc<Loaded<Arc<Automation>>>> {
+        match &self.content {
+            Content::Automation { loaded, .. } => Some(loaded),
+            _ => None,
+        }
+    }
+
+    /// Returns the source of a readable code file; `None` otherwise.
+    pub(crate) fn code(&self) -> Option<&Arc<Source>> {
+        matches!(self.content, Content::Code(None)).then_some(&self.source)
+    }
+
+    /// Returns the names that an automation file refers to; `None` for other kinds.
+    pub(crate) fn dependencies(&self) -> Option<&Dependencies> {
+        match &self.content {
+            Content::Automation { dependencies, .. } => Some(dependencies),
+            _ => None,
+        }
+    }
+
+    /// Returns the automation id declared by the file; if the file is unreadable, the id suggested by its name.
+    pub(crate) fn claimed_id(&self) -> Option<AutomationId> {
+        let loaded = self.automation()?;
+        match loaded.to_check() {
+            Some((automation, _)) => Some(automation.id.clone()),
+            None => AutomationId::suggest(stem(self.source.path())),
+        }
+    }
+}
+
+impl Dependencies {
+    /// Collects the names that an automation refers to.
+    pub(crate) fn collect(automation: &Automation) -> Self {
+        let (mut automations, mut connections) = (BTreeSet::new(), BTreeSet::new());
+        automation.walk(&mut |step| match &step.verb {
+            Verb::Action(call) => connections.extend(call.connection.as_ref().map(|name| name.name.as_str())),
+            Verb::Call(call) => automations.extend(Some(call.automation.name.as_str())),
+            _ => {}
+        });
+        let asks = automation.trigger.asks().and_then(|asks| asks.connection.as_ref());
+        connections.extend(asks.map(|name| name.name.as_str()));
+        // Unreadable names are empty.
+        let names = |names: BTreeSet<&str>| {
+            names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
+        };
+        let files = automation.codes().into_iter().filter_map(|(_, code)| match code {
+            Code::File(file) => Some(file.name.as_str()),
+            Code::Inline { .. } => None,
+        });
+        Self {
+            automations: names(automations),
+            connections: names(connections),
+            code: names(files.collect()),
+            names: crate::check::names(automation).into(),
+        }
+    }
+}
+
+fn into_shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
+    match problem {
+        None => loaded.map(Arc::new),
+        Some(message) => Loaded::refused(unreadable_report(message, source)),
+    }
+}
+
+fn unreadable_report(message: String, source: &Arc<Source>) -> Report {
+    Report::new(source.clone(), [Diagnostic::error("unreadable-file", message, Span::default())])
+}
+
+/// Returns the file name without folder and extension.
+pub fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
+}
+
+fn read_text(root: &Path, path: &str) -> Result<String, String> {
+    let bytes = project_dir::read_start(root, Path::new(path), MAX_BYTES)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
+    let whole = bytes.len() as u64;
+    String::from_utf8(bytes).or_else(|error| {
+        // The limit cut a character in half. The loader reports that the file is too large.
+        let (cut, at) = (
+            whole == MAX_BYTES && error.utf8_error().error_len().is_none(),
+            error.utf8_error().valid_up_to(),
+        );
+        let mut bytes = error.into_bytes();
+        bytes.truncate(at);
+        String::from_utf8(bytes).ok().filter(|_| cut).ok_or_else(|| "the file is not UTF-8 text".to_owned())
+    })
+}

@@ -1,0 +1,18 @@
+//! Selects automations that start on events pushed by an application.
+
+use connector::{EventSource, HookedEvent};
+use model::automation::{EventTrigger, Trigger};
+
+use super::{Catalog, Deployment};
+
+/// Returns the event trigger and its hook; `None` unless the application pushes the event to a webhook.
+pub fn trigger_hook<'a>(
+    deployed: &'a Deployment,
+    catalog: &Catalog,
+) -> Option<(&'a EventTrigger, HookedEvent)> {
+    let Trigger::Event(event) = &deployed.automation.trigger else { return None };
+    match &catalog.registry().event(&event.asks.action.name)?.source {
+        EventSource::Hook(hook) => Some((event, hook.clone())),
+        EventSource::Poll(_) => None,
+    }
+}

@@ -1,0 +1,318 @@
+//! Immutable snapshot of the project: the automations, connections and connectors in force.
+//!
+//! A reload scans the project folder, loads and checks changed files, computes the differences and swaps the
+//! snapshot.
+
+mod around;
+mod assemble;
+mod awaited;
+mod diff;
+mod file;
+mod folder;
+mod hooked;
+mod relations;
+mod written;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use connector::Registry;
+use jiff::Timestamp;
+use model::automation::{Automation, Trigger};
+use model::diagnostic::{Report, Severity, Source};
+use model::{AutomationId, Connection};
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
+use store::Address;
+use trigger::schedule::Schedule;
+
+use crate::plan::Plan;
+
+pub use assemble::{AssembleInput, assemble};
+pub use awaited::AwaitedEvents;
+pub(crate) use diff::count_by_definition;
+pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
+pub use file::{File, FileKind, stem};
+pub use folder::{Folder, MAX_FILES, ScanScope};
+pub use hooked::trigger_hook;
+use relations::Relations;
+
+/// Immutable snapshot of everything in force. A reload replaces it with a new one that shares all unchanged parts, so
+/// a clone is cheap.
+#[derive(Clone)]
+pub struct Catalog {
+    automations: RedBlackTreeMapSync<AutomationId, Arc<Deployment>>,
+    connections: RedBlackTreeMapSync<String, Arc<Connection>>,
+    /// Names of connection files that do not load and have no earlier valid version.
+    invalid_connections: RedBlackTreeSetSync<String>,
+    registry: Arc<Registry>,
+    /// Invalid files, by path.
+    invalid_files: RedBlackTreeMapSync<Arc<str>, InvalidFile>,
+    /// Non-empty reports, by path.
+    reports: RedBlackTreeMapSync<Arc<str>, Arc<Report>>,
+    tokens: HashTrieMapSync<Arc<str>, Route>,
+    /// Files that no longer load but whose last valid version stays in force, with the id of that automation.
+    stale: RedBlackTreeMapSync<Arc<str>, AutomationId>,
+    /// Project files from which the snapshot was built.
+    folder: Folder,
+    relations: Relations,
+    generation: u64,
+    /// Events that automations wait for; computed on first use.
+    awaited: OnceLock<Arc<AwaitedEvents>>,
+}
+
+/// Target of a webhook token.
+#[derive(Clone)]
+pub struct Route {
+    pub deployed: Arc<Deployment>,
+    /// True for the token of the test URL.
+    pub is_test: bool,
+}
+
+/// Automation in force, with everything derived from its file.
+#[derive(Clone)]
+pub struct Deployment {
+    /// Checked definition.
+    pub automation: Arc<Automation>,
+    /// Step graph.
+    pub plan: Arc<Plan>,
+    /// Live and test tokens; `None` if the automation has never had an address.
+    pub address: Option<Arc<Address>>,
+    /// Compiled schedule; `None` for other triggers.
+    pub schedule: Option<Arc<Schedule>>,
+    /// `Some` if the file on disk no longer loads and this is its last valid version; holds the errors.
+    pub stale: Option<Arc<Report>>,
+    /// Warnings and hints about the file.
+    pub warnings: Arc<Report>,
+}
+
+/// File that does not load and has no earlier valid version in force.
+#[derive(Clone, Debug)]
+pub struct InvalidFile {
+    /// Path relative to the project folder.
+    pub path: String,
+    /// Errors of the file.
+    pub report: Arc<Report>,
+}
+
+/// Changes made by a reload.
+#[derive(Clone, Debug, Default)]
+pub struct ReloadSummary {
+    /// Generation of the snapshot now in force.
+    pub generation: u64,
+    /// Automations that came into force.
+    pub added: Vec<AutomationId>,
+    /// Automations whose definition changed.
+    pub changed: Vec<AutomationId>,
+    /// Automations no longer in force.
+    pub removed: Vec<AutomationId>,
+    /// Automations kept in their last valid version because their file does not load or no longer matches what it
+    /// calls.
+    pub stale: Vec<AutomationId>,
+    /// Stale automations whose file is valid again with an unchanged definition.
+    pub restored: Vec<AutomationId>,
+    /// New or changed reports, one per file.
+    pub reports: Vec<Report>,
+    /// Paths of changed files.
+    pub files: Vec<Arc<str>>,
+    /// All rechecked automations, including those that did not change.
+    pub rechecked: Vec<AutomationId>,
+}
+
+impl ReloadSummary {
+    /// Returns true if no automation changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let lists = [&self.added, &self.changed, &self.removed, &self.stale, &self.restored];
+        lists.iter().all(|ids| ids.is_empty())
+    }
+}
+
+impl Catalog {
+    /// Returns the events that automations in force wait for.
+    #[must_use]
+    pub fn awaited_events(&self) -> &AwaitedEvents {
+        self.awaited.get_or_init(|| Arc::new(AwaitedEvents::new(self)))
+    }
+
+    /// Creates a snapshot with nothing in force.
+    #[must_use]
+    pub fn empty(registry: Arc<Registry>) -> Self {
+        Self {
+            automations: RedBlackTreeMapSync::new_sync(),
+            connections: RedBlackTreeMapSync::new_sync(),
+            invalid_connections: RedBlackTreeSetSync::new_sync(),
+            registry,
+            invalid_files: RedBlackTreeMapSync::new_sync(),
+            reports: RedBlackTreeMapSync::new_sync(),
+            tokens: HashTrieMapSync::new_sync(),
+            stale: RedBlackTreeMapSync::new_sync(),
+            folder: Folder::new(Path::new("")),
+            relations: Relations::new(),
+            generation: 0,
+            awaited: OnceLock::new(),
+        }
+    }
+
+    /// Iterates over the automations in force, by id.
+    pub fn automations(&self) -> impl ExactSizeIterator<Item = &Arc<Deployment>> {
+        self.automations.values()
+    }
+
+    /// Returns the automation with this id.
+    #[must_use]
+    pub fn get(&self, id: &AutomationId) -> Option<&Arc<Deployment>> {
+        self.automations.get(id)
+    }
+
+    /// Returns the automation called `name`.
+    ///
+    /// # Errors
+    /// Returns an error that suggests the nearest name if there is no such automation.
+    pub fn find(&self, name: &str) -> Result<&Arc<Deployment>, crate::Error> {
+        let found = AutomationId::parse(name).and_then(|id| self.automations.get(&id));
+        found.ok_or_else(|| {
+            let names = self.automations.keys().map(AutomationId::as_str);
+            let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+            crate::Error::NoSuchAutomation { id: name.to_owned(), nearest }
+        })
+    }
+
+    /// Iterates over the connections, by name.
+    pub fn connections(&self) -> impl ExactSizeIterator<Item = &Arc<Connection>> {
+        self.connections.values()
+    }
+
+    /// Returns the sorted ids of the automations with a step that uses this connection.
+    #[must_use]
+    pub fn users_of(&self, connection: &str) -> Vec<String> {
+        let names = |step: &model::Step| match &step.verb {
+            model::automation::Verb::Action(call) => {
+                call.connection.as_ref().is_some_and(|named| named.name == connection)
+            }
+            _ => false,
+        };
+        let mut users = Vec::new();
+        for deployed in self.automations() {
+            let mut uses = false;
+            deployed.automation.walk(&mut |step| uses |= names(step));
+            if uses {
+                users.push(deployed.automation.id.to_string());
+            }
+        }
+        users.sort_unstable();
+        users
+    }
+
+    /// Returns the connection called `name`.
+    #[must_use]
+    pub fn connection(&self, name: &str) -> Option<&Arc<Connection>> {
+        self.connections.get(name)
+    }
+
+    /// Iterates over the sources of all readable connection and connector files.
+    pub fn shared_sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        [FileKind::Connection, FileKind::Manifest]
+            .into_iter()
+            .flat_map(|kind| self.folder.files(kind))
+            .filter(|(_, file)| file.is_read)
+            .map(|(_, file)| &file.source)
+    }
+
+    /// Returns the connectors.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Returns the files that do not load and have no earlier valid version, by path.
+    #[must_use]
+    pub fn invalid_files(&self) -> Vec<&InvalidFile> {
+        self.invalid_files.values().collect()
+    }
+
+    /// Iterates over the non-empty reports, by path.
+    pub fn reports(&self) -> impl ExactSizeIterator<Item = &Arc<Report>> {
+        self.reports.values()
+    }
+
+    /// Reports secrets that files name but that are not set, one report per file. Separate from [`Catalog::reports`]
+    /// because secrets change independently of files.
+    #[must_use]
+    pub fn missing_secrets(&self, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
+        crate::check::missing_secrets(self, is_set)
+    }
+
+    /// Returns the sorted names of the unset secrets that a connection reads.
+    #[must_use]
+    pub fn missing_secrets_of(&self, connection: &Connection, is_set: &dyn Fn(&str) -> bool) -> Vec<String> {
+        crate::check::secrets_of(connection).into_iter().filter(|name| !is_set(name)).collect()
+    }
+
+    /// Formats the first error in the current file at this path as `path:line: message`.
+    pub fn error_of(&self, path: &str) -> Option<String> {
+        let report = self.reports.get(path).filter(|report| report.has_errors())?;
+        let error = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
+        Some(format!("{}:{}: {}", error.file, error.line, error.message))
+    }
+
+    /// Returns the snapshot's number; the first one is 1.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Returns the project files from which the snapshot was built.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    pub fn route(&self, token: &str) -> Option<&Route> {
+        self.tokens.get(token)
+    }
+}
+
+impl Deployment {
+    /// Creates a deployment of a superseded definition, for executions that still run on it.
+    pub fn old(automation: Arc<Automation>, warnings: Report) -> Self {
+        let (plan, _) = Plan::build(&automation);
+        let (plan, warnings) = (Arc::new(plan), Arc::new(warnings));
+        Self { automation, plan, address: None, schedule: None, stale: None, warnings }
+    }
+
+    /// Returns `active`, `disabled`, or `stale` if the file on disk no longer loads.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (&self.stale, self.automation.enabled) {
+            (Some(_), _) => "stale",
+            (None, true) => "active",
+            (None, false) => "disabled",
+        }
+    }
+
+    /// Returns the next `count` fire times; empty without a schedule or if disabled.
+    #[must_use]
+    pub fn next_fires(&self, now: Timestamp, count: usize) -> Vec<Timestamp> {
+        match &self.schedule {
+            Some(schedule) if self.automation.enabled => schedule.fires(now).take(count).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the live URL below `base`; `None` unless the trigger is a webhook.
+    #[must_use]
+    pub fn live_url(&self, base: &str) -> Option<String> {
+        self.url(base, |address| &address.live)
+    }
+
+    /// Returns the test URL below `base`; `None` unless the trigger is a webhook.
+    #[must_use]
+    pub fn test_url(&self, base: &str) -> Option<String> {
+        self.url(base, |address| &address.test)
+    }
+
+    fn url(&self, base: &str, token: impl Fn(&Address) -> &String) -> Option<String> {
+        let webhook = matches!(self.automation.trigger, Trigger::Webhook(_));
+        let address = self.address.as_ref().filter(|_| webhook)?;
+        Some(format!("{}/trigger/{}", base.trim_end_matches('/'), token(address)))
+    }
+}

@@ -1,0 +1,506 @@
+//! Handles requests to webhook addresses: looks up the Automation, verifies and reads the request, accepts an execution
+//! and builds the response.
+
+mod answer;
+mod challenge;
+mod code;
+mod credentials;
+mod desk;
+mod route;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::AutomationId;
+use model::Expression;
+use model::action::{ActionError, ErrorKind};
+use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
+use model::budget::Budget;
+use model::execution::Origin;
+use model::expression::EvaluationError;
+use model::failpoint::Boundary;
+use model::payload::{HttpResponse, Payload};
+use model::value::{FileStorage, Map, Value};
+use store::AcceptOutcome;
+use trigger::Rejection;
+use trigger::dedup::{DedupKey, dedup_keys};
+use trigger::response;
+use trigger::webhook::{ReceivedRequest, Request};
+
+pub(crate) use credentials::remove_credentials;
+pub(crate) use desk::Desk;
+pub use route::RouteMatch;
+pub(crate) use runtime::check_chain_depth;
+
+use crate::ingress::Ingress;
+use crate::listen::NonTrigger;
+use catalog::{Catalog, Route};
+use runtime::Error;
+use runtime::Start;
+use runtime::{AcceptOptions, Acceptance};
+
+impl Ingress {
+    /// Looks up the token of a request, once for all that is done with it.
+    #[must_use]
+    pub fn route(&self, token: &str) -> RouteMatch {
+        RouteMatch::new(self.runtime.catalog.load_full(), token)
+    }
+
+    /// Returns the temporary storage for large request bodies while they arrive.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn FileStorage> {
+        self.runtime.store.files()
+    }
+
+    /// Answers a request on the address with this token, as [`Ingress::receive_on`] does.
+    pub async fn receive(self: &Arc<Self>, token: &str, request: Request) -> HttpResponse {
+        self.receive_on(&self.route(token), request).await
+    }
+
+    /// Answers a request at a route, in this order: token, enabled, challenge, probe, chain, rate,
+    /// signature, size, parsing, condition, what was sent before, durable acceptance, response. An response that names an
+    /// execution is sent only after that execution is committed.
+    pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
+        let RouteMatch { catalog, mounted } = route;
+        let result = match mounted {
+            None => Err(Rejection::unknown_trigger()),
+            Some(mounted) => self.receive_at(catalog, mounted, request).await,
+        };
+        let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
+        let result = match is_accepted && self.runtime.fails_at(Boundary::BeforeAck).await {
+            true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
+            false => result,
+        };
+        result.unwrap_or_else(|rejection| {
+            self.count_rejection(mounted.as_ref(), rejection.code);
+            if let Some(mounted) = mounted {
+                let automation = &mounted.deployed.automation.id;
+                tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
+            }
+            rejection.response()
+        })
+    }
+
+    pub async fn receive_at(
+        self: &Arc<Self>,
+        catalog: &Catalog,
+        mounted: &Route,
+        request: Request,
+    ) -> Result<HttpResponse, Rejection> {
+        let automation = &mounted.deployed.automation;
+        if matches!(automation.trigger, Trigger::Event(_)) {
+            return self.receive_event(catalog, mounted, request).await;
+        }
+        let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
+        if !mounted.is_test && !automation.enabled {
+            return Err(Rejection::automation_disabled());
+        }
+        if let Some(challenge) = &webhook.challenge
+            && let Some(asked) = trigger::challenge::detect(challenge, &request)
+        {
+            let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
+            self.capture_non_trigger(mounted, &request, NonTrigger::Challenge, answer.as_ref().err());
+            return answer;
+        }
+        if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
+            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
+            return Ok(answer);
+        }
+        if self.is_listening(mounted)
+            && let Some(answer) = Box::pin(self.capture(
+                mounted,
+                webhook,
+                &request,
+                self.preview_response(mounted, webhook, &request),
+            ))
+            .await
+        {
+            return answer;
+        }
+        check_chain_depth(&request)?;
+        if let Some(rule) = &webhook.rate_limit {
+            self.hooks.check_rate(mounted, rule, self.runtime.clock.now())?;
+        }
+        let (signed, received) = self.verify_and_parse(mounted, webhook, request).await?;
+        if !self.condition_holds(mounted, &received.results).await? {
+            self.count_rejection(Some(mounted), "filtered");
+            return Ok(filtered());
+        }
+        let names = dedup_keys(webhook, &received, signed, mounted.is_test)?;
+        self.accept_request(mounted, webhook, received, names).await
+    }
+
+    /// Returns the response of a request that would start no execution; `None` if the response depends on an execution.
+    async fn preview_response(
+        self: &Arc<Self>,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        request: &Request,
+    ) -> Result<Option<HttpResponse>, Rejection> {
+        let (_, mut received) = self.verify_and_parse(mounted, webhook, request.clone()).await?;
+        if !self.condition_holds(mounted, &received.results).await? {
+            return Ok(Some(filtered()));
+        }
+        let id = self.runtime.intake.next_id(self.runtime.clock.now());
+        self.decide_on_request(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
+        let decided = received.payload.decided.as_deref();
+        Ok(decided.and_then(|decided| code::response_from_code(webhook, decided, &id)))
+    }
+
+    /// Verifies a request, then reads it. Returns the hash of the signed bytes as [`Ingress::verify`] does.
+    async fn verify_and_parse(
+        self: &Arc<Self>,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        request: Request,
+    ) -> Result<(Option<[u8; 32]>, ReceivedRequest), Rejection> {
+        // A semaphore limits how many requests inflate their bodies at the same time.
+        let is_compressed = trigger::webhook::is_compressed(&request.headers);
+        let _permit = match is_compressed {
+            true => self.inflating.acquire().await.ok(),
+            false => None,
+        };
+        // Bodies on disk and compressed bodies are read on a blocking thread.
+        if request.body.is_external() || is_compressed {
+            let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
+            return run_blocking(move || {
+                let signed = engine.verify(&mounted, &webhook, &request)?;
+                Ok((signed, trigger::webhook::receive(&webhook, request)?))
+            })
+            .await;
+        }
+        let signed = self.verify(mounted, webhook, &request)?;
+        let received = trigger::webhook::parse(webhook, request)?;
+        if !trigger::webhook::fits_inline(webhook, &received.results) {
+            let (webhook, results) = (webhook.clone(), received.results.clone());
+            run_blocking(move || trigger::webhook::check_body(&webhook, &results, &Budget::default()))
+                .await?;
+        }
+        Ok((signed, received))
+    }
+
+    /// Parses a verified request. Inflates a compressed body on a blocking thread.
+    pub(crate) async fn receive_inflated(
+        &self,
+        webhook: &WebhookTrigger,
+        request: Request,
+    ) -> Result<ReceivedRequest, Rejection> {
+        if !trigger::webhook::is_compressed(&request.headers) {
+            return trigger::webhook::receive(webhook, request);
+        }
+        let _permit = self.inflating.acquire().await.ok();
+        let webhook = webhook.clone();
+        run_blocking(move || trigger::webhook::receive(&webhook, request)).await
+    }
+
+    /// Accepts an execution; a duplicate request gets the response of the first one.
+    async fn accept_request(
+        self: &Arc<Self>,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        mut received: ReceivedRequest,
+        names: Vec<DedupKey>,
+    ) -> Result<HttpResponse, Rejection> {
+        let is_sync = webhook.mode == WebhookMode::Sync;
+        // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
+        // duplicate is not rejected because the first request took the last slot.
+        let dedup_lock = match names.first().filter(|_| is_sync) {
+            Some(name) => Some(self.hooks.lock_dedup_key(&mounted.deployed.automation.id, name).await),
+            None => None,
+        };
+        // Duplicates are looked up before a slot is requested, because they need none.
+        if let Some(sent) =
+            self.find_duplicate(mounted, &names).await.map_err(|error| rejection_for(&error, is_sync))?
+        {
+            drop(dedup_lock);
+            return self.respond_to_duplicate(mounted, webhook, sent).await;
+        }
+        let now = self.runtime.clock.now();
+        let id = self.runtime.intake.next_id(now);
+        if webhook.code.is_some() {
+            let ReceivedRequest { payload, results } = &mut received;
+            Box::pin(self.decide_on_request(&mounted.deployed, id, payload, results)).await?;
+        }
+        let decided = received.payload.decided.as_deref();
+        let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
+        let sendings = names.iter().map(|name| store::DedupRecord {
+            key: name.key,
+            content: name.content,
+            until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
+        });
+        let sendings = sendings.collect();
+        let origin = if mounted.is_test { Origin::Test } else { Origin::Webhook };
+        let received = credentials::mask_credentials(webhook, received, &self.runtime.settings.redactor);
+        let start = Start { payload: Payload::Webhook(received.payload), origin };
+        let options = AcceptOptions {
+            id: Some(id),
+            at_once: is_sync,
+            sendings,
+            results: Some(received.results),
+            ..AcceptOptions::default()
+        };
+        let accepted = self.runtime.accept(&mounted.deployed, start, options).await;
+        drop(dedup_lock);
+        match accepted.map_err(|error| rejection_for(&error, is_sync))? {
+            Acceptance { id, accepted: AcceptOutcome::New, progress } => match answer {
+                Some(answer) => Ok(answer),
+                None => Ok(self.first_answer(webhook, id, progress).await),
+            },
+            Acceptance { accepted: sent, .. } => self.respond_to_duplicate(mounted, webhook, sent).await,
+        }
+    }
+
+    /// Returns the execution that one of these deduplication keys already started, if any.
+    async fn find_duplicate(
+        &self,
+        mounted: &Route,
+        names: &[DedupKey],
+    ) -> Result<Option<AcceptOutcome>, Error> {
+        let automation = &mounted.deployed.automation.id;
+        for name in names {
+            let sent = self.runtime.store.find_dedup(automation, name.key, self.runtime.clock.now()).await?;
+            if let Some(sent) = sent {
+                let taken = if sent.conflicts_with(name.content) {
+                    AcceptOutcome::Mismatch
+                } else {
+                    AcceptOutcome::Duplicate
+                };
+                return Ok(Some(taken(sent.execution)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn respond_to_duplicate(
+        self: &Arc<Self>,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        sent: AcceptOutcome,
+    ) -> Result<HttpResponse, Rejection> {
+        match sent {
+            AcceptOutcome::Duplicate(first) => {
+                self.count_rejection(Some(mounted), "duplicate");
+                tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
+                let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
+                    Some(decided) => decided,
+                    None => self.response_for(webhook, first, None).await,
+                };
+                Ok(response::duplicate(answer))
+            }
+            AcceptOutcome::Mismatch(_) | AcceptOutcome::New => Err(Rejection::idempotency_mismatch()),
+        }
+    }
+
+    /// Counts a request that the HTTP layer rejected before it reached [`Ingress::receive`].
+    pub fn count_early_rejection(&self, route: Option<&RouteMatch>, reason: &'static str) {
+        self.count_rejection(route.and_then(|route| route.mounted.as_ref()), reason);
+    }
+
+    /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
+    #[must_use]
+    pub fn rejections_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
+        self.runtime.refusals.of(automation)
+    }
+
+    /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
+    /// identified by their index, from 0.
+    #[must_use]
+    pub fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
+        self.hooks.keys_used(automation)
+    }
+
+    pub(crate) fn count_rejection(&self, mounted: Option<&Route>, reason: &'static str) {
+        let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
+        self.runtime.refusals.count(automation, reason);
+    }
+
+    /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
+    /// Automation deduplicates by it.
+    fn verify(
+        &self,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        request: &Request,
+    ) -> Result<Option<[u8; 32]>, Rejection> {
+        let Some(verify) = &webhook.verify else { return Ok(None) };
+        if self.runtime.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
+            return Ok(None);
+        }
+        let automation = &mounted.deployed.automation.id;
+        let proof = self.runtime.secrets.proof(verify).map_err(|error| {
+            // Without the secret no request can be verified, so all of them are rejected.
+            tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
+            Rejection::unverified()
+        })?;
+        let url = self.public_url_of(mounted, request);
+        let verified = trigger::verify::verify(&proof, request, &url, self.runtime.clock.now());
+        let proven = verified.map_err(|(rejection, reason)| {
+            tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
+            rejection
+        })?;
+        let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
+        if let Some(key) = proven.key {
+            self.hooks.record_key_use(automation, key, self.runtime.clock.now());
+        }
+        Ok(by_signed.then(|| proven.signed_hash()).flatten())
+    }
+
+    async fn condition_holds(&self, mounted: &Route, results: &Value) -> Result<bool, Rejection> {
+        let automation = &mounted.deployed.automation;
+        let Some(condition) = &automation.trigger_if else { return Ok(true) };
+        let error = match self.condition_scope(automation, results.clone()) {
+            Ok(scope) => match self.trigger_condition(condition, &scope).await {
+                Ok(holds) => return Ok(holds),
+                Err(error) if error.exceeded.is_some() => {
+                    tracing::info!(automation = %automation.id, %error, "a request was refused: the trigger's condition costs too much");
+                    return Err(condition_too_costly());
+                }
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error,
+        };
+        // The cause is an error in the file: it is logged for the author and hidden from the sender.
+        tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
+        Err(condition_failed())
+    }
+}
+
+/// Maps an acceptance error to a response. Nothing was stored, so the caller may retry.
+pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
+    match error {
+        // A synchronous caller gets 429, since waiting would time out anyway (semantics 3.5).
+        Error::Busy { retry_after } if is_sync => Rejection::rate_limited(*retry_after),
+        Error::Busy { retry_after } => {
+            Rejection::unavailable("too many executions are waiting", *retry_after)
+        }
+        Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
+        Error::Store(store::Error::Full) => Rejection::unavailable("the store is full", RETRY_AFTER),
+        other => {
+            tracing::error!(error = %other, "a request could not be made durable");
+            Rejection::unavailable("the request could not be stored; try again", RETRY_AFTER)
+        }
+    }
+}
+
+/// Time limit for the evaluation of a trigger's condition.
+const CONDITION_TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// `Retry-After` of a request that could not be stored.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Runs `work` on a blocking thread.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
+) -> Result<T, Rejection> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request could not be read");
+        Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
+    })
+}
+
+/// Response if the trigger's condition is false.
+fn filtered() -> HttpResponse {
+    HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)])))
+}
+
+/// Rejection of a request for which the trigger's condition exceeds its evaluation budget.
+fn condition_too_costly() -> Rejection {
+    Rejection {
+        status: 400,
+        code: "condition_too_costly",
+        message: "the trigger's condition takes too much work over this request".to_owned(),
+        allow: None,
+        retry_after: None,
+    }
+}
+
+fn condition_failed() -> Rejection {
+    Rejection {
+        status: 500,
+        code: "condition_failed",
+        message: "the trigger's condition cannot be evaluated; see the daemon's log".to_owned(),
+        allow: None,
+        retry_after: None,
+    }
+}
+
+/// Result of evaluating a trigger's condition.
+#[derive(Debug)]
+pub enum Condition {
+    Holds,
+    DoesNotHold,
+    /// The condition cannot be evaluated: the execution starts and fails with this error.
+    Fails(ActionError),
+}
+
+impl Condition {
+    /// Returns `None` if no execution starts, else the error that the execution starts with, if any.
+    pub fn start(self) -> Option<Option<ActionError>> {
+        match self {
+            Self::Holds => Some(None),
+            Self::DoesNotHold => None,
+            Self::Fails(error) => Some(Some(error)),
+        }
+    }
+}
+
+impl Ingress {
+    /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
+    /// which the sender could forge.
+    fn public_url_of(&self, mounted: &Route, request: &Request) -> String {
+        let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let address = mounted.deployed.address.as_ref();
+        let token = address.map_or("", |address| if mounted.is_test { &address.test } else { &address.live });
+        let query =
+            if request.raw_query.is_empty() { String::new() } else { format!("?{}", request.raw_query) };
+        format!("{base}/trigger/{token}{}{query}", request.fragment)
+    }
+
+    /// Evaluates the trigger's condition for a start without a caller (schedule, poll or event). Counts a false
+    /// condition as `filtered`.
+    pub async fn evaluate_trigger_condition(&self, automation: &Automation, payload: &Payload) -> Condition {
+        let Some(condition) = &automation.trigger_if else { return Condition::Holds };
+        let scope = trigger::results(payload)
+            .map_err(|rejection| rejection.message)
+            .and_then(|results| self.condition_scope(automation, results));
+        let error = match scope {
+            Ok(scope) => match self.trigger_condition(condition, &scope).await {
+                Ok(true) => return Condition::Holds,
+                Ok(false) => {
+                    self.runtime.refusals.count(Some(&automation.id), "filtered");
+                    return Condition::DoesNotHold;
+                }
+                Err(error) => runtime::expression_error(&error, "trigger.if"),
+            },
+            Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
+        };
+        tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
+        Condition::Fails(self.runtime.settings.redactor.error(error))
+    }
+
+    /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].
+    async fn trigger_condition(
+        &self,
+        condition: &Expression,
+        scope: &Value,
+    ) -> Result<bool, EvaluationError> {
+        tokio::select! {
+            biased;
+            holds = self.runtime.evaluator.holds(condition, scope) => holds,
+            () = self.runtime.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
+        }
+    }
+
+    /// Builds the variables that a trigger's condition can read.
+    fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
+        let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+        let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
+        Ok(Value::from(Map::from_iter([
+            ("trigger", Value::from(Map::from_iter([("results", results)]))),
+            ("configVars", Value::from(config_vars)),
+            ("automation", Value::from(about)),
+        ])))
+    }
+}

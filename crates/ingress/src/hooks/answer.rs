@@ -1,0 +1,149 @@
+//! Builds the response to the caller of a webhook. A synchronous caller waits for a `respond` step, the end of the
+//! execution or the timeout.
+
+use model::automation::{WebhookMode, WebhookTrigger};
+use model::execution::{ExecutionId, Outcome};
+use model::payload::HttpResponse;
+use tokio::sync::watch;
+use trigger::response;
+
+use crate::ingress::Ingress;
+use runtime::Error;
+use runtime::Progress;
+
+impl Ingress {
+    /// The answer to the start that made the execution. A timeout is recorded in its log, which cannot tell it otherwise.
+    pub(super) async fn first_answer(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+        progress: Option<watch::Receiver<Progress>>,
+    ) -> HttpResponse {
+        if webhook.mode == WebhookMode::Async {
+            return response::asynchronous(webhook, &id);
+        }
+        let decided = self.wait_for_response(webhook, id, progress).await;
+        decided.unwrap_or_else(|| {
+            let timed_out = response::timed_out(&id);
+            self.runtime.record_answer(id, timed_out.status);
+            timed_out
+        })
+    }
+
+    /// Builds the response for an accepted or duplicate request about which the trigger's code did not decide.
+    /// `progress` is `None` if the execution was not started by this request.
+    pub(super) async fn response_for(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+        progress: Option<watch::Receiver<Progress>>,
+    ) -> HttpResponse {
+        match webhook.mode {
+            WebhookMode::Async => response::asynchronous(webhook, &id),
+            WebhookMode::Sync => self
+                .wait_for_response(webhook, id, progress)
+                .await
+                .unwrap_or_else(|| response::timed_out(&id)),
+        }
+    }
+
+    /// Waits for the end of an execution, or for its `respond`, up to the limit: `None` if the time is up or the engine stops.
+    /// The execution may have ended long ago.
+    async fn wait_for_response(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+        mut progress: Option<watch::Receiver<Progress>>,
+    ) -> Option<HttpResponse> {
+        if let Some(decided) = progress.as_mut().and_then(|progress| response_so_far(&progress.borrow(), &id))
+        {
+            return Some(decided);
+        }
+        tokio::select! {
+            biased;
+            decided = self.wait_until_decided(id, progress) => decided,
+            () = self.runtime.clock.sleep_for(webhook.timeout) => None,
+        }
+    }
+
+    async fn wait_until_decided(
+        &self,
+        id: ExecutionId,
+        mut started: Option<watch::Receiver<Progress>>,
+    ) -> Option<HttpResponse> {
+        loop {
+            let moved = self.runtime.intake.moved();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let is_new = started.is_some();
+            if let Some(mut progress) = started.take().or_else(|| self.runtime.intake.watch(id)) {
+                if !is_new
+                    && !self.runtime.intake.is_live(id)
+                    && let Ok((Some(response), _)) = self.stored_response(id).await
+                {
+                    // The execution has responded and was suspended before this call began to wait.
+                    return Some(response);
+                }
+                let decided = progress.wait_for(|progress| {
+                    progress.response.is_some() || progress.outcome.is_some() || progress.is_left
+                });
+                if let Some(decided) = decided.await.ok().and_then(|progress| response_so_far(&progress, &id))
+                {
+                    return Some(decided);
+                }
+            }
+            // The execution is not in memory: read the stored events.
+            match self.stored_response(id).await {
+                Ok((Some(response), _)) => return Some(response),
+                Ok((None, Some(outcome))) => return Some(response_for_outcome(outcome, &id)),
+                // Deduplication keys outlive deleted executions.
+                Err(Error::NoSuchExecution(_)) => return Some(response::started(&id)),
+                Err(_) => return None,
+                Ok((None, None)) if self.runtime.closing.is_cancelled() => return None,
+                // The execution is being loaded into memory.
+                Ok((None, None)) => self.runtime.next_move(moved).await,
+            }
+        }
+    }
+
+    /// Returns the response that the caller of a synchronous webhook gets; `None` if the execution has not produced one
+    /// yet.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such execution, or the store fails.
+    pub async fn caller_response(&self, id: ExecutionId) -> Result<Option<HttpResponse>, Error> {
+        let (response, outcome) = self.stored_response(id).await?;
+        Ok(response.or_else(|| outcome.map(|outcome| response_for_outcome(outcome, &id))))
+    }
+
+    /// Reads the response and the outcome of an execution from its stored events.
+    async fn stored_response(
+        &self,
+        id: ExecutionId,
+    ) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
+        let events = self.runtime.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (mut response, mut outcome) = (None, None);
+        for event in events {
+            match event {
+                model::Event::Responded { response: decided, .. } => response = Some(decided),
+                model::Event::Finished { outcome: ended, .. } => outcome = Some(ended),
+                _ => {}
+            }
+        }
+        Ok((response, outcome))
+    }
+}
+
+/// Returns the response if the execution has responded or ended.
+fn response_so_far(progress: &Progress, id: &ExecutionId) -> Option<HttpResponse> {
+    let response = progress.response.clone();
+    response.or_else(|| progress.outcome.clone().map(|outcome| response_for_outcome(outcome, id)))
+}
+
+fn response_for_outcome(outcome: Outcome, id: &ExecutionId) -> HttpResponse {
+    match outcome {
+        Outcome::Succeeded { result } => response::result(&result, id),
+        Outcome::Failed { error } | Outcome::Stuck { error } => response::failed(&error.message, id),
+        Outcome::Cancelled { reason } => response::failed(&reason, id),
+    }
+}

@@ -1,0 +1,126 @@
+//! Responds to the challenges that senders issue before their first event, and pairs with senders that supply the
+//! secret themselves. Neither starts an execution.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::automation::{
+    AutomationId, Challenge, ChallengeGuard, ChallengeKey, Trigger, Verify, WebhookTrigger,
+};
+use model::payload::HttpResponse;
+use trigger::Rejection;
+use trigger::challenge::ChallengeRequest;
+use trigger::verify::Key;
+use trigger::webhook::Request;
+
+use crate::ingress::Ingress;
+use catalog::{Deployment, Route};
+use runtime::Error;
+
+/// Time that a pairing stays open (webhook security 2.5).
+const PAIRING_TIME: Duration = Duration::from_secs(600);
+
+impl Ingress {
+    /// Responds to a challenge after checking that its sender is authorised.
+    pub(super) async fn answer_challenge(
+        &self,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        challenge: &Challenge,
+        asked: &ChallengeRequest,
+        request: &Request,
+    ) -> Result<HttpResponse, Rejection> {
+        let (automation, now) = (&mounted.deployed.automation, self.runtime.clock.now());
+        self.hooks.check_challenge_rate(mounted, now)?;
+        if challenge.rule.guard == ChallengeGuard::Verified {
+            self.verify(mounted, webhook, request)?;
+        }
+        let keys = self.challenge_keys(mounted, webhook, challenge)?;
+        let answer = trigger::challenge::respond(challenge, asked, request, &keys, now);
+        let answer = answer.map_err(|(rejection, reason)| {
+            tracing::info!(automation = %automation.id, sender = challenge.name, %reason, "a challenge was not answered");
+            rejection
+        })?;
+        if challenge.rule.guard == ChallengeGuard::Pairing {
+            self.store_paired_secret(&automation.id, webhook, &asked.text, now).await?;
+        }
+        tracing::info!(automation = %automation.id, sender = challenge.name, "answered a challenge");
+        Ok(answer)
+    }
+
+    fn challenge_keys(
+        &self,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        challenge: &Challenge,
+    ) -> Result<Vec<Key>, Rejection> {
+        let keys = match (&challenge.key, &webhook.verify) {
+            (ChallengeKey::Own(secret), _) => self.runtime.secrets.challenge_key(secret).map(|key| vec![key]),
+            (ChallengeKey::OfVerify, Some(verify)) => self.runtime.secrets.keys(verify),
+            (ChallengeKey::OfVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
+        };
+        keys.map_err(|error| {
+            let automation = &mounted.deployed.automation.id;
+            tracing::error!(%automation, error = error.message, "a challenge cannot be answered, and is refused");
+            Rejection::unverified()
+        })
+    }
+
+    /// Stores the secret that a sender supplied, if a pairing is open and no secret is set yet. The challenge is
+    /// confirmed only after the secret is durable.
+    async fn store_paired_secret(
+        &self,
+        automation: &AutomationId,
+        webhook: &WebhookTrigger,
+        secret: &str,
+        now: Timestamp,
+    ) -> Result<(), Rejection> {
+        let name = webhook.verify.as_ref().and_then(Verify::secret_name);
+        let name = name.filter(|_| self.hooks.close_pairing(automation, now)).ok_or_else(|| {
+            tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");
+            Rejection::unverified()
+        })?;
+        self.runtime.set_secret(&name, secret).await.map_err(|error| {
+            tracing::error!(%automation, secret = name, %error, "the secret of a pairing could not be kept");
+            Rejection::unverified()
+        })?;
+        tracing::info!(%automation, secret = name, "paired: the sender's secret is kept");
+        Ok(())
+    }
+
+    /// Opens a pairing for ten minutes and returns the time at which it expires. The first sender that supplies a
+    /// secret is trusted.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such Automation, none of its senders supplies a secret, or the secret is already
+    /// set.
+    pub fn pair(&self, id: &str) -> Result<Timestamp, Error> {
+        let catalog = self.runtime.catalog.load();
+        let deployed = catalog.find(id)?;
+        let name = paired_secret(deployed).ok_or_else(|| {
+            Error::Input(format!(
+                "automation `{id}` has no sender that supplies its own secret; senders with `challenge: asana` do"
+            ))
+        })?;
+        if self.runtime.secrets.secret(&name)?.is_some() {
+            let way_out = "remove it first if the sender should supply another";
+            return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
+        }
+        let until = self.runtime.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
+        self.hooks.open_pairing(&deployed.automation.id, until);
+        Ok(until)
+    }
+
+    /// Expiry time of an open pairing; `None` if there is none, it expired, or the secret has arrived.
+    #[must_use]
+    pub fn pairing(&self, id: &AutomationId) -> Option<Timestamp> {
+        self.hooks.pairing(id, self.runtime.clock.now())
+    }
+}
+
+/// Name of the secret that is set by pairing.
+fn paired_secret(deployed: &Deployment) -> Option<String> {
+    let Trigger::Webhook(webhook) = &deployed.automation.trigger else { return None };
+    let pairs = webhook.challenge.as_ref().is_some_and(|it| it.rule.guard == ChallengeGuard::Pairing);
+    webhook.verify.as_ref().filter(|_| pairs).and_then(Verify::secret_name)
+}

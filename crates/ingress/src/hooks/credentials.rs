@@ -1,0 +1,112 @@
+//! Removes the credentials of senders from requests before they are stored.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use model::automation::WebhookTrigger;
+use model::payload::WebhookPayload;
+use model::redact::{self, Redactor};
+use model::value::{Map, Value};
+use trigger::webhook::ReceivedRequest;
+
+/// Masks the credentials in a verified request. Steps read the masked values at once, so that they read the same after
+/// a restart.
+pub(super) fn mask_credentials(
+    webhook: &WebhookTrigger,
+    mut received: ReceivedRequest,
+    redactor: &Redactor,
+) -> ReceivedRequest {
+    let payload = &mut received.payload;
+    let mut headers = Vec::new();
+    for (name, value) in &mut payload.headers {
+        let masked = match redact::is_credential_name(name) {
+            true => redact::MASK.to_owned(),
+            false => match redactor.text(value) {
+                Cow::Borrowed(_) => continue,
+                Cow::Owned(masked) => masked,
+            },
+        };
+        if masked != *value {
+            value.clone_from(&masked);
+            headers.push((name.clone(), masked));
+        }
+    }
+    // Secrets in the query are searched only if the webhook verifies requests: the query may contain a token.
+    let query = mask_query(payload, webhook.verify.is_some().then_some(redactor));
+    if let Some((parameters, raw)) = &query {
+        payload.query_parameters.clone_from(parameters);
+        payload.raw_query.clone_from(raw);
+    }
+    if let Some(decided) = &mut payload.decided
+        && let Some(results) = decided.results.take()
+    {
+        // The payload returned by the trigger's code replaces the one of the request.
+        let results = redactor.value(results);
+        received.results.clone_from(&results);
+        decided.results = Some(results);
+        return received;
+    }
+    if headers.is_empty() && query.is_none() {
+        return received;
+    }
+    if let Value::Map(results) = &mut received.results {
+        let results = Arc::make_mut(results);
+        if let Some(Value::Map(map)) = results.get_mut("headers") {
+            let map = Arc::make_mut(map);
+            for (name, masked) in headers {
+                map.insert(name, masked);
+            }
+        }
+        if let Some((parameters, raw)) = query {
+            results.insert("queryParameters", parameters);
+            results.insert("rawQuery", raw);
+        }
+    }
+    received
+}
+
+/// Masks credentials and known secrets in the query of a request. Returns the parameters and the raw text; `None` if
+/// there was nothing to mask.
+fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
+    if payload.raw_query.is_empty() {
+        return None;
+    }
+    let redactor = redactor.filter(|redactor| !redactor.is_idle());
+    let raw = redact::query_without_credentials(&payload.raw_query);
+    if redactor.is_none() && matches!(raw, Cow::Borrowed(_)) {
+        return None;
+    }
+    let parameters = payload.query_parameters.iter().map(|(name, value)| {
+        let value = match (redact::is_credential_name(name), value, redactor) {
+            // A parameter that occurs several times is a list.
+            (true, Value::List(list), _) => Value::from(vec![Value::from(redact::MASK); list.0.len()]),
+            (true, ..) => redact::MASK.into(),
+            (false, _, Some(redactor)) => redactor.value(value.clone()),
+            (false, _, None) => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    let parameters = parameters.collect();
+    let raw = redactor.map_or_else(|| raw.to_string(), |redactor| redactor.text(&raw).into_owned());
+    Some((parameters, raw))
+}
+
+/// Prepares a request for display, saving and export. Removes headers with credentials or signatures, masks credentials
+/// in the query, and masks every known secret.
+pub(crate) fn remove_credentials(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
+    payload.headers.retain(|name, _| !redact::is_credential_name(name));
+    if let Some((parameters, raw)) = mask_query(&payload, Some(redactor)) {
+        (payload.query_parameters, payload.raw_query) = (parameters, raw);
+    }
+    if redactor.is_idle() {
+        return payload;
+    }
+    for value in payload.headers.values_mut() {
+        *value = redactor.text(value).into_owned();
+    }
+    payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
+    if let Some(masked) = payload.body.data.in_memory().and_then(|body| redactor.bytes(body)) {
+        payload.body.data = masked.into();
+    }
+    payload
+}

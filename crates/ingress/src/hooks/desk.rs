@@ -1,0 +1,176 @@
+//! In-memory state of webhook addresses: rate limits, key usage and open pairings. It is lost when the process ends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::automation::{AutomationId, RateLimit};
+use tokio::sync::OwnedMutexGuard;
+use trigger::Rejection;
+use trigger::dedup::DedupKey;
+
+use catalog::Route;
+use runtime::KeyedLocks;
+
+/// Rate limit for challenges, which unauthenticated senders can send.
+const CHALLENGE_RATE: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
+
+/// Per-address state of webhooks. Its size is bounded by the number of Automations in force: removed Automations are
+/// deleted by [`Self::forget`].
+#[derive(Default)]
+pub(crate) struct Desk {
+    state: Mutex<State>,
+    /// Serialises identical requests: one lock for each deduplication key, held until the first execution is committed.
+    dedup_locks: KeyedLocks,
+}
+
+#[derive(Default)]
+struct State {
+    starts: HashMap<(AutomationId, bool), Bucket>,
+    challenges: HashMap<(AutomationId, bool), Bucket>,
+    /// Time at which each key last verified a request, by the key's index.
+    keys: HashMap<AutomationId, BTreeMap<usize, Timestamp>>,
+    /// Expiry times of open pairings.
+    pairings: HashMap<AutomationId, Timestamp>,
+}
+
+/// Token bucket: tokens refill at a constant rate and each start takes one.
+struct Bucket {
+    rule: RateLimit,
+    tokens: f64,
+    at: Timestamp,
+}
+
+impl Desk {
+    /// Acquires the lock of a deduplication key.
+    pub(super) async fn lock_dedup_key(
+        &self,
+        automation: &AutomationId,
+        name: &DedupKey,
+    ) -> OwnedMutexGuard<()> {
+        self.dedup_locks.lock(&format!("{automation}/{}", hex::encode(name.key))).await
+    }
+
+    /// Rejects a start that exceeds the Automation's rate limit.
+    pub(super) fn check_rate(
+        &self,
+        mounted: &Route,
+        rule: &RateLimit,
+        now: Timestamp,
+    ) -> Result<(), Rejection> {
+        take(&mut self.state().starts, mounted, *rule, now)
+    }
+
+    /// Rejects a challenge that exceeds the rate limit.
+    pub(super) fn check_challenge_rate(&self, mounted: &Route, now: Timestamp) -> Result<(), Rejection> {
+        take(&mut self.state().challenges, mounted, CHALLENGE_RATE, now)
+    }
+
+    /// Records that a key verified a request.
+    pub(super) fn record_key_use(&self, automation: &AutomationId, key: usize, now: Timestamp) {
+        let mut state = self.state();
+        match state.keys.get_mut(automation) {
+            Some(keys) => keys.insert(key, now).is_some(),
+            None => state.keys.insert(automation.clone(), BTreeMap::from([(key, now)])).is_some(),
+        };
+    }
+
+    pub(super) fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
+        self.state().keys.get(automation).cloned().unwrap_or_default()
+    }
+
+    /// Deletes the state of Automations that are no longer in force.
+    pub(crate) fn forget(&self, removed: &[AutomationId]) {
+        if removed.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        for id in removed {
+            for test in [false, true] {
+                state.starts.remove(&(id.clone(), test));
+                state.challenges.remove(&(id.clone(), test));
+            }
+            state.keys.remove(id);
+            state.pairings.remove(id);
+        }
+    }
+
+    /// Deletes the key usage of changed Automations, whose files may define other keys now.
+    pub(crate) fn forget_keys(&self, changed: &[AutomationId]) {
+        if !changed.is_empty() {
+            let mut state = self.state();
+            changed.iter().for_each(|id| drop(state.keys.remove(id)));
+        }
+    }
+
+    pub(super) fn open_pairing(&self, automation: &AutomationId, until: Timestamp) {
+        self.state().pairings.insert(automation.clone(), until);
+    }
+
+    pub(super) fn pairing(&self, automation: &AutomationId, now: Timestamp) -> Option<Timestamp> {
+        self.state().pairings.get(automation).copied().filter(|until| now < *until)
+    }
+
+    /// Closes a pairing. Returns false if none was open: only one of several simultaneous senders gets it.
+    pub(super) fn close_pairing(&self, automation: &AutomationId, now: Timestamp) -> bool {
+        self.state().pairings.remove(automation).is_some_and(|until| now < until)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take(
+    buckets: &mut HashMap<(AutomationId, bool), Bucket>,
+    mounted: &Route,
+    rule: RateLimit,
+    now: Timestamp,
+) -> Result<(), Rejection> {
+    let full = || Bucket { rule, tokens: f64::from(rule.burst), at: now };
+    let key = (mounted.deployed.automation.id.clone(), mounted.is_test);
+    let bucket = buckets.entry(key).or_insert_with(full);
+    if bucket.rule != rule {
+        *bucket = full();
+    }
+    bucket.take(now).map_err(Rejection::rate_limited)
+}
+
+impl Bucket {
+    /// Takes a token, or returns the time until the next one is available.
+    fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
+        let per_second = f64::from(self.rule.max) / self.rule.per.as_secs_f64();
+        // A clock that was set back neither adds nor removes tokens.
+        let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
+        self.tokens = (self.tokens + passed * per_second).min(f64::from(self.rule.burst));
+        self.at = now;
+        if self.tokens < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - self.tokens) / per_second));
+        }
+        self.tokens -= 1.0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_what_comes_back_and_says_when_more_will() {
+        let at = |millis| Timestamp::from_millisecond(millis).expect("an instant");
+        let rule = RateLimit { max: 2, per: Duration::from_secs(1), burst: 3 };
+        let mut bucket = Bucket { rule, tokens: 3.0, at: at(0) };
+        let mut taken = |millis| bucket.take(at(millis));
+        assert_eq!([taken(0), taken(0), taken(0)], [Ok(()); 3]);
+        assert_eq!(taken(0), Err(Duration::from_millis(500)));
+        assert_eq!(taken(250), Err(Duration::from_millis(250)));
+        assert_eq!([taken(500), taken(500)], [Ok(()), Err(Duration::from_millis(500))]);
+        // The clock goes back, then far forward: the bucket never exceeds its burst.
+        assert_eq!(taken(100), Err(Duration::from_millis(500)));
+        assert_eq!([taken(90_000); 1], [Ok(())]);
+        assert_eq!([taken(90_000), taken(90_000)], [Ok(()); 2]);
+        assert!(taken(90_000).is_err());
+    }
+}

@@ -1,0 +1,68 @@
+//! The ingress: the state of everything that starts executions.
+
+use std::sync::Arc;
+
+use catalog::ReloadSummary;
+use runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use crate::changes::Changes;
+use crate::hooks::Desk;
+use crate::listen::Listeners;
+use crate::poll::Polls;
+use crate::subscribe::Subscriptions;
+
+/// Bodies of requests that are inflated at one time.
+const INFLATING: usize = 2;
+
+/// Everything that starts executions: webhooks, schedules, polls, subscriptions to events, and listening for tests.
+pub struct Ingress {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) hooks: Desk,
+    /// The right to inflate the body of a request: each may take 25 MiB.
+    pub(crate) inflating: Semaphore,
+    pub(crate) listeners: Listeners,
+    pub(crate) polls: Polls,
+    pub(crate) subscriptions: Subscriptions,
+    pub(crate) changes: Changes,
+}
+
+impl Ingress {
+    /// The ingress of a runtime. Nothing is started before [`Ingress::start_tasks`].
+    #[must_use]
+    pub fn new(runtime: Arc<Runtime>) -> Arc<Self> {
+        Arc::new(Self {
+            runtime,
+            hooks: Desk::default(),
+            inflating: Semaphore::new(INFLATING),
+            listeners: Listeners::default(),
+            polls: Polls::default(),
+            subscriptions: Subscriptions::default(),
+            changes: Changes::default(),
+        })
+    }
+
+    /// Starts the tasks that fire schedules, polls, and keep subscriptions. They end when the runtime closes.
+    pub fn start_tasks(self: &Arc<Self>) {
+        let tracker = &self.runtime.tracker;
+        self.start_schedules();
+        tracker.spawn(crate::poll::run(self.clone()));
+        tracker.spawn(crate::subscribe::run(self.clone()));
+    }
+
+    /// Starts the task that fires schedules.
+    pub fn start_schedules(self: &Arc<Self>) {
+        self.runtime.tracker.spawn(crate::scheduler::run(self.clone()));
+    }
+
+    /// Takes note of a reload before its snapshot is put in force: drops what was kept of removed automations, and hands
+    /// the changed ones to the schedules, polls and subscriptions.
+    pub fn on_reload(&self, reload: &ReloadSummary) {
+        self.hooks.forget(&reload.removed);
+        self.hooks.forget_keys(&reload.changed);
+        if self.runtime.settings.background {
+            // The listeners take them away; where there are none they would stay for ever.
+            self.changes.add(&reload.rechecked);
+        }
+    }
+}

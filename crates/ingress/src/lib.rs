@@ -1,0 +1,18 @@
+//! The ingress: starts executions. Webhooks, schedules, polls, and events of other systems come in here; an [`Ingress`]
+//! checks each start and hands it to the runtime.
+
+mod changes;
+mod hooks;
+mod ingress;
+mod listen;
+mod manual;
+mod poll;
+mod scheduler;
+mod subscribe;
+
+pub use hooks::{Condition, RouteMatch};
+pub use ingress::Ingress;
+pub use listen::{
+    Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload,
+};
+pub use poll::{PollError, PollView};

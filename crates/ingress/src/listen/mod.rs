@@ -1,0 +1,372 @@
+//! Captures requests to a test address while a client listens. A captured request starts no execution.
+
+mod saved;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::automation::{AutomationId, Trigger, WebhookTrigger};
+use model::payload::{HttpResponse, Payload, WebhookPayload};
+use serde::Serialize;
+use tokio::sync::watch;
+use trigger::Rejection;
+use trigger::webhook::Request;
+
+use crate::hooks::remove_credentials;
+use crate::ingress::Ingress;
+use catalog::{Route, trigger_hook};
+use runtime::Error;
+use runtime::{Clock, MonotonicTime};
+
+pub use saved::{PayloadError, SavedPayload};
+
+/// Default and maximum duration of a capture session.
+pub const MAX_LISTEN_TIME: Duration = Duration::from_secs(10 * 60);
+/// Default and maximum number of captured requests of a session.
+pub const MAX_CAPTURES: u32 = 100;
+/// Maximum size of all stored captures, in bytes. The session with max bytes loses its oldest captures first.
+const MAX_BYTES: usize = 64 << 20;
+/// Maximum number of captured requests of a session that could start nothing, such as challenges.
+const MAX_NON_TRIGGERS: usize = 100;
+/// Maximum number of addresses with stored captures. Ended sessions are dropped first, the oldest one before the
+/// others.
+const MAX_SESSIONS: usize = 16;
+
+/// Capture sessions by Automation.
+pub(crate) struct Listeners {
+    state: Mutex<HashMap<AutomationId, CaptureSession>>,
+    /// Incremented with every capture and with every start and end of a session.
+    changes: watch::Sender<u64>,
+    /// Serialises subscribing and unsubscribing for test addresses, so that a session that starts while another one
+    /// ends does not rely on a subscription about to be removed.
+    subscribing: tokio::sync::Mutex<()>,
+}
+
+struct CaptureSession {
+    /// Number of the session at its address, from 0.
+    number: u64,
+    since: MonotonicTime,
+    until: MonotonicTime,
+    max: u32,
+    /// Number of captured requests that could have started an execution.
+    count: u32,
+    /// Number of the last capture.
+    last: u32,
+    captures: VecDeque<Capture>,
+    /// Size of all stored captures.
+    bytes: usize,
+}
+
+/// A request that arrived during a capture session.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capture {
+    /// Number within the session, from 1.
+    pub number: u32,
+    /// Time of arrival.
+    pub at: Timestamp,
+    /// Kind of a request that could not have started an execution; `None` for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aside: Option<NonTrigger>,
+    /// Code of the rejection; `None` if the request would have been accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<&'static str>,
+    /// The request without headers that may contain credentials.
+    pub payload: Arc<Payload>,
+}
+
+/// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NonTrigger {
+    /// A challenge that the sender issues before its first event.
+    Challenge,
+    /// A request about the address itself: `HEAD`, `OPTIONS`.
+    Probe,
+    /// A request about an event other than the one that starts the Automation.
+    Ignored,
+}
+
+impl NonTrigger {
+    /// The word in the API: `challenge`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Challenge => "challenge",
+            Self::Probe => "probe",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// State of a capture session.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenView {
+    /// The Automation.
+    pub automation: AutomationId,
+    /// True while requests are captured.
+    pub listening: bool,
+    /// Start of the session.
+    pub since: Timestamp,
+    /// Latest end of the session.
+    pub until: Timestamp,
+    /// Number of requests that can still be captured.
+    pub left: u32,
+    /// Captured requests, oldest first.
+    pub captures: Vec<Capture>,
+}
+
+impl Default for Listeners {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            changes: watch::Sender::new(0),
+            subscribing: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+impl Listeners {
+    fn state(&self) -> MutexGuard<'_, HashMap<AutomationId, CaptureSession>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_listening(&self, id: &AutomationId, now: MonotonicTime) -> bool {
+        self.state().get(id).is_some_and(|session| session.is_active(now))
+    }
+
+    /// Starts a session, replaces the previous one of the same address, and returns its number.
+    fn begin(&self, id: &AutomationId, now: MonotonicTime, until: MonotonicTime, max: u32) -> u64 {
+        let mut state = self.state();
+        let number = state.remove(id).map_or(0, |before| before.number + 1);
+        while state.len() >= MAX_SESSIONS {
+            let over = |session: &CaptureSession| {
+                if session.is_active(now) { session.until } else { session.since }
+            };
+            let first = state.iter().min_by_key(|(_, one)| (one.is_active(now), over(one)));
+            let Some(first) = first.map(|(id, _)| id.clone()) else { break };
+            state.remove(&first);
+        }
+        let captures = VecDeque::new();
+        let session =
+            CaptureSession { number, since: now, until, max, count: 0, last: 0, captures, bytes: 0 };
+        state.insert(id.clone(), session);
+        drop(state);
+        self.notify();
+        number
+    }
+
+    /// Stores a request. Returns false if no session is active.
+    fn add_capture(
+        &self,
+        id: &AutomationId,
+        clock: &dyn Clock,
+        (aside, refused): (Option<NonTrigger>, Option<&'static str>),
+        payload: WebhookPayload,
+    ) -> bool {
+        let mut state = self.state();
+        let now = clock.monotonic_now();
+        let Some(session) = state.get_mut(id).filter(|session| session.is_active(now)) else {
+            return false;
+        };
+        if aside.is_none() {
+            session.count += 1;
+        } else if session.captures.iter().filter(|one| one.aside.is_some()).count() >= MAX_NON_TRIGGERS {
+            return true;
+        }
+        session.last += 1;
+        session.bytes += approximate_size(&payload);
+        let payload = Arc::new(Payload::Webhook(payload));
+        let at = clock.now();
+        session.captures.push_back(Capture { number: session.last, at, aside, refused, payload });
+        while state.values().map(|session| session.bytes).sum::<usize>() > MAX_BYTES {
+            let Some(largest) = state.values_mut().max_by_key(|session| session.bytes) else { break };
+            match largest.captures.pop_front().as_ref().map(|gone| &*gone.payload) {
+                Some(Payload::Webhook(gone)) => {
+                    largest.bytes = largest.bytes.saturating_sub(approximate_size(gone))
+                }
+                _ => largest.bytes = 0,
+            }
+        }
+        drop(state);
+        self.notify();
+        true
+    }
+
+    fn notify(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn end(&self, id: &AutomationId, now: MonotonicTime) {
+        if let Some(session) = self.state().get_mut(id) {
+            session.until = session.until.min(now);
+        }
+        self.notify();
+    }
+
+    /// Returns the end of the session with this number; `None` if it is over.
+    fn until(&self, id: &AutomationId, number: u64, now: MonotonicTime) -> Option<MonotonicTime> {
+        let state = self.state();
+        let session = state.get(id).filter(|session| session.number == number && session.is_active(now));
+        session.map(|session| session.until)
+    }
+
+    fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
+        let (now, ahead) = (clock.monotonic_now(), clock.wall_offset());
+        let state = self.state();
+        let session = state.get(id)?;
+        let captures = session.captures.iter().filter(|capture| capture.number > after).cloned();
+        Some(ListenView {
+            automation: id.clone(),
+            listening: session.is_active(now),
+            since: session.since.to_wall(ahead),
+            until: session.until.to_wall(ahead),
+            left: session.max.saturating_sub(session.count),
+            captures: captures.collect(),
+        })
+    }
+}
+
+impl CaptureSession {
+    fn is_active(&self, now: MonotonicTime) -> bool {
+        now < self.until && self.count < self.max
+    }
+}
+
+/// Approximate size of a request in memory, in bytes.
+fn approximate_size(payload: &WebhookPayload) -> usize {
+    let headers: usize = payload.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    // The query is stored raw and decoded.
+    payload.body.data.len() + headers + 2 * payload.raw_query.len() + payload.path_fragment.len()
+}
+
+impl Ingress {
+    /// Starts a capture session at the test address of an Automation. `time` and `max` are limited to the allowed
+    /// maximum. Captures of an earlier session are deleted. For an event trigger with subscriptions, the test address
+    /// is subscribed while the session lasts.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such Automation, or its trigger receives no requests.
+    pub async fn listen(
+        self: &Arc<Self>,
+        id: &AutomationId,
+        time: Duration,
+        max: u32,
+    ) -> Result<ListenView, Error> {
+        let catalog = self.runtime.catalog();
+        let deployed = catalog.find(id.as_str())?;
+        let is_subscribed = trigger_hook(deployed, &catalog).is_some();
+        if !is_subscribed && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
+            let kind = deployed.automation.trigger.word();
+            return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
+        }
+        let since = self.runtime.clock.monotonic_now();
+        let until = since.after(time.min(MAX_LISTEN_TIME));
+        let listeners = &self.listeners;
+        let subscribing = listeners.subscribing.lock().await;
+        let number = listeners.begin(id, since, until, max.clamp(1, MAX_CAPTURES));
+        if is_subscribed {
+            self.subscribe_for_test(&catalog, deployed).await;
+            self.runtime.tracker.spawn(self.clone().unsubscribe_after(id.clone(), number));
+        }
+        drop(subscribing);
+        listeners.view(id, 0, &*self.runtime.clock).ok_or(Error::Closing)
+    }
+
+    /// Ends the capture session. Its captures remain until the next session.
+    pub fn stop_listening(&self, id: &AutomationId) {
+        self.listeners.end(id, self.runtime.clock.monotonic_now());
+    }
+
+    /// Returns the session at an address with the captures after number `after`. Waits up to `wait` for a new capture
+    /// or the end of the session if there is none yet; `None` if there was no session.
+    pub async fn captures(&self, id: &AutomationId, after: u32, wait: Duration) -> Option<ListenView> {
+        let mut changes = self.listeners.changes.subscribe();
+        let over = self.runtime.clock.sleep_for(wait);
+        tokio::pin!(over);
+        let mut is_over = wait.is_zero();
+        loop {
+            let view = self.listeners.view(id, after, &*self.runtime.clock)?;
+            if !view.captures.is_empty() || !view.listening || is_over {
+                return Some(view);
+            }
+            tokio::select! {
+                changed = changes.changed() => changed.ok()?,
+                () = &mut over => is_over = true,
+                () = self.runtime.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.runtime.clock.wall_offset())) => {}
+                () = self.runtime.closing.cancelled() => return Some(view),
+            }
+        }
+    }
+
+    /// Returns true if a capture session is active at the address.
+    pub(crate) fn is_listening(&self, mounted: &Route) -> bool {
+        let id = &mounted.deployed.automation.id;
+        mounted.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
+    }
+
+    /// Captures a request instead of starting an execution, and sends the usual response. `verdict` yields the
+    /// rejection, or the response that needs no execution; rejected requests are captured too. Returns `None` if no
+    /// session is active any more.
+    pub(crate) async fn capture(
+        &self,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        request: &Request,
+        verdict: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
+    ) -> Option<Result<HttpResponse, Rejection>> {
+        let verdict = verdict.await;
+        let refused = verdict.as_ref().err().map(|rejection| rejection.code);
+        // Masking must come after `verdict`: reading the secrets registers them with the redactor.
+        let kept = self.store_capture(mounted, request, (None, refused));
+        kept.then(|| verdict.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
+    }
+
+    /// Captures a request that never starts an execution, if a session is active.
+    pub(crate) fn capture_non_trigger(
+        &self,
+        mounted: &Route,
+        request: &Request,
+        aside: NonTrigger,
+        refused: Option<&Rejection>,
+    ) {
+        if self.is_listening(mounted) {
+            self.store_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
+        }
+    }
+
+    fn store_capture(
+        &self,
+        mounted: &Route,
+        request: &Request,
+        what: (Option<NonTrigger>, Option<&'static str>),
+    ) -> bool {
+        let payload = trigger::webhook::unchecked_payload(request.clone());
+        let payload = remove_credentials(payload, &self.runtime.settings.redactor);
+        self.listeners.add_capture(&mounted.deployed.automation.id, &*self.runtime.clock, what, payload)
+    }
+}
+
+impl Ingress {
+    /// Removes the subscription of a test address when its session ends. A newer session at the same address keeps the
+    /// subscription and removes it later.
+    async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, number: u64) {
+        let listeners = &self.listeners;
+        let mut changes = listeners.changes.subscribe();
+        while let Some(until) = listeners.until(&id, number, self.runtime.clock.monotonic_now()) {
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = self.runtime.clock.sleep_until_monotonic(until) => {}
+                // The next start of the daemon removes it.
+                () = self.runtime.closing.cancelled() => return,
+            }
+        }
+        let _subscribing = listeners.subscribing.lock().await;
+        if !listeners.is_listening(&id, self.runtime.clock.monotonic_now()) {
+            self.unsubscribe_from_test(&id).await;
+        }
+    }
+}

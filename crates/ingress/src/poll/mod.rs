@@ -1,0 +1,308 @@
+//! Polls: call an action periodically and start executions for new items. One timer serves all polls in force; each
+//! poll runs in its own task with a deadline. The cursor, the seen keys and the started executions commit together, so
+//! an interrupted poll leaves no trace and is repeated.
+
+mod ask;
+mod sift;
+mod turn;
+mod view;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use connector::{EventSource, EventSpec, Registry};
+use jiff::{SignedDuration, Timestamp};
+use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrigger, Trigger};
+use store::PollState;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::changes::CatalogListener;
+use crate::ingress::Ingress;
+use catalog::canonical_text;
+use catalog::{Catalog, Deployment};
+use runtime::KeyedLocks;
+use runtime::{Clock, MonotonicTime};
+use runtime::{Due, Timed};
+
+pub use view::{PollError, PollView};
+
+/// Maximum number of concurrent polls.
+const MAX_CONCURRENT: usize = 32;
+
+/// Polls in force and their progress.
+pub(crate) struct Polls {
+    state: Mutex<State>,
+    /// Notified when the next due time may have changed.
+    wake: Notify,
+    /// Per-Automation locks: polling, resetting and rewinding exclude each other.
+    locks: KeyedLocks,
+    slots: Semaphore,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<AutomationId, Entry>,
+    order: BTreeSet<(MonotonicTime, AutomationId)>,
+    /// Stored progress of polls that are not in force.
+    stored: HashMap<AutomationId, PollState>,
+}
+
+struct Entry {
+    every: Duration,
+    standing: PollState,
+    /// Time of the last successful poll on the monotonic clock. `standing` has the wall-clock times.
+    last_success: Option<MonotonicTime>,
+    next: MonotonicTime,
+    /// True while the poll runs; it is not in `order` then.
+    busy: bool,
+}
+
+impl Default for Polls {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Notify::new(),
+            locks: KeyedLocks::default(),
+            slots: Semaphore::new(MAX_CONCURRENT),
+        }
+    }
+}
+
+/// Kind of a poll trigger with its definition.
+enum PollRequest<'a> {
+    /// The results of an action.
+    Action(&'a PollTrigger),
+    /// An event that its connector detects by polling.
+    Event(&'a EventTrigger, Arc<EventSpec>),
+}
+
+impl<'a> PollRequest<'a> {
+    /// Returns the poll of an Automation; `None` if its trigger does not poll.
+    fn for_deployed(deployed: &'a Deployment, registry: &Registry) -> Option<Self> {
+        match &deployed.automation.trigger {
+            Trigger::Poll(poll) => Some(Self::Action(poll)),
+            Trigger::Event(event) => {
+                let spec = registry.event(&event.asks.action.name)?;
+                matches!(spec.source, EventSource::Poll(_)).then(|| Self::Event(event, spec.clone()))
+            }
+            Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => None,
+        }
+    }
+
+    fn every(&self) -> Duration {
+        match self {
+            Self::Action(poll) => poll.every,
+            Self::Event(event, spec) => match (&event.every, &spec.source) {
+                (Some((every, _)), _) => *every,
+                (None, EventSource::Poll(polled)) => polled.every,
+                (None, EventSource::Hook(_)) => Duration::MAX,
+            },
+        }
+    }
+
+    fn start(&self) -> PollStart {
+        match self {
+            Self::Action(poll) => poll.start,
+            Self::Event(event, _) => event.start.map(|(start, _)| start).unwrap_or_default(),
+        }
+    }
+
+    fn deliver(&self) -> Deliver {
+        match self {
+            Self::Action(poll) => poll.deliver,
+            Self::Event(event, _) => event.deliver.map(|(deliver, _)| deliver).unwrap_or_default(),
+        }
+    }
+
+    /// Identifies the request. If it changes, cursor and seen keys of the old request are invalid.
+    fn fingerprint(&self) -> String {
+        let (asks, more) = match self {
+            Self::Action(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
+            Self::Event(event, _) => (&event.asks, Vec::new()),
+        };
+        let mut words = asks.action.name.clone();
+        for (name, template) in &asks.with {
+            words = format!("{words} {}={}", name.name, canonical_text(template));
+        }
+        let connection = asks.connection.as_ref().map_or("", |connection| &connection.name);
+        let more = more.into_iter().flatten().map(|expression| expression.text().to_owned());
+        [words, connection.to_owned()].into_iter().chain(more).collect::<Vec<_>>().join(" | ")
+    }
+}
+
+/// Runs all polls until the engine stops.
+pub(crate) async fn run(ingress: Arc<Ingress>) {
+    match ingress.runtime.store.poll_states().await {
+        Ok(stored) => ingress.polls.state().stored = stored.into_iter().collect(),
+        Err(error) => {
+            tracing::error!(%error, "polling cannot start: the stored progress cannot be read");
+            return;
+        }
+    }
+    ingress.runtime.timer().run(PollTimer(ingress)).await;
+}
+
+/// Timer over all polls in force.
+struct PollTimer(Arc<Ingress>);
+
+impl Timed for PollTimer {
+    async fn adopt(&mut self) {
+        let ingress = &self.0;
+        let decided = ingress.changes.take(CatalogListener::Polls);
+        ingress.polls.adopt(&ingress.runtime.catalog.load(), decided, &*ingress.runtime.clock);
+    }
+
+    fn next(&self) -> Option<Due> {
+        self.0.polls.state().order.first().map(|(at, _)| Due::Monotonic(*at))
+    }
+
+    async fn rescheduled(&self) {
+        self.0.polls.wake.notified().await;
+    }
+
+    async fn run_due(&mut self) {
+        for id in self.0.polls.take_due(self.0.runtime.clock.monotonic_now()) {
+            let ingress = self.0.clone();
+            self.0.runtime.tracker.spawn(async move { ingress.poll_when_free(id).await });
+        }
+    }
+}
+
+impl Ingress {
+    async fn poll_when_free(self: Arc<Self>, id: AutomationId) {
+        let slot = tokio::select! {
+            slot = self.polls.slots.acquire() => slot,
+            () = self.runtime.closing.cancelled() => return,
+        };
+        self.poll(&id).await;
+        drop(slot);
+        self.polls.release(&id);
+    }
+}
+
+impl Polls {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies the polls of these Automations from a snapshot. A poll whose request is unchanged keeps its progress.
+    fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, clock: &dyn Clock) {
+        let ahead = clock.wall_offset();
+        let mut state = self.state();
+        for id in ids {
+            let before = state.entries.remove(&id);
+            if let Some(entry) = &before {
+                state.order.remove(&(entry.next, id.clone()));
+            }
+            let busy = before.as_ref().is_some_and(|entry| entry.busy);
+            let before = before.map(|entry| (entry.standing, entry.last_success, entry.next)).or_else(|| {
+                let standing = state.stored.remove(&id)?;
+                let last_success = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+                let next = MonotonicTime::from_wall(standing.next_at, ahead);
+                Some((standing, last_success, next))
+            });
+            let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
+            let request =
+                deployed.and_then(|deployed| PollRequest::for_deployed(deployed, catalog.registry()));
+            let Some(request) = request else {
+                // The progress is kept in case the Automation is enabled again or its file comes back.
+                state
+                    .stored
+                    .extend(before.map(|(standing, _, next)| (id, with_wall_time(standing, next, ahead))));
+                continue;
+            };
+            let (source, every) = (request.fingerprint(), request.every());
+            let before = before.filter(|(standing, ..)| standing.source == source);
+            let (standing, last_success, mut next) = before
+                .unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.monotonic_now()));
+            // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
+            // one.
+            next = next.min(clock.monotonic_now().after(every.max(turn::MAX_BACKOFF)));
+            if standing.failures == 0
+                && let Some(last_success) = last_success
+            {
+                // The interval may have become shorter.
+                next = next.min(last_success.after(every));
+            }
+            if !busy {
+                state.order.insert((next, id.clone()));
+            }
+            state.entries.insert(id, Entry { every, standing, last_success, next, busy });
+        }
+    }
+
+    /// Removes all due polls from the order and marks them busy.
+    fn take_due(&self, now: MonotonicTime) -> Vec<AutomationId> {
+        let mut state = self.state();
+        let mut due = Vec::new();
+        while state.order.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, id)) = state.order.pop_first()
+        {
+            if let Some(entry) = state.entries.get_mut(&id) {
+                entry.busy = true;
+                due.push(id);
+            }
+        }
+        due
+    }
+
+    /// Puts a finished poll back into the order.
+    fn release(&self, id: &AutomationId) {
+        let mut state = self.state();
+        if let Some(entry) = state.entries.get_mut(id) {
+            entry.busy = false;
+            let next = entry.next;
+            state.order.insert((next, id.clone()));
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Progress of an Automation's poll; `None` if it has no poll in force.
+    fn standing(&self, id: &AutomationId) -> Option<PollState> {
+        self.state().entries.get(id).map(|entry| entry.standing.clone())
+    }
+
+    /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
+    /// offset.
+    fn update(&self, id: &AutomationId, standing: PollState, ahead: SignedDuration) {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
+        else {
+            return;
+        };
+        let (before, next, busy) =
+            (entry.next, MonotonicTime::from_wall(standing.next_at, ahead), entry.busy);
+        if standing.failures == 0 {
+            entry.last_success = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+        }
+        (entry.next, entry.standing) = (next, standing);
+        if !busy {
+            state.order.remove(&(before, id.clone()));
+            state.order.insert((next, id.clone()));
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+}
+
+/// Sets `next_at` to the wall-clock time of the next poll.
+fn with_wall_time(standing: PollState, next: MonotonicTime, ahead: SignedDuration) -> PollState {
+    PollState { next_at: next.to_wall(ahead), ..standing }
+}
+
+/// Progress of a poll that has never run.
+fn initial_standing(source: String, now: Timestamp) -> PollState {
+    PollState {
+        source,
+        cursor: model::Value::Null,
+        polled_at: None,
+        found_at: None,
+        next_at: now,
+        failures: 0,
+        error: None,
+        polls: 0,
+        found: 0,
+    }
+}

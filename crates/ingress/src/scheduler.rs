@@ -1,0 +1,305 @@
+//! The scheduler: one timer over all schedules in force. The execution of a tick and the watermark commit together
+//! under the key (automation, instant), so that each instant fires exactly once, also across restarts.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use jiff::{SignedDuration, Timestamp};
+use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger};
+use model::execution::Origin;
+use model::payload::Payload;
+use store::{Accept, Watermark};
+
+use crate::changes::CatalogListener;
+use crate::ingress::Ingress;
+use catalog::{Catalog, Deployment};
+use runtime::AcceptOptions;
+use runtime::Error;
+use runtime::Start;
+use runtime::{Due, Timed};
+
+/// Maximum delay of an instant that still counts as on time, regardless of `misfire`.
+const ON_TIME: Duration = Duration::from_secs(30);
+/// Maximum number of concurrent ticks, which share commits.
+const MAX_CONCURRENT: usize = 256;
+
+/// Delay before an instant is retried that found the queue full.
+const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
+
+/// Fires schedules until the engine stops.
+pub(crate) async fn run(ingress: Arc<Ingress>) {
+    let timer = ingress.runtime.timer();
+    match Timetable::read(ingress).await {
+        Ok(timetable) => timer.run(timetable).await,
+        Err(error) => {
+            tracing::error!(%error, "schedules cannot be armed: their watermarks cannot be read");
+        }
+    }
+}
+
+/// The next instants of all schedules in force.
+struct Timetable {
+    ingress: Arc<Ingress>,
+    entries: HashMap<AutomationId, Entry>,
+    order: BTreeSet<(Timestamp, AutomationId)>,
+    /// Stored watermarks of schedules that are not in force yet.
+    stored: HashMap<AutomationId, Watermark>,
+}
+
+struct Entry {
+    deployed: Arc<Deployment>,
+    fingerprint: String,
+    /// The last processed instant.
+    done: Timestamp,
+    /// The next due time: the next instant, or a retry. `None` if the schedule has no further instant.
+    next: Option<Timestamp>,
+    /// True during retries, so that missed instants are logged once.
+    is_retry: bool,
+}
+
+impl Timed for Timetable {
+    async fn adopt(&mut self) {
+        let decided = self.ingress.changes.take(CatalogListener::Schedules);
+        let catalog = self.ingress.runtime.catalog.load_full();
+        self.apply(&catalog, decided).await;
+    }
+
+    fn next(&self) -> Option<Due> {
+        self.order.first().map(|(at, _)| Due::WallClock(*at))
+    }
+
+    async fn run_due(&mut self) {
+        let ticks = self.due(self.ingress.runtime.clock.now());
+        let ingress = self.ingress.clone();
+        let fired = stream::iter(ticks).map(|tick| tick.fire(&ingress)).buffer_unordered(MAX_CONCURRENT);
+        let unfinished: Vec<Unfinished> = fired.filter_map(std::future::ready).collect().await;
+        let again = after(self.ingress.runtime.clock.now(), RETRY_DELAY);
+        for Unfinished { automation, done } in unfinished {
+            self.retry_from(&automation, done, again);
+        }
+    }
+}
+
+impl Timetable {
+    async fn read(ingress: Arc<Ingress>) -> Result<Self, store::Error> {
+        let stored = ingress.runtime.store.watermarks().await?.into_iter();
+        let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
+        Ok(Self { ingress, entries: HashMap::new(), order: BTreeSet::new(), stored })
+    }
+
+    /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
+    async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
+        let ingress = &self.ingress;
+        let now = ingress.runtime.clock.now();
+        let mut fresh = Vec::new();
+        for id in ids {
+            let before = self.entries.remove(&id);
+            if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
+                self.order.remove(&(at, id.clone()));
+            }
+            let Some(deployed) = catalog.get(&id).filter(|deployed| deployed.automation.enabled) else {
+                continue;
+            };
+            let Some(schedule) = &deployed.schedule else { continue };
+            let fingerprint = schedule.fingerprint();
+            let before = before.filter(|entry| entry.fingerprint == fingerprint);
+            let stored = self.stored.remove(&id).filter(|watermark| watermark.schedule == fingerprint);
+            let done = match (before, stored) {
+                (Some(entry), _) => entry.done,
+                (None, Some(watermark)) => watermark.instant,
+                (None, None) => {
+                    fresh.push(Watermark {
+                        automation: id.clone(),
+                        schedule: fingerprint.clone(),
+                        instant: now,
+                    });
+                    now
+                }
+            };
+            let next = schedule.next_after(done);
+            self.order.extend(next.map(|at| (at, id.clone())));
+            self.entries
+                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_retry: false });
+        }
+        // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
+        stream::iter(fresh)
+            .for_each_concurrent(MAX_CONCURRENT, |watermark| async {
+                let accept = Accept { watermark: Some(watermark), ..Accept::default() };
+                if let Err(error) = ingress.runtime.store.accept(&accept).await {
+                    ingress.runtime.lost(&error);
+                }
+            })
+            .await;
+    }
+
+    /// Removes and returns all due ticks.
+    fn due(&mut self, now: Timestamp) -> Vec<Tick> {
+        let mut ticks = Vec::new();
+        while let Some((at, id)) = self.order.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.order.pop_first();
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            let tick = entry.due(now);
+            let refusals = &self.ingress.runtime.refusals;
+            refusals.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
+            ticks.extend(tick);
+            if let Some(next) = entry.next {
+                self.order.insert((next, id));
+            }
+        }
+        ticks
+    }
+
+    /// Sets a schedule back to `done` and retries it at `again`.
+    fn retry_from(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if let Some(next) = entry.next {
+            self.order.remove(&(next, id.clone()));
+        }
+        (entry.done, entry.next, entry.is_retry) = (done, Some(again), true);
+        self.order.insert((again, id.clone()));
+    }
+}
+
+/// The due instants of a schedule.
+struct Tick {
+    deployed: Arc<Deployment>,
+    fingerprint: String,
+    timezone: String,
+    overlap: Overlap,
+    /// True if the instants are missed ones of `misfire: all`: each waits for the end of the previous execution.
+    waits: bool,
+    /// Instants to run, oldest first.
+    instants: Vec<Timestamp>,
+    /// Number of further missed instants that are skipped.
+    missed: u64,
+    /// The last instant processed before this tick.
+    before: Timestamp,
+    /// The last instant processed after this tick.
+    done: Timestamp,
+}
+
+/// A schedule with unprocessed instants, because the queue or the store is full or the previous execution still runs.
+struct Unfinished {
+    automation: AutomationId,
+    /// The last processed instant.
+    done: Timestamp,
+}
+
+impl Entry {
+    /// Computes the due instants and the next due time; `None` if nothing is due.
+    fn due(&mut self, now: Timestamp) -> Option<Tick> {
+        let schedule = self.deployed.schedule.clone()?;
+        let before = self.done;
+        let Some(at) = schedule.next_after(before).filter(|at| *at <= now) else {
+            self.next = schedule.next_after(before);
+            return None;
+        };
+        let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) =
+            &self.deployed.automation.trigger
+        else {
+            return None;
+        };
+        let following = schedule.next_after(at);
+        let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
+        let alone = following.is_none_or(|following| following > now);
+        // Retried instants of `misfire: all` stay missed ones, even if the last of them is recent.
+        let is_made_up = self.is_retry && *misfire == Misfire::All;
+        let on_time = alone && late <= ON_TIME && !is_made_up;
+        let (instants, missed, done) = if on_time {
+            (vec![at], 0, at)
+        } else {
+            let missed = schedule.missed(before, now, *misfire);
+            let automation = &self.deployed.automation.id;
+            if !self.is_retry {
+                tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
+            }
+            (missed.due, missed.dropped, now)
+        };
+        let waits = !on_time && *misfire == Misfire::All;
+        self.is_retry = false;
+        self.done = done;
+        self.next = schedule.next_after(done);
+        // Instants skipped now must not be skipped again after a retry.
+        let first = instants.first().filter(|_| missed > 0);
+        let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
+        Some(Tick {
+            deployed: self.deployed.clone(),
+            fingerprint: self.fingerprint.clone(),
+            timezone: timezone.name.clone(),
+            overlap: *overlap,
+            waits,
+            instants,
+            missed,
+            before,
+            done,
+        })
+    }
+}
+
+impl Tick {
+    /// Starts the executions. Returns the rest if some instants must be retried.
+    async fn fire(self, ingress: &Arc<Ingress>) -> Option<Unfinished> {
+        let automation = &self.deployed.automation;
+        let watermark = |instant| Watermark {
+            automation: automation.id.clone(),
+            schedule: self.fingerprint.clone(),
+            instant,
+        };
+        let mut done = self.before;
+        for instant in &self.instants {
+            let reached = std::mem::replace(&mut done, *instant);
+            let busy =
+                self.overlap == Overlap::Skip && ingress.runtime.intake.schedule_is_busy(&automation.id);
+            if busy && self.waits {
+                return Some(Unfinished { automation: automation.id.clone(), done: reached });
+            }
+            if busy {
+                ingress.runtime.refusals.count(Some(&automation.id), "overlap");
+                tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
+                continue;
+            }
+            let payload = Payload::Schedule {
+                scheduled_at: *instant,
+                started_at: ingress.runtime.clock.now(),
+                timezone: self.timezone.clone(),
+            };
+            let Some(fails) = ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+                continue;
+            };
+            let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
+            let key = Some(format!("tick:{instant}"));
+            let options = AcceptOptions {
+                key,
+                watermark: Some(watermark(*instant)),
+                fails,
+                ..AcceptOptions::default()
+            };
+            let accepted = ingress.runtime.accept(&self.deployed, start, options).await;
+            if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
+                // Nothing was stored, so the instant is still due.
+                return Some(Unfinished { automation: automation.id.clone(), done: reached });
+            }
+            if let Err(error) = accepted {
+                tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
+            }
+        }
+        if self.instants.last() != Some(&self.done) || self.overlap == Overlap::Skip {
+            let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
+            if ingress.runtime.accepting()
+                && let Err(error) = ingress.runtime.store.accept(&accept).await
+            {
+                ingress.runtime.lost(&error);
+            }
+        }
+        None
+    }
+}
+
+fn after(at: Timestamp, pause: SignedDuration) -> Timestamp {
+    at.checked_add(pause).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,374 @@
+//! Subscriptions to events of other applications. The Automations in force define the wanted subscriptions; the store
+//! has the existing ones. A reconciliation at every start and reload creates the missing ones and removes the others,
+//! with retries until it succeeds.
+
+mod call;
+mod orphans;
+mod receive;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use model::automation::AutomationId;
+use model::value::{Map, Value};
+use store::Subscription;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::changes::CatalogListener;
+use crate::ingress::Ingress;
+use catalog::canonical_text;
+use catalog::{Catalog, Deployment, trigger_hook};
+use runtime::KeyedLocks;
+use runtime::{Clock, MonotonicTime};
+use runtime::{Due, Timed};
+
+/// Maximum number of concurrent requests.
+const MAX_CONCURRENT: usize = 8;
+/// Shortest and longest delay after a failure.
+const MIN_DELAY: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(60 * 60);
+/// Number of failures after which unsubscribing is given up: about a day.
+const MAX_FAILURES: u32 = 32;
+
+/// Existing subscriptions and pending changes, by their local ids.
+pub(crate) struct Subscriptions {
+    state: Mutex<BTreeMap<String, Entry>>,
+    /// Serialises read-modify-write of a subscription. Otherwise a removal during the creation could overwrite the
+    /// remote id, and unsubscribing would be impossible.
+    changing: tokio::sync::Mutex<()>,
+    /// Notified when the next due time may have changed.
+    wake: Notify,
+    slots: Semaphore,
+    /// Per-Automation locks around remote requests, so that a subscription under creation is not taken for an orphan.
+    locks: KeyedLocks,
+}
+
+struct Entry {
+    subscription: Subscription,
+    /// Next attempt on the monotonic clock. The subscription itself has the wall-clock time; `None` if nothing is
+    /// pending.
+    next: Option<MonotonicTime>,
+    /// True while a remote request runs.
+    busy: bool,
+}
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+            wake: Notify::new(),
+            slots: Semaphore::new(MAX_CONCURRENT),
+            locks: KeyedLocks::default(),
+        }
+    }
+}
+
+/// Reconciles subscriptions until the engine stops.
+pub(crate) async fn run(ingress: Arc<Ingress>) {
+    // A capture session may have been started already. The lock ensures that its subscription is either in the list
+    // read here or added later.
+    let changing = ingress.subscriptions.changing.lock().await;
+    let stored = ingress.runtime.store.subscriptions().await;
+    let pending = stored.map(|stored| ingress.subscriptions.load(stored, &*ingress.runtime.clock));
+    drop(changing);
+    match pending {
+        Ok(pending) => ingress.runtime.timer().run(Reconciler { ingress, pending }).await,
+        Err(error) => {
+            tracing::error!(%error, "events cannot be subscribed to: the stored subscriptions cannot be read");
+        }
+    }
+}
+
+/// Timer that reconciles the subscriptions and processes due changes.
+struct Reconciler {
+    ingress: Arc<Ingress>,
+    /// Automations with stored subscriptions that have not been compared since the start.
+    pending: BTreeSet<AutomationId>,
+}
+
+impl Timed for Reconciler {
+    async fn adopt(&mut self) {
+        self.pending.extend(self.ingress.changes.take(CatalogListener::Subscriptions));
+        for id in std::mem::take(&mut self.pending) {
+            self.ingress.reconcile(&id).await;
+        }
+    }
+
+    fn next(&self) -> Option<Due> {
+        self.ingress.subscriptions.next().map(Due::Monotonic)
+    }
+
+    async fn rescheduled(&self) {
+        self.ingress.subscriptions.wake.notified().await;
+    }
+
+    async fn run_due(&mut self) {
+        for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.monotonic_now()) {
+            let ingress = self.ingress.clone();
+            self.ingress.runtime.tracker.spawn(async move { ingress.apply_change(subscription).await });
+        }
+    }
+}
+
+impl Ingress {
+    /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
+    async fn reconcile(&self, id: &AutomationId) {
+        let catalog = self.runtime.catalog.load_full();
+        let deployed = catalog.get(id).filter(|deployed| deployed.automation.enabled);
+        let wanted = deployed.and_then(|deployed| self.wanted_subscription(&catalog, deployed, false));
+        let is_of_automation =
+            |subscription: &Subscription| subscription.automation == *id && !subscription.test;
+        let mut there = false;
+        for subscription in self.subscriptions.all().into_iter().filter(is_of_automation) {
+            if subscription.removing {
+                continue;
+            }
+            if wanted.as_ref().is_some_and(|wanted| wanted.source == subscription.source) && !there {
+                there = true;
+                continue;
+            }
+            self.schedule_removal(&subscription.id).await;
+        }
+        if let Some(wanted) = wanted.filter(|_| !there) {
+            self.store_subscription(wanted).await;
+        }
+        self.subscriptions.wake.notify_one();
+    }
+
+    /// Builds the subscription that an Automation wants; `None` if it needs none.
+    fn wanted_subscription(
+        &self,
+        catalog: &Catalog,
+        deployed: &Deployment,
+        test: bool,
+    ) -> Option<Subscription> {
+        let (event, _) = trigger_hook(deployed, catalog)?;
+        let asks = &event.asks;
+        let url = self.event_url(deployed, test);
+        let with =
+            asks.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
+        let connection = asks.connection.as_ref().map(|connection| connection.name.clone());
+        let words = [asks.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
+        let now = self.runtime.clock.now();
+        Some(Subscription {
+            id: uuid::Uuid::new_v4().to_string(),
+            automation: deployed.automation.id.clone(),
+            source: words.into_iter().chain(with).collect::<Vec<_>>().join(" | "),
+            event: asks.action.name.clone(),
+            connection,
+            inputs: Map::new(),
+            url,
+            requested: false,
+            remote: Value::Null,
+            removing: false,
+            test,
+            failures: 0,
+            error: None,
+            next_at: Some(now),
+            since: now,
+        })
+    }
+
+    /// Subscribes for the test address of an Automation, if it has no such subscription yet.
+    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployment) {
+        let is_of_automation =
+            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.removing;
+        if self.subscriptions.all().iter().any(is_of_automation) {
+            return;
+        }
+        if let Some(wanted) = self.wanted_subscription(catalog, deployed, true) {
+            let changing = self.subscriptions.changing.lock().await;
+            self.store_subscription(wanted).await;
+            drop(changing);
+            self.subscriptions.wake.notify_one();
+        }
+    }
+
+    /// Schedules the removal of the subscription for a test address.
+    pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
+        for one in self.subscriptions.all() {
+            if one.automation == *id && one.test && !one.removing {
+                self.schedule_removal(&one.id).await;
+            }
+        }
+        self.subscriptions.wake.notify_one();
+    }
+
+    /// Public URL that receives the event of an Automation.
+    fn event_url(&self, deployed: &Deployment, test: bool) -> String {
+        let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let token = deployed.address.as_ref().map(|address| if test { &address.test } else { &address.live });
+        format!("{base}/trigger/{}", token.map_or("", String::as_str))
+    }
+
+    /// Schedules the removal of a subscription.
+    async fn schedule_removal(&self, id: &str) {
+        let _changing = self.subscriptions.changing.lock().await;
+        let Some(mut subscription) = self.subscriptions.get(id) else { return };
+        let now = self.runtime.clock.now();
+        (subscription.removing, subscription.failures, subscription.error) = (true, 0, None);
+        (subscription.next_at, subscription.since) = (Some(now), now);
+        self.store_subscription(subscription).await;
+    }
+
+    /// Stores a subscription, then updates it in memory.
+    async fn store_subscription(&self, subscription: Subscription) {
+        if let Err(error) = self.runtime.store.put_subscription(subscription.clone()).await {
+            return self.runtime.lost(&error);
+        }
+        self.subscriptions.update(subscription, self.runtime.clock.wall_offset());
+    }
+
+    /// Creates or removes a subscription remotely and records the result.
+    async fn apply_change(self: Arc<Self>, subscription: Subscription) {
+        let slot = tokio::select! {
+            slot = self.subscriptions.slots.acquire() => slot,
+            () = self.runtime.closing.cancelled() => return,
+        };
+        let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
+        let event = subscription.event.clone();
+        let alone = self.subscriptions.locks.lock(automation.as_str()).await;
+        let result = if subscription.removing {
+            self.unsubscribe(&subscription).await.map(|()| None)
+        } else {
+            self.subscribe(&subscription).await.map(Some)
+        };
+        drop(slot);
+        let _changing = self.subscriptions.changing.lock().await;
+        // The removal may have been requested during the creation.
+        let Some(mut now) = self.subscriptions.get(&id) else { return };
+        match result {
+            Ok(Some((inputs, remote))) => {
+                tracing::info!(%automation, event, "subscribed");
+                (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
+                now.next_at = now.removing.then(|| self.runtime.clock.now());
+                now.since = self.runtime.clock.now();
+            }
+            Ok(None) => {
+                tracing::info!(%automation, event, "the subscription is taken back");
+                return self.forget_subscription(&id).await;
+            }
+            Err(_) if self.runtime.closing.is_cancelled() => return,
+            Err(error) => {
+                now.failures = now.failures.saturating_add(1);
+                if now.removing && now.failures >= MAX_FAILURES {
+                    tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
+                    return self.forget_subscription(&id).await;
+                }
+                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
+                now.error = Some(error);
+                now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
+            }
+        }
+        self.store_subscription(now).await;
+        drop(alone);
+        // Only now: an entry that is still due in memory would be processed a second time.
+        self.subscriptions.release(&id);
+        self.subscriptions.wake.notify_one();
+    }
+
+    async fn forget_subscription(&self, id: &str) {
+        if let Err(error) = self.runtime.store.delete_subscription(id).await {
+            return self.runtime.lost(&error);
+        }
+        self.subscriptions.state().remove(id);
+    }
+}
+
+fn retry_at(now: Timestamp, failures: u32) -> Timestamp {
+    let doubled = MIN_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let pause = SignedDuration::try_from(doubled.min(MAX_DELAY)).unwrap_or(SignedDuration::MAX);
+    now.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+impl Subscriptions {
+    fn state(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads the stored subscriptions and returns their Automations. Subscriptions of test addresses are scheduled for
+    /// removal unless this process has created them: their capture sessions are gone.
+    fn load(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
+        // The wall clock may have been changed while the daemon was stopped.
+        let furthest = clock.monotonic_now().after(MAX_DELAY);
+        let ahead = clock.wall_offset();
+        let mut state = self.state();
+        let mut ids = BTreeSet::new();
+        for mut subscription in stored {
+            ids.insert(subscription.automation.clone());
+            if state.contains_key(&subscription.id) {
+                continue;
+            }
+            if subscription.test && !subscription.removing {
+                (subscription.removing, subscription.next_at) = (true, Some(subscription.since));
+            }
+            let next = subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead).min(furthest));
+            state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });
+        }
+        ids
+    }
+
+    fn all(&self) -> Vec<Subscription> {
+        self.state().values().map(|entry| entry.subscription.clone()).collect()
+    }
+
+    fn get(&self, id: &str) -> Option<Subscription> {
+        self.state().get(id).map(|entry| entry.subscription.clone())
+    }
+
+    /// The next due time of all entries that are not busy.
+    fn next(&self) -> Option<MonotonicTime> {
+        let state = self.state();
+        let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
+        due.min()
+    }
+
+    fn take_due(&self, now: MonotonicTime) -> Vec<Subscription> {
+        let mut state = self.state();
+        let due = |entry: &&mut Entry| !entry.busy && entry.next.is_some_and(|at| at <= now);
+        let due = state.values_mut().filter(due).map(|entry| {
+            entry.busy = true;
+            entry.subscription.clone()
+        });
+        due.collect()
+    }
+
+    /// Marks the end of a remote request.
+    fn release(&self, id: &str) {
+        if let Some(entry) = self.state().get_mut(id) {
+            entry.busy = false;
+        }
+    }
+
+    /// Updates a subscription in memory. `ahead` is the current wall-clock offset.
+    fn update(&self, subscription: Subscription, ahead: SignedDuration) {
+        let mut state = self.state();
+        let before = state.get(&subscription.id);
+        let busy = before.is_some_and(|entry| entry.busy);
+        // An unchanged due time keeps its monotonic time, even if the wall clock was changed.
+        let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
+            Some(entry) => entry.next,
+            None => subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead)),
+        };
+        state.insert(subscription.id.clone(), Entry { subscription, next, busy });
+    }
+}
+
+impl Ingress {
+    /// Lists the existing, pending and leaving subscriptions, sorted by Automation.
+    #[must_use]
+    pub fn subscriptions(&self) -> Vec<Subscription> {
+        let ahead = self.runtime.clock.wall_offset();
+        let state = self.subscriptions.state();
+        let shown = |entry: &Entry| Subscription {
+            next_at: entry.next.map(|at| at.to_wall(ahead)),
+            ..entry.subscription.clone()
+        };
+        let mut all: Vec<Subscription> = state.values().map(shown).collect();
+        all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
+        all
+    }
+}

@@ -1,0 +1,113 @@
+//! Handles requests that deliver a subscribed event: verifies the sender, checks the event type and removes duplicates.
+
+use model::automation::WebhookTrigger;
+use model::execution::Origin;
+use model::payload::{HttpResponse, Payload};
+use model::value::{Map, Value};
+use store::AcceptOutcome;
+use trigger::verify::{Key, Verifier};
+use trigger::webhook::{ReceivedRequest, Request};
+use trigger::{Rejection, response};
+
+use crate::hooks::check_chain_depth;
+use crate::ingress::Ingress;
+use crate::listen::NonTrigger;
+use catalog::{Catalog, Route, trigger_hook};
+use runtime::Start;
+use runtime::{AcceptOptions, Acceptance};
+
+impl Ingress {
+    /// Responds to a request at the address of an Automation with an event trigger.
+    pub(crate) async fn receive_event(
+        &self,
+        catalog: &Catalog,
+        mounted: &Route,
+        request: Request,
+    ) -> Result<HttpResponse, Rejection> {
+        let automation = &mounted.deployed.automation;
+        let Some((_, hook)) = trigger_hook(&mounted.deployed, catalog) else {
+            return Err(Rejection::not_a_webhook());
+        };
+        if !mounted.is_test && !automation.enabled {
+            return Err(Rejection::automation_disabled());
+        }
+        let secret = self.event_secret(&automation.id);
+        let webhook =
+            model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
+        if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
+            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
+            return Ok(answer);
+        }
+        let header = |name: &str| {
+            let mut values = request.headers.iter().filter(|(header, _)| header == name);
+            values.next().map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        };
+        // Other requests include the greeting that follows a new subscription.
+        let is_matching = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
+        if is_matching && self.is_listening(mounted) {
+            let judged = async {
+                self.verify_event(mounted, &webhook, &secret, &request)?;
+                trigger::webhook::receive(&webhook, request.clone()).map(|_| None)
+            };
+            if let Some(answer) = self.capture(mounted, &webhook, &request, judged).await {
+                return answer;
+            }
+        }
+        check_chain_depth(&request)?;
+        let verified = self.verify_event(mounted, &webhook, &secret, &request);
+        if !is_matching {
+            self.capture_non_trigger(mounted, &request, NonTrigger::Ignored, verified.as_ref().err());
+            verified?;
+            self.count_rejection(Some(mounted), "ignored");
+            return Ok(acknowledgement("ignored"));
+        }
+        verified?;
+        let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
+        let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
+        let payload = Payload::Webhook(payload);
+        let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() else {
+            return Ok(acknowledgement("filtered"));
+        };
+        let origin = if mounted.is_test { Origin::Test } else { Origin::Event };
+        let options = AcceptOptions {
+            key: key.filter(|_| !mounted.is_test),
+            results: Some(results),
+            fails,
+            ..AcceptOptions::default()
+        };
+        let accepted = self.runtime.accept(&mounted.deployed, Start { payload, origin }, options).await;
+        let Acceptance { id, accepted, .. } =
+            accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
+        let answer = response::asynchronous(&webhook, &id);
+        if accepted == AcceptOutcome::New {
+            return Ok(answer);
+        }
+        self.count_rejection(Some(mounted), "duplicate");
+        Ok(response::duplicate(answer))
+    }
+
+    /// Rejects a request unless it comes from the subscribed application.
+    fn verify_event(
+        &self,
+        mounted: &Route,
+        webhook: &WebhookTrigger,
+        secret: &str,
+        request: &Request,
+    ) -> Result<(), Rejection> {
+        let refused = || Rejection::new(401, "invalid_signature", "invalid signature");
+        let verify = webhook.verify.as_ref().ok_or_else(refused)?;
+        let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
+        let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
+        let url = self.event_url(&mounted.deployed, mounted.is_test);
+        let proof = Verifier::Keys(verify, vec![key]);
+        trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
+            let automation = &mounted.deployed.automation.id;
+            tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
+            rejection
+        })
+    }
+}
+
+fn acknowledgement(word: &str) -> HttpResponse {
+    HttpResponse::json(200, &Value::from(Map::from_iter([(word, true)])))
+}

@@ -1,0 +1,152 @@
+//! Checks the names of filters, tests and functions at compile time. MiniJinja itself resolves them during evaluation, so that
+//! a misspelt `default` would fail only in the one execution that needs it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use minijinja::machinery::Span;
+use minijinja::machinery::ast::{CallArg, Expr};
+
+use super::other_dialects;
+use super::{SyntaxError, UnknownName};
+use super::{filters, functions, predicates};
+use crate::diagnostic::nearest;
+
+/// The names of all filters, including functions that are also filters.
+pub(super) fn filter_names() -> impl Iterator<Item = &'static str> {
+    let functions = functions::TABLE.iter().filter(|function| function.is_filter());
+    filters::TABLE.iter().map(|row| row.name).chain(functions.map(|function| function.name))
+}
+
+/// The names of all tests that are words.
+pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
+    let is_word = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic());
+    predicates::TABLE.iter().map(|predicate| predicate.name).filter(is_word)
+}
+
+/// The kind of a name.
+#[derive(Clone, Copy)]
+enum Kind {
+    Filter,
+    Test,
+    Function,
+}
+
+/// Checks the names that an expression uses itself, without its subexpressions.
+pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
+    match expr {
+        Expr::Filter(filter) => check_name(Kind::Filter, filter.name, filter.span(), text)
+            .or_else(|| check_named_argument(filter.name, &filter.args, filter.span(), text))
+            .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text)),
+        Expr::Test(test) => check_name(Kind::Test, test.name, test.span(), text),
+        Expr::Call(call) => match &call.expr {
+            Expr::Var(function) => check_name(Kind::Function, function.id, call.span(), text)
+                .or_else(|| check_date_format(function.id, call.args.get(1), &call.args, text)),
+            Expr::GetAttr(method) => Some(method_error(method.name, call.span(), text)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The error for a method call: values have no methods.
+fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
+    let help: Cow<'static, str> = match other_dialects::method(name) {
+        Some(help) => help.into(),
+        None if filters::find(name).is_some() || functions::find(name).is_some_and(|it| it.is_filter()) => {
+            format!("write `x | {name}`").into()
+        }
+        None => match nearest(name, filter_names()) {
+            Some(near) => format!("there are filters in their place, such as `x | {near}`").into(),
+            None => "there are filters in their place, such as `x | upper`, and functions, such as `hash(x)`"
+                .into(),
+        },
+    };
+    let (start, end) = (span.start_offset as usize, (span.end_offset as usize).min(text.len()));
+    let inside = text.get(start.min(end)..end).unwrap_or_default();
+    // The span of a call may begin after the name of its method.
+    let at = match inside.rfind(name) {
+        Some(at) => start + at..start + at + name.len(),
+        None => name_range_before(name, start.min(text.len()), text),
+    };
+    let unknown = Some(UnknownName { nearest: None });
+    let help = Some(help);
+    SyntaxError {
+        help,
+        unknown,
+        ..SyntaxError::new(format!("there is no method `{name}`: values have no methods"), at)
+    }
+}
+
+/// The last occurrence of a name before an offset.
+fn name_range_before(name: &str, end: usize, text: &str) -> Range<usize> {
+    let before = text.get(..end).and_then(|before| before.rfind(name));
+    before.map_or(0..text.len(), |at| at..at + name.len())
+}
+
+/// The error for a literal date format in the syntax of another tool.
+fn check_date_format(
+    function: &str,
+    second: Option<&CallArg<'_>>,
+    args: &[CallArg<'_>],
+    text: &str,
+) -> Option<SyntaxError> {
+    if !matches!(function, "formatDate" | "parseDate") {
+        return None;
+    }
+    let named = args.iter().find_map(|argument| match argument {
+        CallArg::Kwarg("format", expr) => Some(expr),
+        _ => None,
+    });
+    let positional = match second {
+        Some(CallArg::Pos(expr)) => Some(expr),
+        _ => None,
+    };
+    let Expr::Const(constant) = named.or(positional)? else { return None };
+    let format = constant.value.as_str()?;
+    let (message, meant) = functions::foreign_format(format)?;
+    let at = text.find(format).filter(|_| !format.is_empty());
+    let at = at.map_or(0..text.len(), |at| at..at + format.len());
+    let help = meant.map(|meant| format!("write `'{meant}'`").into());
+    Some(SyntaxError { help, code: Some("date-format"), ..SyntaxError::new(message, at) })
+}
+
+/// Checks a filter or test that is the argument of another filter: `map('upper')`, `selectattr('n', 'gt', 1)`.
+fn check_named_argument(filter: &str, args: &[CallArg<'_>], span: Span, text: &str) -> Option<SyntaxError> {
+    let (kind, position) = match filter {
+        "map" => (Kind::Filter, 0),
+        "select" | "reject" => (Kind::Test, 0),
+        "selectattr" | "rejectattr" => (Kind::Test, 1),
+        _ => return None,
+    };
+    let CallArg::Pos(Expr::Const(constant)) = args.get(position)? else { return None };
+    check_name(kind, constant.value.as_str()?, span, text)
+}
+
+fn check_name(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError> {
+    let known = match kind {
+        Kind::Filter => filters::find(name).is_some(),
+        Kind::Test => predicates::find(name).is_some(),
+        Kind::Function => functions::find(name).is_some(),
+    };
+    if known {
+        return None;
+    }
+    let (word, names): (&str, Vec<&str>) = match kind {
+        Kind::Filter => ("filter", filter_names().collect()),
+        Kind::Test => ("test", test_names().collect()),
+        Kind::Function => ("function", functions::names().collect()),
+    };
+    let message = format!("there is no {word} `{name}`");
+    let help = other_dialects::name(name).map(Cow::from);
+    let near = nearest(name, names).filter(|_| help.is_none()).map(str::to_owned);
+    let unknown = Some(UnknownName { nearest: near });
+    Some(SyntaxError { help, unknown, ..SyntaxError::new(message, name_range(name, span, text)) })
+}
+
+/// The last occurrence of a name within its expression; the whole expression if there is none.
+fn name_range(name: &str, span: Span, text: &str) -> Range<usize> {
+    let (start, end) = (span.start_offset as usize, (span.end_offset as usize).min(text.len()));
+    let inside = text.get(start..end).unwrap_or_default();
+    inside.rfind(name).map_or(start.min(end)..end, |at| start + at..start + at + name.len())
+}

@@ -1,0 +1,384 @@
+//! Messages for errors of the YAML parser, in the terms of the people who write automations.
+
+use super::{Kind, Node};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use granit_parser::{ErrorKind, ScanError};
+
+/// The state of the tree builder when the parser failed.
+#[derive(Debug, Default)]
+pub(super) struct ScanContext {
+    /// The innermost open `[` or `{`.
+    pub open_flow: Option<Span>,
+    /// The last scalar that the parser returned.
+    pub last_scalar: Option<Span>,
+    /// The end of the last event.
+    pub last_end: usize,
+    /// An unquoted value that begins with `*` and was reported already.
+    pub unquoted_star: Option<Span>,
+}
+
+/// The longest quotation of a file in a message, in characters.
+const MAX_QUOTE: usize = 40;
+
+/// Shortens a part of a file to one line of at most [`MAX_QUOTE`] characters.
+pub(super) fn shorten(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.len() == text.len() && line.chars().count() <= MAX_QUOTE {
+        return line.to_owned();
+    }
+    line.chars().take(MAX_QUOTE - 1).chain(['…']).collect()
+}
+
+/// Formats a text of one line as a quoted YAML scalar.
+pub(crate) fn quote(text: &str) -> String {
+    if text.contains(['"', '\\']) { format!("'{}'", text.replace('\'', "''")) } else { format!("\"{text}\"") }
+}
+
+pub(super) fn too_deep(limit: usize, span: Span) -> Diagnostic {
+    let message = format!("lists and mappings are nested more than {limit} levels deep");
+    Diagnostic::error("yaml-too-large", message, span).help("take some of the inner ones out")
+}
+
+pub(super) fn merge_key(span: Span) -> Diagnostic {
+    Diagnostic::error("yaml-merge-key", "merging with `<<` is not part of YAML 1.2", span)
+        .help("write the keys out; a whole value can be reused with `&name` and `*name`")
+}
+
+pub(super) fn invalid_tag(source: &str, core: Option<&str>, value: &str, span: Span) -> Diagnostic {
+    let source = shorten(source);
+    if core.is_some() {
+        return Diagnostic::error(
+            "yaml-tag",
+            format!("`{}` is not what `{source}` says", shorten(value)),
+            span,
+        )
+        .help("remove the tag");
+    }
+    let help = match source.as_str() {
+        "!secret" => "write `${{ secrets.name }}` to use a secret",
+        "!env_var" | "!env" => "write `${{ env.NAME }}` to use an environment variable",
+        _ => "quote a value that begins with `!`; tags have no meaning here",
+    };
+    Diagnostic::error("yaml-tag", format!("the tag `{source}` is not known"), span).help(help)
+}
+
+pub(super) fn collection_key(text: &str, node: &Node, at: Span) -> Diagnostic {
+    // `{{ x }}` reads as a mapping whose key is a mapping; the outer brace is just before the inner one.
+    let before = (at.start as usize).saturating_sub(1);
+    if matches!(node.kind, Kind::Map(_)) && text.get(before..).is_some_and(|rest| rest.starts_with("{{")) {
+        let end = text[before..].find("}}").map_or(at.end as usize, |close| before + close + 2);
+        let span = Span::new(before, end);
+        let expression = format!("${}", text.get(span.range()).unwrap_or_default());
+        let diagnostic = Diagnostic::error("yaml-unquoted-expression", "`{{` begins a mapping here", span)
+            .help("an expression is written `${{ … }}`, and inside `{ }` or `[ ]` in quotes");
+        return if expression.contains('\n') {
+            diagnostic
+        } else {
+            diagnostic.replace(span, quote(&expression))
+        };
+    }
+    Diagnostic::error("yaml-key", format!("a key must be text, found {}", node.kind_name()), at)
+        .help("write a name before the `:`")
+}
+
+/// Reports an alias without anchor: a misspelt name, or an unquoted value that begins with `*`, such as a cron expression. In
+/// the second case returns the span of the value, because the parser reports another error inside it.
+pub(super) fn unresolved_alias(
+    diagnostics: &Diagnostics,
+    text: &str,
+    span: Span,
+    in_flow: bool,
+) -> Option<Span> {
+    let name = text.get(span.range()).unwrap_or_default();
+    let value = rest_of_value(text, span.start as usize, in_flow);
+    if value.len() > span.len() || name.contains('/') {
+        diagnostics.push(unquoted_star(text, value));
+        return Some(value);
+    }
+    diagnostics.push(
+        Diagnostic::error(
+            "yaml-unknown-anchor",
+            format!("there is no anchor for the alias `{}`", shorten(name)),
+            span,
+        )
+        .help("put the anchor `&name` before its use, or quote a value that begins with `*`")
+        .replace(span, quote(name)),
+    );
+    None
+}
+
+fn unquoted_star(text: &str, span: Span) -> Diagnostic {
+    let value = text.get(span.range()).unwrap_or_default();
+    Diagnostic::error("yaml-unquoted-value", "a value that begins with `*` must be quoted", span)
+        .label("YAML reads this as an alias")
+        .replace(span, quote(value))
+}
+
+/// The span of the value that begins at `start`: up to the end of its line, a comment, or a delimiter inside brackets.
+fn rest_of_value(text: &str, start: usize, in_flow: bool) -> Span {
+    let rest = text.get(start..).unwrap_or_default();
+    let line = rest.split(['\n', '\r']).next().unwrap_or_default();
+    let line = line.split(" #").next().unwrap_or_default();
+    let value = if in_flow { line.split([',', ']', '}']).next().unwrap_or_default() } else { line };
+    Span::new(start, start + value.trim_end().len())
+}
+
+/// Reports the error that stopped the parser.
+pub(super) fn scan_error(
+    diagnostics: &Diagnostics,
+    text: &str,
+    error: &ScanError,
+    context: &ScanContext,
+    depth_limit: usize,
+) {
+    let at = error.marker().byte_offset().unwrap_or(context.last_end).min(text.len());
+    let at = text.floor_char_boundary(at);
+    let is_reported = context.unquoted_star.is_some_and(|span| span.range().contains(&at));
+    if is_reported {
+        return;
+    }
+    let diagnostic = unquoted_expression(text, at, context)
+        .or_else(|| unquoted_value(text, at, error.kind(), context))
+        .or_else(|| unclosed(text, at, error.kind(), context))
+        .unwrap_or_else(|| fallback(text, at, error.kind(), depth_limit));
+    diagnostics.push(diagnostic);
+}
+
+/// Explains `[${{ x }}]`, where the parser ends the scalar `$` at the brace.
+fn unquoted_expression(text: &str, at: usize, context: &ScanContext) -> Option<Diagnostic> {
+    let inside = text.get(at..)?;
+    if !inside.starts_with("{{") || !text[..at].ends_with('$') {
+        return None;
+    }
+    let start =
+        context.last_scalar.filter(|span| span.end as usize == at).map_or(at - 1, |span| span.start as usize);
+    let close = at + inside.find("}}")? + 2;
+    let end = rest_of_value(text, close, true).end as usize;
+    let value = text.get(start..end)?;
+    let span = Span::new(start, end);
+    let diagnostic = Diagnostic::error(
+        "yaml-unquoted-expression",
+        "inside `{ }` or `[ ]` an expression must be quoted",
+        span,
+    )
+    .label("YAML reads these braces as a mapping");
+    Some(if value.contains(['\n', '\r']) {
+        diagnostic.help("put the whole value in quotes")
+    } else {
+        diagnostic.replace(span, quote(value))
+    })
+}
+
+/// Explains a value that needs quotes.
+fn unquoted_value(text: &str, at: usize, kind: &ErrorKind, context: &ScanContext) -> Option<Diagnostic> {
+    let in_flow = context.open_flow.is_some() || opened_on_line(text, at);
+    let next = text[at..].chars().next();
+    match kind {
+        ErrorKind::MissingAnchorOrAliasName if next == Some('*') => {
+            Some(unquoted_star(text, rest_of_value(text, at, in_flow)))
+        }
+        ErrorKind::UnexpectedCharacter { character: character @ ('@' | '`' | '%') } => {
+            let span = rest_of_value(text, at, in_flow);
+            let message = format!("a value that begins with `{character}` must be quoted");
+            let value = text.get(span.range())?;
+            Some(Diagnostic::error("yaml-unquoted-value", message, span).replace(span, quote(value)))
+        }
+        ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement if !in_flow => {
+            let scalar = context.last_scalar.filter(|span| span.end as usize == at)?;
+            let source = text.get(scalar.range())?;
+            if source.contains('\n') || source.starts_with(['"', '\'']) {
+                return None;
+            }
+            let span = rest_of_value(text, scalar.start as usize, false);
+            Some(
+                Diagnostic::error(
+                    "yaml-unquoted-value",
+                    "a value that contains `: ` must be quoted",
+                    Span::new(at, at + 1),
+                )
+                .replace(span, quote(text.get(span.range())?)),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// True if a bracket is open at `at`, judged by its line alone: the scanner may be ahead of the events it returned.
+fn opened_on_line(text: &str, at: usize) -> bool {
+    let before = text[..at].rsplit('\n').next().unwrap_or_default();
+    before.matches(['[', '{']).count() > before.matches([']', '}']).count()
+}
+
+/// Explains an unclosed quote or bracket.
+fn unclosed(text: &str, at: usize, kind: &ErrorKind, context: &ScanContext) -> Option<Diagnostic> {
+    match kind {
+        ErrorKind::UnclosedQuotedScalar
+        | ErrorKind::InvalidQuotedScalarIndent
+        | ErrorKind::DocumentIndicatorInQuotedScalar => {
+            let open = opening_quote(text, context.last_end).unwrap_or(at);
+            Some(
+                Diagnostic::error("yaml-unclosed", "this quote is not closed", Span::new(open, open + 1))
+                    .help("close it, or indent the lines of a long text more than its key"),
+            )
+        }
+        ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => None,
+        ErrorKind::UnclosedFlowCollection { open } => Some(unclosed_bracket(*open, Span::new(at, at + 1))),
+        _ => {
+            let open = context.open_flow?;
+            let bracket = text.get(open.range())?.chars().next()?;
+            let line_of = |offset: usize| text[..offset].matches('\n').count();
+            if line_of(open.start as usize) == line_of(at) && at < text.trim_end().len() {
+                return None;
+            }
+            Some(unclosed_bracket(bracket, open).related(Span::at(at), "it was still open here"))
+        }
+    }
+}
+
+fn unclosed_bracket(bracket: char, span: Span) -> Diagnostic {
+    let closing = if bracket == '[' { ']' } else { '}' };
+    Diagnostic::error("yaml-unclosed", format!("this `{bracket}` is not closed"), span)
+        .help(format!("close it with `{closing}`"))
+}
+
+/// The offset of the quote that begins the next scalar, if only punctuation, white space and comments precede it.
+fn opening_quote(text: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let rest = text.get(at..)?;
+        let next = rest.chars().next()?;
+        match next {
+            '"' | '\'' => return Some(at),
+            '#' => at += rest.find('\n')? + 1,
+            ':' | '-' | ',' | '[' | '{' | '?' => at += 1,
+            c if c.is_whitespace() => at += c.len_utf8(),
+            _ => return None,
+        }
+    }
+}
+
+/// The span of the tabs before `at`, or of the next ones after it: some errors point to the previous line.
+fn tab_span(text: &str, at: usize) -> Span {
+    let before = text[..at].len() - text[..at].trim_end_matches('\t').len();
+    if before > 0 {
+        return Span::new(at - before, at);
+    }
+    let start = text[at..].find('\t').map_or(at, |tab| at + tab);
+    let length = text[start..].len() - text[start..].trim_start_matches('\t').len();
+    Span::new(start, start + length)
+}
+
+fn indentation_error(line: Span) -> Diagnostic {
+    Diagnostic::error("yaml-indentation", "this line does not fit the lines above it", line).help(
+        "keys of one mapping, and the dashes of one list, begin in the same column; a key ends with `:`",
+    )
+}
+
+/// Explains `key: ${{ 'Hello: ' ~ x }}`, a second `: ` in a plain value.
+fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
+    let source = text.get(line.range())?;
+    let source = source.split(" #").next().unwrap_or_default().trim_end();
+    let key = source.find(": ")?;
+    let start = key + source[key + 1..].find(|c| c != ' ')? + 1;
+    let value = &source[start..];
+    let colon = value.find(": ").or_else(|| value.ends_with(':').then(|| value.len() - 1))?;
+    if value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!']) {
+        return None;
+    }
+    let from = line.start as usize + start;
+    let diagnostic = Diagnostic::error(
+        "yaml-unquoted-value",
+        "a value that contains `: ` must be quoted",
+        Span::new(from + colon, from + colon + 1),
+    );
+    let diagnostic = match value[..colon].contains("${{") {
+        true => diagnostic.label("YAML reads this as the end of a key, in an expression too"),
+        false => diagnostic.label("YAML reads this as the end of a key"),
+    };
+    Some(diagnostic.replace(Span::new(from, from + value.len()), quote(value)))
+}
+
+/// Explains a key in the column of the dash above it, which makes it part of no list item.
+fn key_under_dash(text: &str, line: Span) -> Option<Diagnostic> {
+    let start = line.start as usize;
+    let (key, _) = text.get(line.range())?.split_once(':')?;
+    let above = text.get(..start)?;
+    let indent = above.len() - above.rfind('\n').map_or(0, |line_break| line_break + 1);
+    let is_blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    let lines = above[..above.len() - indent].lines().rev().filter(|line| !is_blank(line));
+    let column = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let owner = lines.take_while(|line| column(line) >= indent).find(|line| column(line) == indent)?;
+    let begins_item = owner.trim_start_matches(' ').starts_with("- ");
+    (begins_item && !key.starts_with('-')).then(|| {
+        let key = shorten(key);
+        let message =
+            format!("`{key}` begins in the column of the dash above, so it belongs to no item of the list");
+        Diagnostic::error("yaml-indentation", message, Span::new(start, start + key.len().min(line.len())))
+            .help(format!(
+                "indent `{key}`, and all below it, by two columns: then it belongs to the item above"
+            ))
+    })
+}
+
+fn fallback(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnostic {
+    let next = text[at..].chars().next();
+    let here = Span::new(at, at + next.filter(|c| !matches!(c, '\n' | '\r')).map_or(0, char::len_utf8));
+    let line = || {
+        let start = text[..at].rfind('\n').map_or(0, |line_break| line_break + 1);
+        let line = text[start..].split(['\n', '\r']).next().unwrap_or_default();
+        let indent = line.len() - line.trim_start().len();
+        Span::new(start + indent, start + line.trim_end().len())
+    };
+    match kind {
+        ErrorKind::RecursionLimitExceeded => too_deep(depth_limit, here),
+        ErrorKind::TabNotAllowed
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabInIndentation
+        | ErrorKind::TabAtBlockScalarStart
+        | ErrorKind::TabInPlainScalar => {
+            Diagnostic::error("yaml-tab", "YAML does not allow a tab here", tab_span(text, at))
+                .help("indent with spaces")
+        }
+        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+            Diagnostic::error("yaml-syntax", "there is text after the closing quote", here)
+                .help("put the whole value in quotes, and double or escape the quotes inside it")
+        }
+        ErrorKind::UnknownQuotedScalarEscape => {
+            Diagnostic::error("yaml-syntax", "there is no such escape", here).help(
+                "write `\\\\` for a backslash, or use single quotes, in which a backslash is a backslash",
+            )
+        }
+        ErrorKind::MappingValueNotAllowed
+        | ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::ExpectedBlockSequenceEntry
+        | ErrorKind::InvalidIndentation
+        | ErrorKind::InvalidBlockScalarIndent
+        | ErrorKind::SimpleKeyExpected
+        | ErrorKind::InvalidSimpleKey
+        | ErrorKind::UnexpectedEofBlockMapping
+        | ErrorKind::UnexpectedEofBlockSequence => colon_in_value(text, line())
+            .or_else(|| key_under_dash(text, line()))
+            .unwrap_or_else(|| indentation_error(line())),
+        ErrorKind::BlockSequenceEntryNotAllowed => {
+            Diagnostic::error("yaml-syntax", "a list cannot begin on the line of its key", here)
+                .help("begin it on the next line, or write it as `[a, b]`")
+        }
+        ErrorKind::DirectiveDisallowed => {
+            Diagnostic::error("yaml-directive", "directives are not allowed", here).help("remove this line")
+        }
+        ErrorKind::MisplacedFlowCollectionEnd | ErrorKind::MismatchedFlowCollectionEnd { .. } => {
+            Diagnostic::error("yaml-syntax", "this bracket closes nothing", here)
+                .help("open it first, or quote the value that contains it")
+        }
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => {
+            Diagnostic::error("yaml-syntax", "a comma or a closing bracket is missing before this", here)
+                .help("put commas between the items, and quotes around a value that contains brackets")
+        }
+        ErrorKind::UnexpectedCharacter { character } if character.is_control() => {
+            let message = format!("the character `{}` is not allowed", character.escape_default());
+            Diagnostic::error("yaml-syntax", message, here)
+                .help("remove it, or write it as an escape in double quotes")
+        }
+        kind => Diagnostic::error("yaml-syntax", kind.to_string(), here),
+    }
+}

@@ -1,0 +1,117 @@
+//! The plain values of the engine's API: starts, events, and views of its state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::action::InputSpec;
+use model::automation::AutomationId;
+use model::execution::{Event, ExecutionId, LogLine, Origin, WaitReason};
+use model::payload::Payload;
+use serde::Serialize;
+
+/// The start of an execution: its payload and its origin.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The data that it starts with.
+    pub payload: Payload,
+    /// The kind of start.
+    pub origin: Origin,
+}
+
+/// An event that the engine publishes to its subscribers.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum EngineEvent {
+    /// Another catalog snapshot is in force.
+    CatalogChanged {
+        /// The number of the snapshot.
+        generation: u64,
+    },
+    /// An execution made progress.
+    ExecutionEvents {
+        /// The execution.
+        id: ExecutionId,
+        /// Its automation.
+        automation: AutomationId,
+        /// Its status after these events.
+        status: model::Status,
+        /// Its new events, in order. Step starts are published at once, and may come twice; all other events are
+        /// published when they are committed. Empty, as `logs` is, if there was no subscriber when the commit began: then
+        /// the events are in the store only.
+        events: Arc<Vec<Event>>,
+        /// Its new log lines.
+        logs: Arc<Vec<LogLine>>,
+    },
+}
+
+/// The waits of an execution: for a slot, for a concurrency permit, and of its steps.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// The number of executions before it in the queue for a slot; `None` if it is not queued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_behind: Option<usize>,
+    /// The concurrency group in which it waits for a permit; `None` if it waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<ConcurrencyWait>,
+    /// The waiting steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<Pending>,
+}
+
+/// The wait for a permit of a concurrency group.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConcurrencyWait {
+    /// The concurrency key; empty if the automation has none.
+    pub key: String,
+    /// The executions that hold a permit, in the order in which they got it.
+    pub holders: Vec<ExecutionId>,
+    /// The number of executions that wait before it.
+    pub ahead: usize,
+}
+
+/// The state of the engine.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The number of executions that run.
+    pub in_flight: usize,
+    /// The number of suspended executions.
+    pub resting: usize,
+    /// The number of executions that wait for a slot.
+    pub queued: usize,
+    /// True if starts are accepted.
+    pub accepting: bool,
+    /// The number of the catalog snapshot in force.
+    pub generation: u64,
+    /// The number of starts that were rejected or skipped, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// When the engine started.
+    pub started_at: Timestamp,
+}
+
+/// A waiting step, with what is needed to answer it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pending {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The automation.
+    pub automation: AutomationId,
+    /// The display name of the automation.
+    pub automation_name: String,
+    /// The step with its loop turns.
+    pub step: String,
+    /// When the wait began.
+    pub since: Timestamp,
+    /// When the wait ends at the latest; `None` if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The reason of the wait.
+    pub on: WaitReason,
+    /// The form fields that a person fills in with the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub form: Vec<InputSpec>,
+}

@@ -1,0 +1,236 @@
+//! OAuth consent of a person: started through the API, completed by the provider's redirect to the hook listener.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use connector::oauth::{Flow, OAuthClient};
+use jiff::Timestamp;
+use model::Secret;
+use model::action::ActionError;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::grant::Grant;
+use super::{tokens, unknown_connection};
+use crate::Error;
+use crate::context::Runtime;
+
+/// Time limit of a login (threat model 4.8).
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
+/// Maximum number of pending logins.
+const MAX_PENDING: usize = 100;
+/// Path of the redirect URL on the hook listener.
+pub(crate) const CALLBACK: &str = "/oauth/callback";
+
+/// A started login.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedLogin {
+    /// URL to open in a browser.
+    pub url: String,
+    /// Redirect URL that must be registered exactly with the provider.
+    pub redirect_url: String,
+    /// Time at which the login expires.
+    pub expires_at: Timestamp,
+}
+
+/// State of a login.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum LoginState {
+    /// The person has not completed the consent.
+    #[default]
+    Waiting,
+    /// The connection has its tokens.
+    Connected,
+    /// The login failed.
+    Failed {
+        /// The reason, as a sentence.
+        reason: String,
+    },
+}
+
+/// Query parameters of the provider's redirect.
+#[derive(Clone, Debug, Default)]
+pub struct LoginCallback {
+    /// Identifies the login.
+    pub state: Option<String>,
+    /// Authorization code; `None` after an error.
+    pub code: Option<String>,
+    /// Error code; `None` if consent was granted.
+    pub error: Option<String>,
+    /// Issuer identifier, if the provider sends it (RFC 9207).
+    pub issuer: Option<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Logins(Mutex<LoginTable>);
+
+#[derive(Default)]
+struct LoginTable {
+    /// PendingLogin logins by `state` parameter.
+    pending: HashMap<String, PendingLogin>,
+    /// State of the last login of each connection, for waiting clients.
+    progress: HashMap<String, watch::Sender<LoginState>>,
+}
+
+struct PendingLogin {
+    connection: String,
+    client: Arc<OAuthClient>,
+    verifier: Secret,
+    redirect: String,
+    expires_at: Timestamp,
+}
+
+impl Logins {
+    fn open(&self) -> std::sync::MutexGuard<'_, LoginTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, state: &Secret, pending: PendingLogin, now: Timestamp) -> Result<(), Error> {
+        let mut open = self.open();
+        // A new login replaces the pending one of the same connection; expired logins are removed.
+        open.pending.retain(|_, other| other.expires_at > now && other.connection != pending.connection);
+        if open.pending.len() >= MAX_PENDING {
+            return Err(Error::Busy { retry_after: Duration::from_secs(60) });
+        }
+        open.progress.entry(pending.connection.clone()).or_default().send_replace(LoginState::Waiting);
+        open.pending.insert(state.expose().to_owned(), pending);
+        Ok(())
+    }
+
+    /// Removes and returns a pending login, so that its `state` is valid only once.
+    fn take(&self, state: &str, now: Timestamp) -> Option<PendingLogin> {
+        self.open().pending.remove(state).filter(|pending| now < pending.expires_at)
+    }
+
+    fn set_state(&self, connection: &str, state: LoginState) {
+        if let Some(progress) = self.open().progress.get(connection) {
+            progress.send_replace(state);
+        }
+    }
+
+    fn watch(&self, connection: &str) -> Option<watch::Receiver<LoginState>> {
+        self.open().progress.get(connection).map(watch::Sender::subscribe)
+    }
+}
+
+impl Runtime {
+    /// Starts the login of a connection.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such connection, its type needs no consent, an input is missing, or too many
+    /// logins are pending.
+    pub fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
+        let (catalog, services) = (self.catalog(), self);
+        catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
+        let connection =
+            services.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
+        let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
+        let client = client.ok_or_else(|| {
+            Error::Input(format!("a connection of type `{}` needs no consent of a person", connection.kind))
+        })?;
+        let base = services.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let redirect = format!("{base}{CALLBACK}");
+        let consent = client.ask(&redirect).map_err(|error| Error::Input(error.into_message()))?;
+        let now = services.clock.now();
+        let expires_at = now.checked_add(LOGIN_TIMEOUT).unwrap_or(Timestamp::MAX);
+        let pending = PendingLogin {
+            connection: name.to_owned(),
+            client,
+            verifier: consent.verifier,
+            redirect: redirect.clone(),
+            expires_at,
+        };
+        services.connections.logins.add(&consent.state, pending, now)?;
+        Ok(StartedLogin { url: consent.url.to_string(), redirect_url: redirect, expires_at })
+    }
+
+    /// Returns the state of the last login of a connection. Waits up to `wait` for its end; `None` if there was no
+    /// login.
+    pub async fn login_state(&self, name: &str, wait: Duration) -> Option<LoginState> {
+        let services = self;
+        let mut progress = services.connections.logins.watch(name)?;
+        tokio::select! {
+            biased;
+            ended = progress.wait_for(|state| *state != LoginState::Waiting) => {
+                ended.ok().map(|state| state.clone())
+            }
+            () = services.clock.sleep_for(wait) => Some(LoginState::Waiting),
+            () = services.closing.cancelled() => Some(LoginState::Waiting),
+        }
+    }
+
+    /// Completes a login with the parameters of the provider's redirect. Returns the name of the connection.
+    ///
+    /// # Errors
+    /// Returns a message for the person if the login is unknown or has expired, consent was denied, or no tokens were
+    /// issued.
+    pub async fn end_login(self: &Arc<Self>, answer: LoginCallback) -> Result<String, String> {
+        let services = self.clone();
+        let state = answer.state.clone().unwrap_or_default();
+        let Some(pending) = services.connections.logins.take(&state, services.clock.now()) else {
+            return Err(
+                "this link has been used or is too old; begin again with `cogwork connections login`".into(),
+            );
+        };
+        let name = pending.connection.clone();
+        // A separate task, so that a closed browser does not interrupt the exchange of the single-use code.
+        let ending = services.tracker.spawn({
+            let services = services.clone();
+            async move { services.exchange(&pending, answer).await }
+        });
+        let result = ending.await.unwrap_or_else(|_| Err("the daemon is stopping".to_owned()));
+        services.connections.logins.set_state(
+            &name,
+            match &result {
+                Ok(()) => LoginState::Connected,
+                Err(reason) => LoginState::Failed { reason: reason.clone() },
+            },
+        );
+        result.map(|()| name)
+    }
+}
+
+impl Runtime {
+    async fn exchange(self: &Arc<Self>, pending: &PendingLogin, answer: LoginCallback) -> Result<(), String> {
+        let PendingLogin { connection, client, .. } = pending;
+        if !client.is_answered_by(answer.issuer.as_deref()) {
+            // Protects against mix-up attacks: a code of one provider must not be sent to another.
+            return Err("the answer does not come from the provider that was asked, so nothing was connected; `issuer` of \
+                 the connection says what the provider calls itself"
+                .to_owned());
+        }
+        let Some(code) = answer.code else {
+            return Err(match answer.error.as_deref() {
+                Some("access_denied") => "consent was not given, so nothing was connected".to_owned(),
+                Some(other) => {
+                    let other: String = other.chars().filter(|c| !c.is_control()).take(100).collect();
+                    format!("the provider could not ask for consent: {other}")
+                }
+                None => "the provider sent no code".to_owned(),
+            });
+        };
+        self.settings.redactor.hide(&code);
+        let issued = client.exchange(&self.http, &code, &pending.verifier, &pending.redirect).await;
+        let issued = issued.map_err(|error| self.settings.redactor.error(error.error).into_message())?;
+        {
+            let _alone = self.connections.refreshing.lock(connection).await;
+            let grant = Grant::new(client, &issued, self.clock.now(), 0);
+            self.keep_grant(connection, &grant).await.map_err(ActionError::into_message)?;
+        }
+        if client.has_sites() {
+            // The site is looked up now, so that a wrong choice is reported at once.
+            let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
+            if let Err(error) = tokens.site().await {
+                let error = self.settings.redactor.error(error);
+                // The connection has tokens and no site, so its calls will fail: show that in the list of connections.
+                self.connections.note(connection, self.clock.now(), Some(&error));
+                return Err(error.into_message());
+            }
+        }
+        tracing::info!(connection, "connected");
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+//! Connections at runtime: tokens, logins and call statistics.
+//!
+//! Tokens are encrypted in the store. Refreshes of a connection are serialised, and new tokens are durable before they
+//! are used: a provider that rotates refresh tokens invalidates the old one with each use (threat model 4.8).
+
+mod grant;
+mod health;
+mod login;
+mod tokens;
+
+use std::sync::Arc;
+
+use connector::oauth::{Flow, OAuthClient, Site};
+use connector::{HostHealth, ResolvedConnection};
+use jiff::Timestamp;
+use model::action::{ActionError, ErrorKind};
+use serde::Serialize;
+
+use crate::Error;
+use crate::context::Runtime;
+use crate::locks::KeyedLocks;
+use crate::vault::RowKind;
+use catalog::Catalog;
+use grant::Grant;
+pub use health::Health;
+pub use login::{LoginCallback, LoginState, StartedLogin};
+use tokens::Tokens;
+
+/// Description of a connection, without any of its values.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionReport {
+    /// Its name.
+    pub name: String,
+    /// Its type, such as `wiki.basic`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Description from its file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its file, relative to the project folder.
+    pub path: String,
+    /// Error in the current version of its file; the last valid version stays in force. `None` if the file is valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_error: Option<String>,
+    /// Referenced secrets that are not set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_secrets: Vec<String>,
+    /// Automations that use it.
+    pub used_by: Vec<String>,
+    /// Its state.
+    pub state: ConnectionState,
+    /// Call statistics since the daemon started.
+    #[serde(flatten)]
+    pub health: Health,
+    /// Expiry of its access token; `None` if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// Site of its calls; `None` if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
+    /// Hosts called with it: rate limits, requested delays and circuit breakers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostHealth>,
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ConnectionState {
+    /// Not used since the daemon started.
+    Unused,
+    /// The last call succeeded.
+    Healthy,
+    /// The last call failed, or the circuit breaker of one of its hosts is open.
+    Failing,
+    /// A person must log in: `cogwork connections login`.
+    NeedsLogin,
+}
+
+/// Runtime state of all connections.
+#[derive(Default)]
+pub struct Connections {
+    health: health::HealthRegistry,
+    logins: login::Logins,
+    /// Per-connection locks around token refreshes.
+    refreshing: KeyedLocks,
+}
+
+impl Connections {
+    /// Records the result of a call with a connection.
+    pub(crate) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
+        self.health.record(name, now, error);
+    }
+}
+
+impl Runtime {
+    /// Resolves a connection for requests, with tokens if its type uses them.
+    pub async fn connect(&self, catalog: &Catalog, name: &str) -> Result<ResolvedConnection, ActionError> {
+        let connection = self.secrets.resolve(catalog, name)?;
+        let Some(client) = connection.oauth().cloned() else { return Ok(connection) };
+        let stopped = || ActionError::new(ErrorKind::Internal, "the daemon is stopping");
+        let services = self.this.upgrade().ok_or_else(stopped)?;
+        let tokens = Arc::new(Tokens::new(services, client.clone(), name));
+        let base = if client.has_sites() { client.base_of(&tokens.site().await?)? } else { None };
+        Ok(connection.with_tokens(tokens, base))
+    }
+
+    /// Reads the grant of a connection; `None` if there is none for this client.
+    fn grant(&self, name: &str, client: &OAuthClient) -> Result<Option<Grant>, ActionError> {
+        let unreadable = |error: Error| {
+            ActionError::new(ErrorKind::Connection, format!("the connection `{name}`: {error}"))
+        };
+        let vault = self.vault.as_ref().ok_or_else(|| {
+            ActionError::new(
+                ErrorKind::Connection,
+                format!("the connection `{name}` has no tokens in a test"),
+            )
+        })?;
+        let found = vault.read(RowKind::Connection, name).map_err(unreadable)?;
+        let grant = found.and_then(|text| Grant::read(&text)).filter(|grant| grant.is_for(client));
+        if let Some(grant) = &grant {
+            grant.hide(&self.settings.redactor);
+        }
+        Ok(grant)
+    }
+
+    /// Stores a grant durably.
+    async fn keep_grant(&self, name: &str, grant: &Grant) -> Result<(), ActionError> {
+        grant.hide(&self.settings.redactor);
+        let failed = |error: Error| {
+            let message = format!(
+                "the tokens of the connection `{name}` cannot be kept, so they are not used: {error}"
+            );
+            ActionError::new(ErrorKind::Connection, message)
+        };
+        let vault = self.vault().map_err(failed)?;
+        let text = grant.write();
+        let written = vault.put(RowKind::Connection, name, &text, self.clock.now()).await;
+        if let Err(Error::Store(error)) = &written {
+            self.lost(error);
+        }
+        written.map_err(failed)
+    }
+}
+
+impl Runtime {
+    /// Reports the files that reference secrets that are not set, one report per file.
+    #[must_use]
+    pub fn missing_secrets(&self) -> Vec<model::diagnostic::Report> {
+        let secrets = &self.secrets;
+        self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
+    }
+
+    /// Lists the connections in force with their state.
+    #[must_use]
+    pub fn connections(&self) -> Vec<ConnectionReport> {
+        let (catalog, hosts) = (self.catalog(), self.hosts());
+        let names = catalog.connections().map(|connection| connection.name.as_str());
+        names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
+    }
+
+    /// Lists the called hosts with rate limits and availability. Secrets are masked.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostHealth> {
+        let services = self;
+        let hidden = |mut host: HostHealth| {
+            let redactor = &services.settings.redactor;
+            let limits = host.rate_limit.iter_mut();
+            let limits = limits.flat_map(|limit| {
+                [&mut limit.limit, &mut limit.remaining, &mut limit.reset, &mut limit.reason]
+            });
+            for text in limits.flatten().chain([&mut host.host]) {
+                *text = redactor.message(text).into_owned();
+            }
+            host
+        };
+        services.http.health().into_iter().map(hidden).collect()
+    }
+
+    /// Describes one connection; `None` if there is none of this name.
+    #[must_use]
+    pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
+        self.report(&self.catalog(), name, &self.hosts())
+    }
+
+    fn report(&self, catalog: &Catalog, name: &str, hosts: &[HostHealth]) -> Option<ConnectionReport> {
+        let services = self;
+        let connection = catalog.connection(name)?;
+        let kind = catalog.registry().connection_type(&connection.kind);
+        let used_by = catalog.users_of(name);
+        let health = services.connections.health.get(name);
+        let hosts: Vec<HostHealth> =
+            hosts.iter().filter(|host| host.connection.as_deref() == Some(name)).cloned().collect();
+        let now = services.clock.now();
+        let is_closed = hosts.iter().any(|host| host.open_until.is_some_and(|until| now < until));
+        let mut state = if is_closed { ConnectionState::Failing } else { health.state() };
+        let (mut expires_at, mut site) = (None, None);
+        if kind.is_some_and(connector::ConnectionType::has_tokens) {
+            let client =
+                services.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
+            let grant = client.as_ref().and_then(|client| services.grant(name, client).ok().flatten());
+            let asks = client.as_ref().is_none_or(|client| client.flow() == Flow::AuthorizationCode);
+            if asks && grant.as_ref().is_none_or(|grant| grant.is_lost()) {
+                state = ConnectionState::NeedsLogin;
+            }
+            expires_at = grant.as_ref().and_then(|grant| grant.expires_at);
+            site = grant.and_then(|grant| grant.site.clone());
+        }
+        Some(ConnectionReport {
+            name: connection.name.clone(),
+            kind: connection.kind.clone(),
+            description: connection.description.clone(),
+            path: connection.source.path().to_owned(),
+            file_error: catalog.error_of(connection.source.path()),
+            missing_secrets: catalog
+                .missing_secrets_of(connection, &|secret| services.secrets.is_set(secret)),
+            used_by,
+            state,
+            health,
+            expires_at,
+            site,
+            hosts,
+        })
+    }
+
+    /// Calls the test action that the connector declares for this type of connection.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
+    /// result.
+    pub async fn test_connection(&self, name: &str) -> Result<ConnectionTest, Error> {
+        let (catalog, services) = (self.catalog(), self);
+        let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
+        let kind = catalog.registry().connection_type(&connection.kind);
+        let Some(test) = kind.and_then(|kind| kind.test()) else {
+            let message = format!("the type `{}` names no call to test a connection with", connection.kind);
+            return Err(Error::Input(message));
+        };
+        let action = catalog.registry().action(&test.action).cloned().ok_or_else(|| {
+            Error::Input(format!("there is no action `{}`, which the type names for tests", test.action))
+        })?;
+        let inputs = connector::check_inputs(action.spec(), &test.with)
+            .map_err(|error| Error::Input(error.into_message()))?;
+        let began = services.clock.now();
+        let called = async {
+            let connection = services.connect(&catalog, name).await?;
+            let call = connector::Call {
+                inputs: &inputs,
+                connection: Some(&connection),
+                idempotency_key: "",
+                http: &services.http,
+                debug: false,
+                log: &NoLog,
+                trace: None,
+            };
+            action.call(call).await
+        };
+        let error = called.await.err().map(|error| services.settings.redactor.error(error));
+        let now = services.clock.now();
+        services.connections.note(name, now, error.as_ref());
+        let took = now.as_millisecond() - began.as_millisecond();
+        Ok(ConnectionTest {
+            action: test.action.clone(),
+            took_ms: u64::try_from(took).unwrap_or_default(),
+            error,
+        })
+    }
+}
+
+/// Result of a test call.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionTest {
+    /// The called action.
+    pub action: String,
+    /// Duration in milliseconds.
+    pub took_ms: u64,
+    /// Error of the call; `None` if it succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ActionError>,
+}
+
+struct NoLog;
+
+impl connector::LogSink for NoLog {
+    fn line(&self, _: model::LogLevel, _: &str) {}
+}
+
+/// Builds the error for an unknown connection, with the nearest existing name.
+fn unknown_connection(catalog: &Catalog, name: &str) -> Error {
+    let names = catalog.connections().map(|connection| connection.name.as_str());
+    let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+    Error::NoSuchConnection { name: name.to_owned(), nearest }
+}

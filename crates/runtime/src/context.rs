@@ -1,0 +1,225 @@
+//! The runtime: the state that all executions of one engine share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use catalog::{Catalog, ReloadSummary};
+use connector::Registry;
+use jiff::Timestamp;
+use store::Store;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Error;
+use crate::api::EngineEvent;
+use crate::chance::random;
+use crate::clock::Clock;
+use crate::connections::Connections;
+use crate::doubles::Doubles;
+use crate::evaluator::Evaluator;
+use crate::intake::Intake;
+use crate::isolation::Isolation;
+use crate::locks::KeyedLocks;
+use crate::memory::Memory;
+use crate::refusals::Refusals;
+use crate::run::Secret;
+use crate::secrets::Secrets;
+use crate::settings::Settings;
+use crate::timer::Timer;
+use crate::vault::Vault;
+
+/// Capacity of the event channel: a slower subscriber loses events.
+const NOTICES: usize = 1024;
+
+/// The state that all executions of one engine share: the store, the clock, the catalog in force, and the components
+/// that let executions in and run them.
+pub struct Runtime {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub http: connector::Http,
+    pub secrets: Secrets,
+    /// The encrypted secrets; none where nothing outside is called.
+    pub(crate) vault: Option<Arc<Vault>>,
+    /// Weak self-reference, for tasks that outlive a call.
+    pub(crate) this: Weak<Self>,
+    /// Tokens, logins and statistics of connections.
+    pub(crate) connections: Connections,
+    /// Per-store secret from which stable, unguessable tokens are derived.
+    pub secret: Secret,
+    /// Serialises writers of a state value.
+    pub(crate) state_locks: KeyedLocks,
+    pub catalog: ArcSwap<Catalog>,
+    pub notices: broadcast::Sender<EngineEvent>,
+    pub intake: Intake,
+    pub evaluator: Evaluator,
+    /// Memory budget for large values of executions.
+    pub(crate) memory: Memory,
+    pub isolation: Arc<Isolation>,
+    pub refusals: Refusals,
+    /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
+    pub closing: CancellationToken,
+    /// Cancelled when the grace period is over: running steps are aborted.
+    pub abort: CancellationToken,
+    pub tracker: TaskTracker,
+    /// Notified when the store has little room left.
+    pub room_wanted: Notify,
+    pub generation: watch::Sender<u64>,
+    store_lost: AtomicBool,
+    pub(crate) fatal: watch::Sender<Option<String>>,
+    pub(crate) started_at: Timestamp,
+    /// Test doubles; `None` outside of tests.
+    pub doubles: Option<Arc<dyn Doubles>>,
+}
+
+/// The parts that a [`Runtime`] is made of.
+pub struct RuntimeParts {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub secret: Secret,
+    pub clock: Arc<dyn Clock>,
+    pub http: connector::Http,
+    pub catalog: Arc<Catalog>,
+    pub isolation: Arc<Isolation>,
+    pub vault: Option<Arc<Vault>>,
+    pub doubles: Option<Arc<dyn Doubles>>,
+}
+
+impl Runtime {
+    /// The runtime of a daemon or a command, before anything runs. `builtin` are the connectors that come with Cogwork.
+    ///
+    /// # Errors
+    /// The settings for outgoing calls are wrong, the data folder cannot be used, or the store failed.
+    pub async fn new(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        vault: Arc<Vault>,
+        clock: Arc<dyn Clock>,
+        builtin: Arc<Registry>,
+    ) -> Result<Arc<Self>, Error> {
+        catalog::set_code_limits(settings.limits.code());
+        let http = connector::Http::new(connector::HttpOptions {
+            allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
+                .map_err(|error| Error::Connectors(error.to_string()))?,
+            blocked_own: settings.own_addresses.clone(),
+            allow_credential_debug: settings.allow_credential_debug,
+            redactor: settings.redactor.clone(),
+            ..connector::HttpOptions::default()
+        })
+        .map_err(|error| Error::Connectors(error.to_string()))?;
+        let secret = Secret::new(store.get_or_init_secret(random()).await?);
+        let catalog = Arc::new(Catalog::empty(builtin));
+        // A command that runs a single execution recovers none of other processes.
+        let isolation = if settings.background {
+            Isolation::in_folder(&settings.data_dir)
+                .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
+        } else {
+            Isolation::none()
+        };
+        let (vault, doubles) = (Some(vault), None);
+        let parts = RuntimeParts { settings, store, secret, clock, http, catalog, isolation, vault, doubles };
+        Ok(Self::from_parts(parts))
+    }
+
+    /// A runtime in which nothing runs yet.
+    #[must_use]
+    pub fn from_parts(parts: RuntimeParts) -> Arc<Self> {
+        let RuntimeParts { settings, store, secret, clock, http, catalog, isolation, vault, doubles } = parts;
+        let (notices, _) = broadcast::channel(NOTICES);
+        let (generation, _) = watch::channel(0);
+        let (fatal, _) = watch::channel(None);
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            store,
+            http,
+            secrets: Secrets::new(
+                vault.clone(),
+                settings.secrets_dir.clone(),
+                settings.redactor.clone(),
+                doubles.clone(),
+            ),
+            vault,
+            connections: Connections::default(),
+            secret,
+            state_locks: KeyedLocks::default(),
+            catalog: ArcSwap::new(catalog),
+            notices,
+            intake: Intake::new(settings.limits.in_flight, clock.wall_offset()),
+            evaluator: Evaluator::new(),
+            memory: Memory::new(settings.limits.memory / 2),
+            isolation,
+            refusals: Refusals::default(),
+            closing: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            room_wanted: Notify::new(),
+            generation,
+            store_lost: AtomicBool::new(false),
+            fatal,
+            started_at: clock.now(),
+            clock,
+            settings,
+            doubles,
+        })
+    }
+
+    /// The encrypted secrets.
+    pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
+        self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
+    }
+
+    /// Creates a timer that follows the snapshot in force until the engine stops.
+    pub fn timer(&self) -> Timer {
+        Timer {
+            clock: self.clock.clone(),
+            generation: self.generation.subscribe(),
+            closing: self.closing.clone(),
+        }
+    }
+
+    /// Returns true if starts are accepted.
+    #[must_use]
+    pub fn accepting(&self) -> bool {
+        !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
+    }
+
+    /// Stops the engine when the store reports a fatal error, also one found by a read.
+    pub async fn watch_store(self: Arc<Self>) {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {}
+            error = self.store.failure() => self.lost(&error),
+        }
+    }
+
+    /// Handles a store error. After a commit with an unknown outcome the engine accepts nothing any more; the next
+    /// start reads what happened (guarantee G21).
+    pub fn lost(&self, error: &store::Error) {
+        match error {
+            // Logged once by the task that makes room, not for every request.
+            store::Error::Full => return self.room_wanted.notify_one(),
+            error if error.outcome_unknown() => {}
+            error => return tracing::error!(%error, "the store refused a write"),
+        }
+        if !self.store_lost.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");
+            self.fatal.send_replace(Some(error.to_string()));
+        }
+    }
+
+    /// Puts a snapshot in force and tells those who wait for it.
+    pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
+        self.catalog.store(catalog);
+        self.refusals.forget(&reload.removed);
+        self.generation.send_replace(reload.generation);
+        let _ = self.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
+    }
+
+    /// The snapshot in force.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+}

@@ -1,0 +1,140 @@
+//! The operations on executions, events and secrets that a person or a program asks the runtime for.
+
+use std::sync::Arc;
+
+use model::execution::{Event, ExecutionId, Outcome, Signal};
+use model::value::Value;
+
+use crate::Error;
+use crate::api::{QueueStatus, Status};
+use crate::context::Runtime;
+use crate::secrets::ListedSecret;
+use crate::vault::{Rotation, StoredSecret};
+
+impl Runtime {
+    /// Waits for the end of an execution.
+    ///
+    /// # Errors
+    /// There is no such execution, the store failed, or the engine stops before the end.
+    pub async fn wait(&self, id: ExecutionId) -> Result<Outcome, Error> {
+        loop {
+            let moved = self.intake.moved();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if let Some(mut progress) = self.intake.watch(id) {
+                let ended = tokio::select! {
+                    biased;
+                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.is_left) => {
+                        ended.map(|progress| progress.outcome.clone())
+                    }
+                    () = self.wait_until_left(id) => Ok(None),
+                };
+                match ended {
+                    Ok(Some(outcome)) => return Ok(outcome),
+                    Ok(None) => return Err(Error::Closing),
+                    Err(_) => {}
+                }
+            }
+            let events = self.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+            match events.last() {
+                Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
+                _ if !self.accepting() => return Err(Error::Closing),
+                // It is on its way into memory, or to rest.
+                _ => self.next_move(moved).await,
+            }
+        }
+    }
+
+    /// Asks an execution to end. False if it had ended already.
+    ///
+    /// # Errors
+    /// There is no such execution, or the store failed.
+    pub async fn cancel(self: &Arc<Self>, id: ExecutionId, reason: &str) -> Result<bool, Error> {
+        if self.intake.cancel(self, id, reason) {
+            return Ok(true);
+        }
+        match self.store.execution(id).await? {
+            Some(_) => Ok(false),
+            None => Err(Error::NoSuchExecution(id)),
+        }
+    }
+
+    /// What an execution waits for, if it waits: its turn, or what its steps pause for.
+    ///
+    /// # Errors
+    /// There is no such execution, or the store failed.
+    pub async fn standing(&self, id: ExecutionId) -> Result<QueueStatus, Error> {
+        // One that something came for waits for a slot, and may pause in other steps meanwhile.
+        let standing = self.intake.queue_status(id).unwrap_or_default();
+        Ok(QueueStatus { pauses: self.pending(id).await?, ..standing })
+    }
+
+    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn emit(self: &Arc<Self>, name: &str, data: Value, by: Option<String>) -> Result<u64, Error> {
+        let id = uuid::Uuid::new_v4().to_string();
+        self.deliver_signal(&Signal { id, name: name.to_owned(), data, by }).await
+    }
+
+    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<ListedSecret> {
+        self.secrets.list()
+    }
+
+    /// Keeps a secret in the store, sealed; durable when this comes back, and read from then on.
+    ///
+    /// # Errors
+    /// The name or the value cannot be one, the key cannot be used, or the store failed.
+    pub async fn set_secret(&self, name: &str, value: &str) -> Result<StoredSecret, Error> {
+        self.vault()?.set_secret(name, value, self.clock.now()).await
+    }
+
+    /// Forgets a secret of the store; false if there was none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
+        self.vault()?.remove_secret(name).await
+    }
+
+    /// Seals the secrets of the store with a new key.
+    ///
+    /// # Errors
+    /// One of them cannot be opened, the key file cannot be written, or the store failed.
+    pub async fn rotate_key(&self) -> Result<Rotation, Error> {
+        self.vault()?.rotate().await
+    }
+
+    /// How the engine is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let services = self;
+        Status {
+            in_flight: services.intake.in_flight(),
+            resting: services.intake.resting(),
+            queued: services.intake.queued(),
+            accepting: services.accepting(),
+            generation: services.catalog.load().generation(),
+            refused: services.refusals.all(),
+            started_at: services.started_at,
+        }
+    }
+
+    /// Comes back with the reason when the store can no longer be trusted, so that the process must exit.
+    pub async fn store_lost(&self) -> String {
+        let mut fatal = self.fatal.subscribe();
+        match fatal.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Starts the tasks that dispatch executions and wake suspended ones. They end when the runtime closes.
+    pub fn start_tasks(self: &Arc<Self>) {
+        self.tracker.spawn(self.clone().dispatch());
+        self.tracker.spawn(self.clone().run_wake_timers());
+    }
+}

@@ -1,0 +1,63 @@
+//! Test doubles: stubbed actions, secrets and variables for tests of Automations.
+
+use futures_util::future::BoxFuture;
+use model::action::{ActionError, ActionSpec};
+use model::automation::AutomationId;
+use model::value::{Map, Value};
+
+/// Replaces the outside world in a test.
+pub trait Doubles: Send + Sync + 'static {
+    /// Returns the stubbed result of a call; `None` if the call should run for real.
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
+
+    /// Returns a secret of the test; `None` if it is not set.
+    fn secret(&self, name: &str) -> Option<String>;
+
+    /// Returns an environment variable of the test; `None` if it is not set.
+    fn variable(&self, name: &str) -> Option<String>;
+
+    /// Returns true if requests need no verification.
+    fn trusts_senders(&self) -> bool;
+
+    /// Returns a guard to hold during a call to the real system; `None` if calls need none.
+    fn track_live_call(&self) -> Option<Box<dyn Send>>;
+
+    /// Returns a guard to hold while work runs outside of the test's thread, so that the test clock does not advance.
+    fn track_offloaded_work(&self) -> Box<dyn Send>;
+}
+
+/// A call that may be stubbed.
+pub struct StubRequest<'a> {
+    /// Automation of the calling step.
+    pub automation: &'a AutomationId,
+    /// Id of the calling step.
+    pub step: &'a str,
+    /// Id of the step with its loop indices.
+    pub key: &'a str,
+    /// Idempotency key, the same in all attempts; empty for a call without effect.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a simulation holds the engine to it"))]
+    pub idempotency_key: &'a str,
+    /// The called target.
+    pub called: CallTarget<'a>,
+    /// Inputs, checked and complete.
+    pub inputs: &'a Map,
+}
+
+/// Target of a call.
+#[derive(Clone, Copy)]
+pub enum CallTarget<'a> {
+    /// An action.
+    Action(&'a ActionSpec),
+    /// Another Automation.
+    Automation(&'a str),
+}
+
+impl<'a> CallTarget<'a> {
+    /// Name of the target.
+    pub fn name(self) -> &'a str {
+        match self {
+            Self::Action(spec) => &spec.name,
+            Self::Automation(id) => id,
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Failpoints: faults that a test injects around effects and answers.
+
+use model::action::{ActionError, ErrorKind};
+use model::failpoint::{Boundary, Mishap};
+use model::value::Value;
+
+use crate::context::Runtime;
+
+impl Runtime {
+    /// Reaches a failpoint, aborts or delays as configured there, and returns true if the operation is to fail.
+    pub async fn fails_at(&self, boundary: Boundary) -> bool {
+        match self.settings.mishaps.at(boundary) {
+            None => false,
+            Some(Mishap::Abort) => std::process::abort(),
+            Some(Mishap::Error | Mishap::Doubt) => true,
+            Some(Mishap::Delay(time)) => {
+                self.clock.sleep_for(time).await;
+                false
+            }
+        }
+    }
+
+    /// Runs a call with an effect between the failpoints before and after it.
+    pub(crate) async fn with_failpoints(
+        &self,
+        call: impl Future<Output = Result<Value, ActionError>>,
+    ) -> Result<Value, ActionError> {
+        let failed = || ActionError::new(ErrorKind::Network, "a failpoint made it fail");
+        if self.fails_at(Boundary::BeforeEffect).await {
+            return Err(failed());
+        }
+        let result = call.await;
+        if self.fails_at(Boundary::AfterEffect).await { Err(failed()) } else { result }
+    }
+}

@@ -1,0 +1,234 @@
+//! The end of a run: an execution leaves memory with a disposition, and gives up the permit of its concurrency group.
+
+use std::sync::Arc;
+
+use model::automation::{Concurrency, ConcurrencyPolicy, Overlap, Trigger};
+use model::execution::{ExecutionId, Origin, Outcome};
+
+use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
+use crate::context::Runtime;
+use crate::run::{Disposition, ReplaySource, Run, Suspension};
+
+/// An execution that this process runs, from its registration in the [table](ExecutionTable) to its end there.
+///
+/// Each run ends in [`RunGuard::end`] or in [`RunGuard::acquire_permit`]. A guard that is dropped before that belongs to a
+/// run that panicked or whose task was aborted: the execution leaves memory, and the next start of the daemon runs it again.
+pub(super) struct RunGuard {
+    services: Arc<Runtime>,
+    run: Arc<Run>,
+    /// The group whose permit the execution holds.
+    permit: Option<GroupKey>,
+    /// True if executions recovered from before the restart ask for their permits before this one.
+    is_behind_recovered: bool,
+    /// True if the execution was cancelled before it was driven, so that the run has seen it.
+    was_cancelled: bool,
+    /// True once the execution has left the state `Running`.
+    has_ended: bool,
+}
+
+impl RunGuard {
+    pub(super) fn new(services: Arc<Runtime>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
+        Self { services, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
+    }
+
+    pub(super) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    /// Runs the execution until it ends, is suspended, or this process can do no more for it.
+    pub(super) async fn drive(&mut self) -> Disposition {
+        self.was_cancelled = self.is_cancelled();
+        self.run.execute(self.permit.is_some()).await
+    }
+
+    /// Acquires a permit of the execution's concurrency group, if its automation limits concurrency. Returns false if the
+    /// execution has to wait: then it has left memory.
+    pub(super) fn acquire_permit(&mut self) -> bool {
+        let Some(Concurrency { limit, key, policy }) = self.concurrency() else { return true };
+        let (id, services) = (self.run.journal.id(), self.services.clone());
+        if self.is_behind_recovered {
+            let mut table = services.intake.table();
+            if !self.is_cancelled() {
+                // An execution that was accepted before this process began may have held the permit.
+                let queued = self.queued();
+                self.park(&mut table, ExecutionState::Queued(queued));
+                drop(table);
+                self.announce();
+                return false;
+            }
+        }
+        let key = match key.map(|template| self.run.concurrency_key(&template)) {
+            None => String::new(),
+            Some(Ok(key)) => key,
+            // The run evaluates it again and records the failure.
+            Some(Err(_)) => return true,
+        };
+        let key = GroupKey { automation: self.run.deployed.automation.id.clone(), key };
+        let mut table = services.intake.table();
+        let group = table.groups.entry(key.clone()).or_default();
+        if group.holders.contains(&id) {
+            // It has kept its permit while it was suspended, or was given one while it waited.
+            self.permit = Some(key);
+            return true;
+        }
+        if group.holders.len() < limit as usize {
+            group.holders.push(id);
+            self.permit = Some(key);
+            return true;
+        }
+        if self.is_cancelled() {
+            // It only ends, and needs no permit for that.
+            return true;
+        }
+        if policy == ConcurrencyPolicy::Skip {
+            drop(table);
+            let reason = "skipped: as many executions as `concurrency.limit` allows were running";
+            self.run.cancelled.cancel(reason);
+            return true;
+        }
+        group.waiting.push_back(id);
+        let oldest = group.holders.first().copied();
+        let queued = self.queued();
+        let wait = PermitWait { group: key, queued };
+        self.park(&mut table, ExecutionState::WaitingForPermit(Box::new(wait)));
+        drop(table);
+        self.announce();
+        if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
+            let reason = "cancelled for a newer execution, as `concurrency.policy` says";
+            services.intake.cancel(&services, oldest, reason);
+        }
+        false
+    }
+
+    /// The automation's own limit, or the one that `overlap: queue` of its schedule implies.
+    fn concurrency(&self) -> Option<Concurrency> {
+        let automation = &self.run.deployed.automation;
+        if let Some(own) = &automation.concurrency {
+            return Some(own.clone());
+        }
+        let queues =
+            matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
+        let scheduled = matches!(self.run.origin, Origin::Schedule { .. });
+        (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
+    }
+
+    /// Ends the run. The execution leaves memory.
+    pub(super) fn end(mut self, disposition: Disposition) {
+        match disposition {
+            Disposition::Finished => self.finish(),
+            Disposition::Suspended(rest) => self.suspend(rest),
+            // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
+            Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
+                self.has_ended = true;
+                self.services.intake.table().remove(self.run.journal.id());
+                self.services.intake.moved.notify_waiters();
+            }
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.run.cancelled.token.is_cancelled()
+    }
+
+    /// The execution as it is read back when its wait is over, with the notes that were not committed.
+    fn queued(&self) -> Queued {
+        let journal = &self.run.journal;
+        let mut queued = Queued::new(journal.wall_offset(), self.services.clock.monotonic_now());
+        queued.notes = journal.take_notes();
+        queued
+    }
+
+    /// Moves the execution out of memory. Callers that wait for it go on waiting for its next run.
+    fn park(&mut self, table: &mut ExecutionTable, state: ExecutionState) {
+        self.has_ended = true;
+        let is_watched = self.run.progress.receiver_count() > 0;
+        if is_watched {
+            self.run.progressed(|progress| progress.is_parked = true);
+        }
+        let watchers = is_watched.then(|| self.run.progress.clone());
+        table.park(self.run.journal.id(), state, watchers);
+    }
+
+    /// Tells the tasks that dispatch, wake and wait for executions of a new state.
+    fn announce(&self) {
+        self.services.intake.wake.notify_one();
+        self.services.intake.rest.notify_one();
+        self.services.intake.moved.notify_waiters();
+    }
+
+    fn suspend(&mut self, rest: Suspension) {
+        let Suspension { wake, wall_offset, awake, children, keeps_permit } = rest;
+        let (id, services) = (self.run.journal.id(), self.services.clone());
+        let mut notes = self.run.journal.take_notes();
+        let (state, children) = if awake {
+            // The signal that it waits for came while it was being suspended.
+            let mut queued = Queued::new(wall_offset, services.clock.monotonic_now());
+            queued.source = ReplaySource::Suspended;
+            queued.notes = std::mem::take(&mut notes);
+            (ExecutionState::Queued(queued), Vec::new())
+        } else {
+            (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit }), children)
+        };
+        let mut table = services.intake.table();
+        self.park(&mut table, state);
+        // Cancelled while suspending: cancel again, unless the run has already seen it and waits in its closing steps.
+        let is_cancelled = self.is_cancelled() && !self.was_cancelled;
+        drop(table);
+        services.check_children(id, children);
+        self.announce();
+        // Notes that came while it was being suspended.
+        for note in notes {
+            services.tracker.spawn(services.clone().record_suspended(id, note));
+        }
+        if is_cancelled {
+            services.intake.cancel(&services, id, &self.run.cancelled.reason());
+        }
+    }
+
+    /// Removes the execution and gives its permit to the next one.
+    fn finish(&mut self) {
+        self.has_ended = true;
+        let (id, intake) = (self.run.journal.id(), &self.services.intake);
+        let automation = &self.run.deployed.automation.id;
+        let mut table = intake.table();
+        table.remove(id);
+        if let Some(key) = self.permit.take() {
+            table.release_permit(&key, id, &*self.services.clock);
+        }
+        table.uncount_scheduled(automation, &self.run.origin);
+        if let Origin::Call { execution, .. } = &self.run.origin {
+            // Its caller may be suspended until it ends.
+            table.wake(*execution, self.services.clock.monotonic_now());
+        }
+        drop(table);
+        intake.wake.notify_one();
+        intake.moved.notify_waiters();
+        self.log_outcome(id);
+    }
+
+    fn log_outcome(&self, id: ExecutionId) {
+        let automation = &self.run.deployed.automation.id;
+        match self.run.journal.outcome() {
+            Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
+                tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");
+            }
+            Some(outcome) => {
+                tracing::debug!(execution = %id, %automation, status = outcome.status().word(), "execution ended")
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        if std::thread::panicking() {
+            let id = self.run.journal.id();
+            tracing::error!(execution = %id, "an execution panicked; the next start of the daemon runs it again");
+        }
+        self.finish();
+    }
+}

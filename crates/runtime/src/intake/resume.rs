@@ -1,0 +1,237 @@
+//! Recovery: executions that are accepted and not in memory are read from the store when their turn comes.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use model::automation::{AutomationId, DefinitionHash};
+use model::execution::{ExecutionId, Status};
+use model::payload::Payload;
+use model::value::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::accept::RunParts;
+use super::table::Queued;
+use crate::Error;
+use crate::context::Runtime;
+use crate::run::{Exit, Journal, ReplaySource};
+use catalog::Deployment;
+
+/// The maximum number of cached definitions that are no longer in force.
+const OLD_DEFINITIONS: usize = 256;
+/// The page size when unfinished executions are read at startup.
+const PAGE: u32 = 5000;
+
+impl Runtime {
+    /// Loads a claimed execution and runs it on.
+    pub(crate) async fn load_and_run(
+        self: Arc<Self>,
+        id: ExecutionId,
+        queued: Queued,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        match self.load(id, queued.source, queued.wall_offset).await {
+            Ok(Some(live)) => {
+                queued.notes.into_iter().for_each(|note| live.journal.note(note));
+                if queued.source == ReplaySource::Suspended {
+                    live.journal.resume();
+                    if self.committed(&live.journal).await.is_err() {
+                        // The next start finds it suspended.
+                        self.intake.table().remove(id);
+                        return;
+                    }
+                }
+                self.spawn(self.register(live), permit);
+            }
+            Ok(None) => self.give_up(id),
+            Err(message) => {
+                self.give_up(id);
+                tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
+            }
+        }
+    }
+
+    fn give_up(&self, id: ExecutionId) {
+        self.intake.table().give_up(id, &*self.clock);
+        self.intake.wake.notify_one();
+        self.isolation.clear_suspect(id);
+    }
+
+    /// Commits the journal of an execution that does not run. A failure of the store stops the engine, since no run would
+    /// report it and waiting callers would wait forever.
+    pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
+        journal.commit().await.map_err(|exit| {
+            if let Exit::StoreFailed(error) = exit {
+                self.lost(&error);
+            }
+            Error::Closing
+        })
+    }
+
+    /// Loads an execution; `None` if it has ended.
+    pub(super) async fn load(
+        &self,
+        id: ExecutionId,
+        mut source: ReplaySource,
+        wall_offset: SignedDuration,
+    ) -> Result<Option<RunParts>, String> {
+        if source == ReplaySource::ThisProcess && self.isolation.is_suspect(id) {
+            // It has waited here since it was interrupted, and has not run.
+            source = ReplaySource::AnotherProcess;
+        }
+        let events = self.store.events(id).await.map_err(|error| error.to_string())?;
+        let Some(events) = events else { return Ok(None) };
+        let execution = crate::run::folded(id, &events)?;
+        if execution.outcome.is_some() {
+            return Ok(None);
+        }
+        let deployed = self.deployed(&execution.automation, execution.definition).await?;
+        let journal = Journal::restore(
+            id,
+            &deployed.automation,
+            &events,
+            (source, wall_offset),
+            self.journal_context(),
+        );
+        if events.len() == 1 {
+            // It has only been accepted so far.
+            super::accept::log_trigger_code(&journal, &execution.payload);
+        }
+        let results = parse_stored_body(&execution.payload).await;
+        Ok(Some(RunParts {
+            deployed,
+            journal,
+            payload: execution.payload,
+            started_at: execution.started_at,
+            origin: execution.origin,
+            results,
+        }))
+    }
+
+    /// The definition with this hash: in force, cached, or from the store.
+    pub(crate) async fn deployed(
+        &self,
+        id: &AutomationId,
+        hash: DefinitionHash,
+    ) -> Result<Arc<Deployment>, String> {
+        let catalog = self.catalog.load_full();
+        if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
+            return Ok(found.clone());
+        }
+        if let Some(found) = self.intake.old().get(&hash) {
+            return Ok(found.clone());
+        }
+        let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
+        let kept = kept.ok_or_else(|| format!("its definition {hash} is not in the store"))?;
+        let loaded = super::definition::unpack(kept);
+        let automation = loaded.value.ok_or_else(|| {
+            format!(
+                "its definition does not load with this version of Cogwork:\n{}",
+                loaded.report.render(false)
+            )
+        })?;
+        let deployed = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
+        let mut old = self.intake.old();
+        if old.len() >= OLD_DEFINITIONS {
+            old.clear();
+        }
+        old.insert(hash, deployed.clone());
+        Ok(deployed)
+    }
+
+    /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.
+    pub async fn recover_unfinished(&self) -> Result<usize, Error> {
+        let mut after = None;
+        let mut count = 0;
+        // Executions that had started come first: one of them may hold a permit that another waits for.
+        let mut begun = Vec::new();
+        // Suspects, which may crash the process, come after them, so that the others run by then.
+        let mut suspects = Vec::new();
+        loop {
+            let page = self.store.unfinished(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            count += page.len();
+            let catalog = self.catalog.load();
+            let mut table = self.intake.table();
+            let since = self.clock.monotonic_now();
+            for row in page {
+                table.count_scheduled(&row.automation, &row.origin);
+                let known = catalog.get(&row.automation).map(|found| &found.automation);
+                let known = known.filter(|automation| automation.definition == row.definition);
+                if known.is_none_or(|automation| automation.concurrency.is_some()) {
+                    table.recover_first(&row.automation, row.id);
+                }
+                let source = match row.status {
+                    // It holds a permit, or waits for a child that may have ended since.
+                    Status::Waiting => ReplaySource::Suspended,
+                    _ => ReplaySource::AnotherProcess,
+                };
+                let queued = Queued { source, ..Queued::new(self.intake.initial_wall_offset, since) };
+                if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
+                    suspects.push((row.id, queued));
+                } else if row.events > 1 {
+                    begun.push((row.id, queued));
+                } else {
+                    table.enqueue(row.id, queued);
+                }
+            }
+        }
+        self.isolation.retain_suspects(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
+        begun.append(&mut suspects);
+        for (id, queued) in begun.into_iter().rev() {
+            self.intake.table().enqueue_first(id, queued);
+        }
+        count += self.recover_suspended().await?;
+        if count > 0 {
+            self.intake.wake.notify_one();
+        }
+        Ok(count)
+    }
+
+    /// Gives free slots to the backlog, in order, until the engine stops.
+    pub(crate) async fn dispatch(self: Arc<Self>) {
+        loop {
+            let permit = tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return,
+                permit = self.next_slot() => permit,
+            };
+            let Some(permit) = permit else { return };
+            if !self.accepting() {
+                // The store has failed: an execution that started now could not be recorded.
+                return;
+            }
+            let next = self.intake.table().claim_next(&*self.clock);
+            if let Some((id, queued)) = next {
+                let source = queued.source;
+                let running = self.clone().load_and_run(id, queued, Some(permit));
+                if source == ReplaySource::ThisProcess {
+                    self.tracker.spawn(running);
+                } else {
+                    // One after the other: recovered executions ask for their permits in order.
+                    running.await;
+                }
+            }
+        }
+    }
+
+    async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if self.intake.table().can_dispatch() {
+                return self.intake.slots.clone().acquire_owned().await.ok();
+            }
+            self.intake.wake.notified().await;
+        }
+    }
+}
+
+/// Parses `trigger.results` of a payload whose body is on disk, on a thread that may block. `None` for any other payload, and
+/// if it fails: then it is parsed when the first step begins, which reports the error.
+async fn parse_stored_body(payload: &Payload) -> Option<Value> {
+    let Payload::Webhook(request) = payload else { return None };
+    if !request.body.data.is_external() {
+        return None;
+    }
+    let payload = payload.clone();
+    tokio::task::spawn_blocking(move || trigger::results(&payload).ok()).await.ok().flatten()
+}

@@ -1,0 +1,525 @@
+//! The execution table: every execution of this process that is accepted and has not ended, with its one state.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use model::automation::AutomationId;
+use model::execution::{DelayReason, Event, ExecutionId, Origin};
+use tokio::sync::watch;
+
+use crate::api::{ConcurrencyWait, QueueStatus};
+use crate::clock::{Clock, MonotonicTime};
+use crate::run::{Progress, ReplaySource, Run, Wake};
+
+/// The state of an execution that is accepted and has not ended.
+pub(super) enum ExecutionState {
+    /// Waits in the backlog for a slot.
+    Queued(Queued),
+    /// Waits for a permit of its concurrency group.
+    WaitingForPermit(Box<PermitWait>),
+    /// Claimed by one task, which loads it or records a signal for it. No other task may run it.
+    Claimed {
+        /// True if the execution stays in the backlog meanwhile, so that no later one is dispatched before it.
+        is_in_backlog: bool,
+        /// The reason of a cancellation that was requested during the claim.
+        pending_cancel: Option<String>,
+        /// True if an execution that it waits for has ended during the claim.
+        is_woken: bool,
+    },
+    /// Runs in this process.
+    Running(Arc<Run>),
+    /// Nothing but pauses is left; it is not in memory.
+    Suspended(Suspended),
+}
+
+impl ExecutionState {
+    fn claimed(is_in_backlog: bool, pending_cancel: Option<String>) -> Self {
+        Self::Claimed { is_in_backlog, pending_cancel, is_woken: false }
+    }
+}
+
+/// An execution that is read back from the store when its turn comes.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(super) source: ReplaySource,
+    /// The wall-clock offset when its last event was recorded.
+    pub(super) wall_offset: SignedDuration,
+    /// When the present wait began.
+    pub(super) since: MonotonicTime,
+    /// Events that explain the history and are not stored yet: waits that have ended, an answer to the caller.
+    pub(super) notes: Vec<Event>,
+}
+
+impl Queued {
+    /// An execution that has not begun, or has gone back to waiting before its first commit.
+    pub(super) fn new(wall_offset: SignedDuration, since: MonotonicTime) -> Self {
+        Self { source: ReplaySource::ThisProcess, wall_offset, since, notes: Vec::new() }
+    }
+
+    /// Ends the present wait and notes it if it was long enough.
+    fn end_wait(&mut self, reason: DelayReason, clock: &dyn Clock) {
+        let now = clock.monotonic_now();
+        let waited = now.since(std::mem::replace(&mut self.since, now));
+        if waited >= Event::MIN_WAITED {
+            let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+            self.notes.push(Event::Waited { at: clock.now(), step: None, reason, ms });
+        }
+    }
+}
+
+/// An execution that waits for a permit of a concurrency group.
+pub(super) struct PermitWait {
+    pub(super) group: GroupKey,
+    pub(super) queued: Queued,
+}
+
+/// An execution of which nothing but pauses is left. There may be millions, so it is kept small.
+#[derive(Clone, Debug)]
+pub(super) struct Suspended {
+    pub(super) wake: Wake,
+    /// The wall-clock offset when its last event was recorded.
+    pub(super) wall_offset: SignedDuration,
+    /// True if it keeps the permit of its concurrency group.
+    pub(super) keeps_permit: bool,
+}
+
+impl Suspended {
+    pub(super) fn into_queued(self, since: MonotonicTime) -> Queued {
+        Queued { source: ReplaySource::Suspended, ..Queued::new(self.wall_offset, since) }
+    }
+}
+
+/// A concurrency group: all executions of one automation with the same concurrency key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GroupKey {
+    pub(super) automation: AutomationId,
+    pub(super) key: String,
+}
+
+/// The executions that hold a permit of a concurrency group, and those that wait for one, in order.
+#[derive(Default)]
+pub(super) struct ConcurrencyGroup {
+    pub(super) holders: Vec<ExecutionId>,
+    pub(super) waiting: VecDeque<ExecutionId>,
+}
+
+/// The result of a request to cancel.
+pub(super) enum Cancel {
+    /// The task that has the execution ends it.
+    Requested,
+    /// The caller has claimed the execution and must run it to its end.
+    Claimed(Queued),
+    /// The execution is not in this process.
+    Unknown,
+}
+
+/// The result of claiming an execution in order to record something for it.
+pub(super) enum Claim {
+    /// It runs: its journal takes what is to be recorded.
+    Running(Arc<Run>),
+    Queued(Queued),
+    Suspended(Suspended),
+    /// It is claimed by another task, or not in this process.
+    Unavailable,
+}
+
+/// The executions by id, each with exactly one [`ExecutionState`].
+///
+/// Invariants, kept by [`ExecutionTable::set`] and [`ExecutionTable::take`]: `running` and `suspended` count the states;
+/// an execution has timers only while it is suspended. The backlog and the groups hold ids alone: an id in the backlog is
+/// `Queued`, or `Claimed` with `is_in_backlog`; an id that waits in a group is `WaitingForPermit` with the key of that group.
+#[derive(Default)]
+pub(super) struct ExecutionTable {
+    executions: HashMap<ExecutionId, ExecutionState>,
+    /// Waiting for a slot, in order.
+    backlog: VecDeque<ExecutionId>,
+    pub(super) groups: HashMap<GroupKey, ConcurrencyGroup>,
+    /// When suspended executions wake by the wall clock, and by the monotonic one. An execution may be in both.
+    wall_timers: BTreeSet<(Timestamp, ExecutionId)>,
+    timers: BTreeSet<(MonotonicTime, ExecutionId)>,
+    /// The progress channels of executions that callers wait for and that are not in memory.
+    watchers: HashMap<ExecutionId, watch::Sender<Progress>>,
+    /// Executions from before the restart that have not asked for their permit yet, by automation: newer ones wait for them.
+    recovering: HashMap<AutomationId, HashSet<ExecutionId>>,
+    /// The number of unfinished executions that the schedule of each automation started.
+    scheduled: HashMap<AutomationId, usize>,
+    running: usize,
+    suspended: usize,
+}
+
+impl ExecutionTable {
+    /// Sets the state of an execution and returns the one before.
+    fn set(&mut self, id: ExecutionId, state: ExecutionState) -> Option<ExecutionState> {
+        let wake = match &state {
+            ExecutionState::Running(_) => {
+                self.running += 1;
+                None
+            }
+            ExecutionState::Suspended(suspended) => {
+                self.suspended += 1;
+                Some(suspended.wake)
+            }
+            _ => None,
+        };
+        let before = self.executions.insert(id, state);
+        self.left(id, before.as_ref());
+        if let Some(wake) = wake {
+            self.wall_timers.extend(wake.at.map(|at| (at, id)));
+            self.timers.extend(wake.after.map(|after| (after, id)));
+        }
+        before
+    }
+
+    /// Takes an execution out of the table.
+    fn take(&mut self, id: ExecutionId) -> Option<ExecutionState> {
+        let before = self.executions.remove(&id);
+        self.left(id, before.as_ref());
+        before
+    }
+
+    /// Counts the state that an execution has left, and removes its timers.
+    fn left(&mut self, id: ExecutionId, before: Option<&ExecutionState>) {
+        match before {
+            Some(ExecutionState::Running(_)) => self.running -= 1,
+            Some(ExecutionState::Suspended(suspended)) => {
+                self.suspended -= 1;
+                if let Some(at) = suspended.wake.at {
+                    self.wall_timers.remove(&(at, id));
+                }
+                if let Some(after) = suspended.wake.after {
+                    self.timers.remove(&(after, id));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn running_count(&self) -> usize {
+        self.running
+    }
+
+    pub(super) fn suspended_count(&self) -> usize {
+        self.suspended
+    }
+
+    pub(super) fn backlog_len(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// The run of an execution, if it is in memory.
+    pub(super) fn run(&self, id: ExecutionId) -> Option<&Arc<Run>> {
+        match self.executions.get(&id) {
+            Some(ExecutionState::Running(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// True if the execution is suspended, or waits for a slot or a permit.
+    pub(super) fn is_parked(&self, id: ExecutionId) -> bool {
+        match self.executions.get(&id) {
+            Some(
+                ExecutionState::Queued(_)
+                | ExecutionState::WaitingForPermit(_)
+                | ExecutionState::Suspended(_),
+            ) => true,
+            Some(ExecutionState::Claimed { is_in_backlog, .. }) => *is_in_backlog,
+            Some(ExecutionState::Running(_)) | None => false,
+        }
+    }
+
+    /// Subscribes to the progress of an execution that has not ended; `None` if it is claimed or not in this process.
+    pub(super) fn watch(&mut self, id: ExecutionId) -> Option<watch::Receiver<Progress>> {
+        if let Some(run) = self.run(id) {
+            return Some(run.progress.subscribe());
+        }
+        self.is_parked(id).then(|| {
+            self.watchers.entry(id).or_insert_with(|| watch::channel(Progress::default()).0).subscribe()
+        })
+    }
+
+    /// Takes the progress channel of an execution that comes into memory.
+    pub(super) fn progress(&mut self, id: ExecutionId) -> watch::Sender<Progress> {
+        // Most executions come into memory when nothing waits for them.
+        let waited_for = if self.watchers.is_empty() { None } else { self.watchers.remove(&id) };
+        waited_for.unwrap_or_else(|| watch::channel(Progress::default()).0)
+    }
+
+    /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
+    pub(super) fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
+        match self.executions.get(&id)? {
+            ExecutionState::Queued(_) | ExecutionState::Claimed { is_in_backlog: true, .. } => {
+                let ahead = self.backlog.iter().position(|queued| *queued == id)?;
+                Some(QueueStatus { queued_behind: Some(ahead), ..QueueStatus::default() })
+            }
+            ExecutionState::WaitingForPermit(wait) => {
+                let key = &wait.group;
+                let group = self.groups.get(key)?;
+                let ahead = group.waiting.iter().position(|waiting| *waiting == id)?;
+                let turn = ConcurrencyWait { key: key.key.clone(), holders: group.holders.clone(), ahead };
+                Some(QueueStatus { turn: Some(turn), ..QueueStatus::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends an execution to the backlog.
+    pub(super) fn enqueue(&mut self, id: ExecutionId, queued: Queued) {
+        self.set(id, ExecutionState::Queued(queued));
+        self.backlog.push_back(id);
+    }
+
+    /// Puts an execution at the front of the backlog.
+    pub(super) fn enqueue_first(&mut self, id: ExecutionId, queued: Queued) {
+        self.set(id, ExecutionState::Queued(queued));
+        self.backlog.push_front(id);
+    }
+
+    pub(super) fn suspend(&mut self, id: ExecutionId, suspended: Suspended) {
+        self.set(id, ExecutionState::Suspended(suspended));
+    }
+
+    /// Registers an execution that runs from now on. Returns the reason of a cancellation that was requested while it was
+    /// claimed, and true if executions recovered from before the restart are ahead of it in its automation.
+    pub(super) fn register(&mut self, id: ExecutionId, run: Arc<Run>) -> (Option<String>, bool) {
+        let is_behind = self.is_behind_recovered(&run.deployed.automation.id, id);
+        match self.set(id, ExecutionState::Running(run)) {
+            Some(ExecutionState::Claimed { pending_cancel, .. }) => (pending_cancel, is_behind),
+            _ => (None, is_behind),
+        }
+    }
+
+    /// Moves a running execution out of memory, with the channel on which callers wait for its progress.
+    pub(super) fn park(
+        &mut self,
+        id: ExecutionId,
+        state: ExecutionState,
+        watchers: Option<watch::Sender<Progress>>,
+    ) {
+        if matches!(state, ExecutionState::Queued(_)) {
+            self.backlog.push_back(id);
+        }
+        self.set(id, state);
+        self.watchers.extend(watchers.map(|watchers| (id, watchers)));
+    }
+
+    /// Removes an execution that has ended, or goes on in another process.
+    pub(super) fn remove(&mut self, id: ExecutionId) {
+        self.take(id);
+        if !self.watchers.is_empty() {
+            self.watchers.remove(&id);
+        }
+    }
+
+    /// True if a slot can be given to the first of the backlog: it is not claimed. No later one is dispatched before it.
+    pub(super) fn can_dispatch(&self) -> bool {
+        let first = self.backlog.front().and_then(|id| self.executions.get(id));
+        matches!(first, Some(ExecutionState::Queued(_)))
+    }
+
+    /// Claims the first of the backlog, for which a slot is free.
+    pub(super) fn claim_next(&mut self, clock: &dyn Clock) -> Option<(ExecutionId, Queued)> {
+        if !self.can_dispatch() {
+            return None;
+        }
+        let id = self.backlog.pop_front()?;
+        let claimed = ExecutionState::claimed(false, None);
+        let Some(ExecutionState::Queued(mut queued)) = self.set(id, claimed) else { return None };
+        queued.end_wait(DelayReason::Slot, clock);
+        Some((id, queued))
+    }
+
+    /// Cancels an execution. One that is not in memory is claimed: it is loaded without a slot, only to end at once.
+    pub(super) fn cancel(&mut self, id: ExecutionId, reason: &str, clock: &dyn Clock) -> Cancel {
+        match self.executions.get_mut(&id) {
+            None => return Cancel::Unknown,
+            Some(ExecutionState::Running(run)) => {
+                run.cancelled.cancel(reason);
+                return Cancel::Requested;
+            }
+            Some(ExecutionState::Claimed { pending_cancel, .. }) => {
+                pending_cancel.get_or_insert_with(|| reason.to_owned());
+                return Cancel::Requested;
+            }
+            Some(_) => {}
+        }
+        let claimed = ExecutionState::claimed(false, Some(reason.to_owned()));
+        match self.set(id, claimed) {
+            Some(ExecutionState::Queued(mut queued)) => {
+                self.backlog.retain(|other| *other != id);
+                queued.end_wait(DelayReason::Slot, clock);
+                Cancel::Claimed(queued)
+            }
+            Some(ExecutionState::WaitingForPermit(wait)) => {
+                let PermitWait { group: key, mut queued } = *wait;
+                let mut holder = None;
+                if let Some(group) = self.groups.get_mut(&key) {
+                    group.waiting.retain(|other| *other != id);
+                    holder = group.holders.first().copied();
+                }
+                queued.end_wait(DelayReason::Permit { key: key.key, holder }, clock);
+                Cancel::Claimed(queued)
+            }
+            Some(ExecutionState::Suspended(suspended)) => {
+                Cancel::Claimed(suspended.into_queued(clock.monotonic_now()))
+            }
+            _ => Cancel::Unknown,
+        }
+    }
+
+    /// Claims a suspended or queued execution; a queued one keeps its position in the backlog.
+    pub(super) fn claim(&mut self, id: ExecutionId) -> Claim {
+        let is_in_backlog = match self.executions.get(&id) {
+            Some(ExecutionState::Running(run)) => return Claim::Running(run.clone()),
+            Some(ExecutionState::Queued(_)) => true,
+            Some(ExecutionState::Suspended(_)) => false,
+            _ => return Claim::Unavailable,
+        };
+        match self.set(id, ExecutionState::claimed(is_in_backlog, None)) {
+            Some(ExecutionState::Queued(queued)) => Claim::Queued(queued),
+            Some(ExecutionState::Suspended(suspended)) => Claim::Suspended(suspended),
+            _ => Claim::Unavailable,
+        }
+    }
+
+    /// Releases a claim. Returns the reason of a cancellation that was requested meanwhile.
+    pub(super) fn release(
+        &mut self,
+        id: ExecutionId,
+        state: ExecutionState,
+        now: MonotonicTime,
+    ) -> Option<String> {
+        let Some(ExecutionState::Claimed { is_in_backlog, pending_cancel, is_woken }) =
+            self.executions.get_mut(&id)
+        else {
+            return None;
+        };
+        let (is_in_backlog, pending_cancel) = (*is_in_backlog, pending_cancel.take());
+        let state = match state {
+            ExecutionState::Suspended(suspended) if *is_woken => {
+                ExecutionState::Queued(suspended.into_queued(now))
+            }
+            state => state,
+        };
+        if matches!(state, ExecutionState::Queued(_)) && !is_in_backlog {
+            self.backlog.push_back(id);
+        }
+        self.set(id, state);
+        pending_cancel
+    }
+
+    /// Notes an event of the history for an execution that waits for a slot or a permit. Returns the event if the
+    /// execution does neither.
+    pub(super) fn note(&mut self, id: ExecutionId, event: Event) -> Option<Event> {
+        match self.executions.get_mut(&id) {
+            Some(ExecutionState::Queued(queued)) => queued.notes.push(event),
+            Some(ExecutionState::WaitingForPermit(wait)) => wait.queued.notes.push(event),
+            _ => return Some(event),
+        }
+        None
+    }
+
+    /// Moves a suspended execution to the backlog. Returns false if it is not suspended; one that is claimed goes there when
+    /// it is released.
+    pub(super) fn wake(&mut self, id: ExecutionId, now: MonotonicTime) -> bool {
+        match self.executions.get_mut(&id) {
+            Some(ExecutionState::Suspended(_)) => {}
+            Some(ExecutionState::Claimed { is_woken, .. }) => {
+                *is_woken = true;
+                return false;
+            }
+            _ => return false,
+        }
+        if let Some(ExecutionState::Suspended(suspended)) = self.take(id) {
+            self.enqueue(id, suspended.into_queued(now));
+        }
+        true
+    }
+
+    /// When the first suspended execution wakes by the wall clock, and by the monotonic one.
+    pub(super) fn next_wake(&self) -> Wake {
+        Wake {
+            at: self.wall_timers.first().map(|(at, _)| *at),
+            after: self.timers.first().map(|(after, _)| *after),
+        }
+    }
+
+    /// Moves every suspended execution to the backlog that is due.
+    pub(super) fn wake_due(&mut self, now: Timestamp, monotonic_now: MonotonicTime) {
+        while let Some((_, id)) = self.wall_timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.wall_timers.pop_first();
+            self.wake(id, monotonic_now);
+        }
+        while let Some((_, id)) = self.timers.first().copied().filter(|(after, _)| *after <= monotonic_now) {
+            self.timers.pop_first();
+            self.wake(id, monotonic_now);
+        }
+    }
+
+    /// Releases the permit of an execution and gives it to the next one that waits in the group.
+    pub(super) fn release_permit(&mut self, key: &GroupKey, id: ExecutionId, clock: &dyn Clock) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.holders.retain(|holder| *holder != id);
+        let next = group.waiting.pop_front();
+        // The next one holds it from now on, before it is read back.
+        group.holders.extend(next);
+        if group.holders.is_empty() && group.waiting.is_empty() {
+            self.groups.remove(key);
+        }
+        let Some(next) = next else { return };
+        if let Some(ExecutionState::WaitingForPermit(wait)) = self.take(next) {
+            let PermitWait { group, mut queued } = *wait;
+            queued.end_wait(DelayReason::Permit { key: group.key, holder: Some(id) }, clock);
+            self.enqueue(next, queued);
+        }
+    }
+
+    /// Removes an execution that cannot be read back or has ended meanwhile, with the permit that it holds.
+    pub(super) fn give_up(&mut self, id: ExecutionId, clock: &dyn Clock) {
+        self.remove(id);
+        for recovering in self.recovering.values_mut() {
+            recovering.remove(&id);
+        }
+        let held = self.groups.iter().find(|(_, group)| group.holders.contains(&id));
+        if let Some(key) = held.map(|(key, _)| key.clone()) {
+            self.release_permit(&key, id, clock);
+        }
+    }
+
+    /// Notes an execution from before the restart, behind which newer ones of its automation wait for their permits.
+    pub(super) fn recover_first(&mut self, automation: &AutomationId, id: ExecutionId) {
+        self.recovering.entry(automation.clone()).or_default().insert(id);
+    }
+
+    /// Returns true if executions recovered from before the restart are ahead of this one.
+    fn is_behind_recovered(&mut self, automation: &AutomationId, id: ExecutionId) -> bool {
+        let Some(recovering) = self.recovering.get_mut(automation) else { return false };
+        let is_recovered = recovering.remove(&id);
+        if recovering.is_empty() {
+            self.recovering.remove(automation);
+            return false;
+        }
+        !is_recovered
+    }
+
+    /// Counts an execution that a schedule started.
+    pub(super) fn count_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {
+        if matches!(origin, Origin::Schedule { .. }) {
+            *self.scheduled.entry(automation.clone()).or_default() += 1;
+        }
+    }
+
+    /// Counts the end of an execution that a schedule started.
+    pub(super) fn uncount_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {
+        if matches!(origin, Origin::Schedule { .. })
+            && let Some(count) = self.scheduled.get_mut(automation)
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// True if an execution that the automation's schedule started has not ended.
+    pub(super) fn schedule_is_busy(&self, automation: &AutomationId) -> bool {
+        self.scheduled.get(automation).is_some_and(|count| *count > 0)
+    }
+}

@@ -1,0 +1,86 @@
+//! The rules of the execution table, without any run.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use model::execution::{DelayReason, Event, ExecutionId};
+
+use super::table::{Cancel, Claim, ExecutionState, ExecutionTable, Queued, Suspended};
+use crate::clock::{Clock, ManualClock};
+use crate::run::Wake;
+
+fn id(number: u8) -> ExecutionId {
+    ExecutionId::from_bytes([number; 16])
+}
+
+fn clock() -> ManualClock {
+    ManualClock::new("2026-03-02T08:00:00Z".parse().expect("an instant"))
+}
+
+fn queued(clock: &ManualClock) -> Queued {
+    Queued::new(SignedDuration::ZERO, clock.monotonic_now())
+}
+
+fn suspended(clock: &ManualClock) -> Suspended {
+    let wake = Wake { at: None, after: Some(clock.monotonic_now().after(Duration::from_secs(9))) };
+    Suspended { wake, wall_offset: SignedDuration::ZERO, keeps_permit: false }
+}
+
+#[test]
+fn a_claimed_execution_keeps_its_position_in_the_backlog() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    table.enqueue(id(1), queued(&clock));
+    table.enqueue(id(2), queued(&clock));
+    let Claim::Queued(first) = table.claim(id(1)) else { panic!("it is queued") };
+    assert!(table.claim_next(&clock).is_none(), "no later one is dispatched before it");
+    assert!(matches!(table.claim(id(1)), Claim::Unavailable), "one task claims it");
+    table.release(id(1), ExecutionState::Queued(first), clock.monotonic_now());
+    assert_eq!(table.claim_next(&clock).map(|(next, _)| next), Some(id(1)));
+    assert_eq!(table.claim_next(&clock).map(|(next, _)| next), Some(id(2)));
+}
+
+#[test]
+fn a_wait_for_a_slot_is_noted_when_it_ends() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    table.enqueue(id(1), queued(&clock));
+    clock.advance(Duration::from_millis(99));
+    table.enqueue(id(2), queued(&clock));
+    clock.advance(Duration::from_millis(1));
+    let (_, first) = table.claim_next(&clock).expect("it is queued");
+    assert!(matches!(first.notes.as_slice(), [Event::Waited { reason: DelayReason::Slot, ms: 100, .. }]));
+    let (_, second) = table.claim_next(&clock).expect("it is queued");
+    assert_eq!(second.notes, [], "a short wait is not noted");
+}
+
+#[test]
+fn a_cancellation_during_a_claim_is_left_to_the_claimant() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    table.suspend(id(1), suspended(&clock));
+    let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
+    assert!(matches!(table.cancel(id(1), "why", &clock), Cancel::Requested));
+    let reason = table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
+    assert_eq!(reason.as_deref(), Some("why"));
+    assert!(matches!(table.cancel(id(2), "why", &clock), Cancel::Unknown));
+}
+
+#[test]
+fn an_execution_that_is_woken_during_a_claim_goes_on_afterwards() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    table.suspend(id(1), suspended(&clock));
+    let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
+    assert!(!table.wake(id(1), clock.monotonic_now()));
+    table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
+    assert_eq!((table.suspended_count(), table.backlog_len()), (0, 1));
+}
+
+#[test]
+fn only_a_suspended_execution_has_timers() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    table.suspend(id(1), suspended(&clock));
+    assert!(table.next_wake().after.is_some());
+    let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
+    assert_eq!((table.next_wake(), table.suspended_count()), (Wake::default(), 0));
+    table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
+    table.wake_due(clock.now(), clock.monotonic_now().after(Duration::from_secs(9)));
+    assert_eq!((table.next_wake(), table.backlog_len()), (Wake::default(), 1));
+}

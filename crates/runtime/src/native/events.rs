@@ -1,0 +1,26 @@
+//! `events.emit`: sends an event to the executions that wait for it.
+
+use model::action::{ActionError, ErrorKind};
+use model::execution::Signal;
+use model::value::{Map, Value};
+
+use crate::run::{Exit, Run};
+
+impl Run {
+    pub(super) async fn emit_action(&self, inputs: &Map, key: &str) -> Result<Value, Exit> {
+        let name = inputs.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let signal = Signal {
+            // The same however often this step begins.
+            id: format!("{}.{key}", self.journal.id()),
+            name,
+            // It becomes part of the logs of other executions.
+            data: self.journal.redact_value(inputs.get("data").cloned().unwrap_or_default()),
+            by: Some(format!("execution {}", self.journal.id())),
+        };
+        match self.services.deliver_signal(&signal).await {
+            Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
+            Err(crate::Error::Closing) => Err(Exit::ShuttingDown),
+            Err(error) => Err(Exit::Failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
+        }
+    }
+}

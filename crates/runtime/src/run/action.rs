@@ -1,0 +1,249 @@
+//! Executes an action step: commits what must precede the call, applies time limits, and records the result.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use connector::{Call, LogSink, Trace};
+use futures_util::future::BoxFuture;
+use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
+use model::automation::{ActionStep, OnInterrupt, Step};
+use model::execution::{CallRecord, DelayReason, LogLevel};
+use model::value::{Map, Value};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+use crate::doubles::{CallTarget, StubRequest};
+
+/// Size in bytes from which a file of a result is stored on disk; request bodies have the same limit (semantics 3.2).
+const LARGE_FILE: usize = 256 << 10;
+
+impl Run {
+    /// Returns the effect of the call as far as it is known before the inputs are evaluated.
+    pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
+        let catalog = self.services.catalog.load();
+        let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
+        action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
+            Some((_, template)) => template.literal(),
+            None => action.spec().input(name)?.default.as_ref(),
+        })
+    }
+
+    pub(super) async fn action(
+        &self,
+        step: &Step,
+        call: &ActionStep,
+        key: &str,
+        attempt: u32,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let catalog = self.services.catalog.load_full();
+        let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
+            let message = format!("the action `{}` no longer exists", call.action.name);
+            return Err(failed(ActionError::new(ErrorKind::Input, message)));
+        };
+        let inputs = self.inputs(call, action.spec(), scope, context).await?;
+        let effect = action.spec().effect != Effect::Pure;
+        let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
+        let double = self.double(step, key, &idempotency_key, CallTarget::Action(action.spec()), &inputs);
+        let takes_time = effect || double.is_some();
+        let is_double = double.is_some();
+        let connection = match &call.connection {
+            // A stub needs no credentials, and a test may have none.
+            Some(name) if double.is_none() => {
+                self.journal.mark_secrets_read();
+                Some(self.services.connect(&catalog, &name.name).await.map_err(failed)?)
+            }
+            _ => None,
+        };
+        if effect {
+            self.begin_effect(step, key, attempt, context).await?;
+        }
+        if double.is_none()
+            && let Some(native) = catalog::find_native(&call.action.name)
+        {
+            let value = self.native(native, &inputs, key).await?;
+            return Ok(self.externalize_files(value).await);
+        }
+        let trace = effect.then(|| self.chain());
+        let shows_credentials =
+            call.debug && action.reveals_credentials() && self.services.http.may_reveal_credentials();
+        let log = StepLog { run: self, key, shows_credentials, last: Mutex::new(None) };
+        let future = match double {
+            Some(answer) => answer,
+            None => action.call(Call {
+                inputs: &inputs,
+                connection: connection.as_ref(),
+                idempotency_key: &idempotency_key,
+                http: &self.services.http,
+                debug: call.debug,
+                log: &log,
+                trace: trace.as_ref(),
+            }),
+        };
+        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
+        let bounded = if takes_time {
+            self.bounded(step, context, self.services.with_failpoints(future)).await
+        } else {
+            Ok(future.await)
+        };
+        // An interrupted call was sent too, so it is recorded here.
+        if let Some(call) = log.last.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.journal.step_called(key, call);
+        }
+        let result = bounded?;
+        if let Some(connection) = &connection {
+            let now = self.services.clock.now();
+            let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
+            self.services.connections.note(&connection.name, now, error.as_ref());
+        }
+        let value = result.map_err(|mut error| {
+            // A stubbed failure is treated like one of the action.
+            if is_double && is_outcome_unknown(&error) && self.action_effect(call) == Effect::Write {
+                error.outcome_unknown = true;
+            }
+            failed(error)
+        })?;
+        Ok(self.externalize_files(self.within_limit(value)?).await)
+    }
+
+    /// Records the start of an attempt with an external effect, after committing everything that it may depend on.
+    async fn begin_effect(
+        &self,
+        step: &Step,
+        key: &str,
+        attempt: u32,
+        context: &Context,
+    ) -> Result<(), Exit> {
+        // The effect may depend on all earlier results, so none of them may be lost once it has happened.
+        self.await_commit(key, context, self.journal.before_effect()).await?;
+        self.journal.step_started(key, attempt);
+        if step.on_interrupt == OnInterrupt::Fail {
+            // The start must be durable before the call is made (guarantee G6).
+            self.await_commit(key, context, self.journal.commit()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the stubbed result of a call; `None` outside of tests or if the call is not stubbed.
+    pub(super) fn double(
+        &self,
+        step: &Step,
+        key: &str,
+        idempotency_key: &str,
+        called: CallTarget<'_>,
+        inputs: &Map,
+    ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+        let doubles = self.services.doubles.as_ref()?;
+        let automation = &self.deployed.automation.id;
+        doubles.answer(&StubRequest { automation, step: &step.id, key, idempotency_key, called, inputs })
+    }
+
+    /// Awaits a call until a deadline, a cancellation or the end of the daemon's grace period.
+    pub(super) async fn bounded<T>(
+        &self,
+        step: &Step,
+        context: &Context,
+        call: impl Future<Output = Result<T, ActionError>>,
+    ) -> Result<Result<T, ActionError>, Exit> {
+        tokio::select! {
+            biased;
+            result = call => Ok(result),
+            exit = self.interruption(context) => {
+                if matches!(exit, Exit::ShuttingDown) {
+                    tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
+                }
+                Err(exit)
+            }
+        }
+    }
+
+    /// Returns the trace of this execution.
+    pub(super) fn chain(&self) -> Trace {
+        crate::chain::trace_for(self.journal.id(), &self.payload, &self.origin)
+    }
+
+    /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory
+    /// is released.
+    async fn externalize_files(&self, value: Value) -> Value {
+        // The only cost for a small result.
+        if value.estimated_size(LARGE_FILE) <= LARGE_FILE {
+            return value;
+        }
+        let (value, files) = (self.journal.redact_value(value), self.services.store.files());
+        let shared = value.clone();
+        let writing = tokio::task::spawn_blocking(move || shared.externalize_files(LARGE_FILE, &*files));
+        match writing.await.map_err(std::io::Error::other).flatten() {
+            Ok(set_aside) => set_aside,
+            Err(error) => {
+                // On failure the files stay in the value and are stored with it.
+                tracing::warn!(execution = %self.journal.id(), %error, "the files of a result could not be put on disk by themselves");
+                value
+            }
+        }
+    }
+
+    async fn inputs(
+        &self,
+        call: &ActionStep,
+        spec: &ActionSpec,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Map, Exit> {
+        let inputs = self.evaluate_inputs(&call.with, Some(spec), scope, context).await?;
+        connector::check_inputs(spec, &inputs).map_err(failed)
+    }
+
+    pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
+        let limit = self.services.settings.limits.result_bytes;
+        if value.estimated_size(limit) > limit {
+            let message = format!(
+                "the result is larger than {}; ask for less of it",
+                model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))
+            );
+            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        }
+        Ok(value)
+    }
+}
+
+/// Returns true if a failed request may have been processed by the remote system.
+fn is_outcome_unknown(error: &ActionError) -> bool {
+    matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout)
+        || error.status.is_some_and(connector::may_have_acted)
+}
+
+/// Writes an action's log lines to the log of the execution.
+struct StepLog<'a> {
+    run: &'a Run,
+    key: &'a str,
+    /// True if the author and the settings allow logging credentials for debugging.
+    shows_credentials: bool,
+    /// The last request of the call.
+    last: Mutex<Option<CallRecord>>,
+}
+
+impl LogSink for StepLog<'_> {
+    fn line(&self, level: LogLevel, message: &str) {
+        let (journal, step) = (&self.run.journal, Some(self.key));
+        if self.shows_credentials {
+            journal.log_credentials(level, step, message);
+        } else {
+            journal.log(level, step, message);
+        }
+    }
+
+    fn waited(&self, host: &str, time: Duration) {
+        let reason = DelayReason::Host { host: host.to_owned() };
+        self.run.note_wait(Some(self.key), reason, time);
+    }
+
+    fn request(&self, method: &str, url: &str) {
+        // Secrets in the path are masked when the record is committed.
+        let url = model::redact::cut(url, CallRecord::MAX_URL_CHARS).into_owned();
+        let call = CallRecord::Request { method: method.to_owned(), url };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+    }
+}

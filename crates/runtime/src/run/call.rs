@@ -1,0 +1,154 @@
+//! `call`: starts another Automation as a child execution, exactly once.
+
+use std::sync::Arc;
+
+use model::action::{ActionError, Effect, ErrorKind};
+use model::automation::{CallStep, Step};
+use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason, Waiting};
+use model::payload::Payload;
+use model::value::{Map, Value};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+use crate::api::Start;
+use crate::doubles::CallTarget;
+use crate::intake::{AcceptOptions, Slot};
+
+/// Maximum depth of nested calls. The loader rejects cycles, but files may change during an execution.
+const MAX_DEPTH: u32 = 32;
+
+impl Run {
+    pub(super) async fn call(
+        &self,
+        step: &Step,
+        call: &CallStep,
+        key: &str,
+        attempt: u32,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let child = match self.journal.pause(key) {
+            Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
+            _ => {
+                let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
+                let called = CallTarget::Automation(&call.automation.name);
+                if let Some(answer) = self.double(step, key, "", called, &inputs) {
+                    return self.bounded(step, context, answer).await?.map_err(failed);
+                }
+                self.start_child(call, key, attempt, inputs, context).await?
+            }
+        };
+        if call.detached {
+            return Ok(Value::from(Map::from_iter([("executionId", child.to_string())])));
+        }
+        match self.outcome_of(child, key, context).await {
+            Ok(outcome) => result(call, outcome),
+            Err(exit) => {
+                if !matches!(
+                    exit,
+                    Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_)
+                ) {
+                    self.cancel_child(child);
+                }
+                Err(exit)
+            }
+        }
+    }
+
+    async fn start_child(
+        &self,
+        call: &CallStep,
+        key: &str,
+        attempt: u32,
+        inputs: Map,
+        context: &Context,
+    ) -> Result<ExecutionId, Exit> {
+        let id = &call.automation.name;
+        let refuse = |kind, message: String| failed(ActionError::new(kind, message));
+        let catalog = self.services.catalog.load_full();
+        let deployed = catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
+        crate::inputs::check_inputs(&deployed.automation, &inputs)
+            .map_err(|error| refuse(ErrorKind::Input, format!("`{id}`: {error}")))?;
+        let depth = match &self.origin {
+            Origin::Call { depth, .. } => depth + 1,
+            _ => 1,
+        };
+        if depth > MAX_DEPTH {
+            let message =
+                format!("`{id}` would be the {depth}th call inside one another, more than {MAX_DEPTH}");
+            return Err(refuse(ErrorKind::Limit, message));
+        }
+        // The inputs may depend on all earlier results.
+        self.await_commit(key, context, self.journal.before_effect()).await?;
+        let origin = Origin::Call {
+            execution: self.journal.id(),
+            step: key.to_owned(),
+            depth,
+            test: self.origin.is_test(),
+            trace: Some(self.chain().to_string()),
+        };
+        // The inputs become part of another execution's log.
+        let start = Start { payload: Payload::manual(self.journal.redact_map(inputs)), origin };
+        let options = AcceptOptions {
+            // The same key in every repetition of this attempt, so that the child is started once.
+            key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),
+            // This execution is idle meanwhile, so the child uses its slot. Otherwise callers that hold all slots would
+            // wait forever.
+            slot: if call.detached { Slot::Own } else { Slot::Shared },
+            ..AcceptOptions::default()
+        };
+        let accepted = self.services.accept(&deployed, start, options).await;
+        let admission = accepted.map_err(|error| match error {
+            crate::Error::Closing => Exit::ShuttingDown,
+            crate::Error::Store(error) if error.outcome_unknown() => Exit::StoreFailed(Arc::new(error)),
+            error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
+        })?;
+        self.journal.step_called(key, CallRecord::Execution { id: admission.id });
+        // Records the child for observers of this execution. A short call costs no extra commit.
+        self.journal.call_ended(Effect::Read);
+        Ok(admission.id)
+    }
+
+    /// Awaits the outcome of the child. If the child is suspended or queued, this execution is suspended too.
+    async fn outcome_of(&self, child: ExecutionId, key: &str, context: &Context) -> Result<Outcome, Exit> {
+        let ended = tokio::select! {
+            biased;
+            ended = self.services.outcome_unless_suspended(child) => ended,
+            () = self.cancellation(Some(context)) => return Err(Exit::Cancelled),
+            () = self.services.closing.cancelled() => return Err(Exit::ShuttingDown),
+            exit = self.expiry(Some(context)) => return Err(exit),
+        };
+        match ended {
+            Ok(Some(outcome)) => Ok(outcome),
+            Ok(None) => {
+                if self.journal.pause(key).is_none() {
+                    self.pause_begins(key, WaitReason::Call { execution: child }, None, context)?;
+                }
+                Err(Exit::Suspended)
+            }
+            Err(crate::Error::Closing) => Err(Exit::ShuttingDown),
+            Err(crate::Error::Store(error)) if error.outcome_unknown() => {
+                Err(Exit::StoreFailed(Arc::new(error)))
+            }
+            Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
+        }
+    }
+}
+
+/// Converts the child's outcome to the result of the call.
+fn result(call: &CallStep, outcome: Outcome) -> Result<Value, Exit> {
+    let id = &call.automation.name;
+    match outcome {
+        Outcome::Succeeded { result } => Ok(result),
+        Outcome::Failed { mut error } | Outcome::Stuck { mut error } => {
+            error.message = format!("`{id}` failed: {}", error.message);
+            error.step = None;
+            Err(failed(error))
+        }
+        Outcome::Cancelled { reason } => {
+            Err(failed(ActionError::new(ErrorKind::Cancelled, format!("`{id}` was cancelled: {reason}"))))
+        }
+    }
+}

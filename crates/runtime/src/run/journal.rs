@@ -1,0 +1,553 @@
+//! The journal of an execution in memory: its recorded state, the events that are not committed yet, and their commit.
+
+mod acceptance;
+mod background;
+mod hiding;
+mod pauses;
+mod restore;
+mod retries;
+mod transit;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use model::action::{ActionError, Effect};
+use model::automation::Automation;
+use model::execution::{CallRecord, Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
+use model::payload::HttpResponse;
+use model::redact::{Limit, Redactor};
+use model::value::Value;
+use store::{StateWrite, Store};
+use tokio::sync::{OwnedMutexGuard, broadcast};
+use tokio_util::sync::CancellationToken;
+
+pub use acceptance::PendingAcceptance;
+use pauses::Pauses;
+pub use pauses::{Due, Suspension, Taken, Times, Wake};
+pub use restore::ReplaySource;
+use retries::Lost;
+pub(crate) use retries::{Inside, Tries};
+use transit::CommitState;
+
+use crate::api::EngineEvent;
+use crate::clock::{Clock, MonotonicTime};
+
+/// The number of pending events or log lines from which they are committed for their own sake.
+const HEAVY: usize = 256;
+
+/// The journal of one execution in memory.
+pub struct Journal {
+    id: ExecutionId,
+    automation: model::AutomationId,
+    store: Arc<dyn Store>,
+    /// Cancelled when the engine stops.
+    closing: CancellationToken,
+    clock: Arc<dyn Clock>,
+    notices: broadcast::Sender<EngineEvent>,
+    /// True if a restart interrupted the execution.
+    resumed: bool,
+    /// The instant of acceptance.
+    accepted_at: MonotonicTime,
+    /// True if the order in which steps ended is kept, since one has an `undo`.
+    keeps_order: bool,
+    /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be tried again.
+    /// Otherwise only the scope keeps results, which saves memory in long loops.
+    keeps_outcomes: bool,
+    redactor: Redactor,
+    /// True if the execution has read a secret, so that its events have to be redacted.
+    reads_secrets: AtomicBool,
+    /// True while nothing of the execution is in the store.
+    unaccepted: AtomicBool,
+    /// True once the end of a step or a try is committed after a crash.
+    passed: AtomicBool,
+    state: Mutex<State>,
+    /// The write position: one write at a time, in order. It owns the write in flight, so that its result is not lost when the
+    /// branch that waits for it is dropped: the next branch waits for it first.
+    transit: tokio::sync::Mutex<CommitState>,
+}
+
+#[derive(Default)]
+struct State {
+    finished: HashMap<String, StepOutcome>,
+    tries: HashMap<String, Tries>,
+    /// The errors of failed steps whose `onError` list has not ended.
+    failing: HashMap<String, ActionError>,
+    /// Steps with a try that had started and not ended when the process stopped.
+    interrupted: HashSet<String>,
+    /// Failed attempts that may have had their effect, by step. An entry is removed when its step succeeds or its failure is
+    /// handled.
+    lost: HashMap<String, Lost>,
+    /// The recorded start of steps that read the clock or the state, and the state that they read.
+    step_starts: HashMap<String, StepStart>,
+    /// The order in which steps ended, if it is kept.
+    order: HashMap<String, u64>,
+    pauses: Pauses,
+    /// The ids of the signals that ended waits, by the id of the step.
+    let_through: HashMap<String, HashSet<String>>,
+    /// The steps whose wait timed out.
+    timed_out: HashSet<String>,
+    pending: Vec<Event>,
+    /// The number of notes among the pending events. Notes are committed with other events, never by themselves.
+    notes: usize,
+    /// The writes of the next commit to the state of automations, and the locks that are held until it is done.
+    writes: Vec<StateWrite>,
+    locks: Vec<OwnedMutexGuard<()>>,
+    logs: Vec<Line>,
+    /// The number of recorded results of outside effects, that number at the last effect that changed something, and the
+    /// number of committed ones.
+    effects: u64,
+    changes: u64,
+    committed: u64,
+    /// The strongest effect of the calls that have ended since the last commit began.
+    ended_calls: Effect,
+    response: Option<HttpResponse>,
+    /// The final error, once the closing steps have begun.
+    closing: Option<ActionError>,
+    /// The reason of the cancellation, once it is recorded.
+    cancelling: Option<String>,
+    outcome: Option<Outcome>,
+    attempt: u32,
+    retry_at: Option<MonotonicTime>,
+    interruptions: u32,
+    /// The wall offset when the last event was recorded.
+    wall_offset: SignedDuration,
+}
+
+/// The start of a step, and the state that it read.
+struct StepStart {
+    at: Timestamp,
+    steady: MonotonicTime,
+    read: Value,
+}
+
+/// A log line that is not committed yet.
+struct Line {
+    line: LogLine,
+    /// True if the line is meant to show credentials, so that it is not redacted.
+    shows_credentials: bool,
+}
+
+/// The services that a journal needs.
+pub struct JournalContext {
+    pub(crate) store: Arc<dyn Store>,
+    /// Cancelled when the engine stops.
+    pub(crate) closing: CancellationToken,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) notices: broadcast::Sender<EngineEvent>,
+    pub(crate) redactor: Redactor,
+}
+
+impl Journal {
+    /// The journal of an execution that was accepted at `at`, with the wall offset `wall_offset`: its *started* event is committed.
+    pub(crate) fn new(
+        id: ExecutionId,
+        automation: &Automation,
+        (at, wall_offset): (Timestamp, SignedDuration),
+        around: JournalContext,
+    ) -> Self {
+        Self {
+            id,
+            accepted_at: MonotonicTime::from_wall(at, wall_offset),
+            keeps_outcomes: retries_lists(automation),
+            automation: automation.id.clone(),
+            store: around.store,
+            closing: around.closing,
+            clock: around.clock,
+            notices: around.notices,
+            resumed: false,
+            keeps_order: has_undo(automation),
+            redactor: around.redactor,
+            reads_secrets: AtomicBool::new(false),
+            unaccepted: AtomicBool::new(false),
+            passed: AtomicBool::new(false),
+            state: Mutex::new(State { attempt: 1, wall_offset, ..State::default() }),
+            transit: tokio::sync::Mutex::new(CommitState::after(1)),
+        }
+    }
+
+    /// The journal of an execution that is not stored yet. Its first commit writes `acceptance` together with the events until
+    /// then, before the execution has any outside effect.
+    pub(crate) fn to_accept(
+        id: ExecutionId,
+        automation: &Automation,
+        accepted_at: (Timestamp, SignedDuration),
+        around: JournalContext,
+        acceptance: PendingAcceptance,
+    ) -> Self {
+        let mut journal = Self::new(id, automation, accepted_at, around);
+        *journal.transit.get_mut() = CommitState::before(acceptance);
+        *journal.unaccepted.get_mut() = true;
+        journal
+    }
+
+    pub(crate) fn id(&self) -> ExecutionId {
+        self.id
+    }
+
+    /// Discards the outcome of an execution that was not accepted.
+    fn discard_outcome(&self) {
+        self.state().outcome = None;
+    }
+
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// True once the execution has passed the step that a crash interrupted.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// The instant of acceptance.
+    pub(crate) fn accepted_at(&self) -> MonotonicTime {
+        self.accepted_at
+    }
+
+    /// The wall offset when the last event was recorded.
+    pub(crate) fn wall_offset(&self) -> SignedDuration {
+        self.state().wall_offset
+    }
+
+    pub(crate) fn interruptions(&self) -> u32 {
+        self.state().interruptions
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.state().attempt
+    }
+
+    /// The start of the present or next try of the whole execution, after the first.
+    pub(crate) fn retry_at(&self) -> Option<MonotonicTime> {
+        self.state().retry_at
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.state().outcome.clone()
+    }
+
+    pub(crate) fn response(&self) -> Option<HttpResponse> {
+        self.state().response.clone()
+    }
+
+    /// The outcome of a step that has ended, if outcomes are kept.
+    pub(crate) fn finished(&self, step: &str) -> Option<StepOutcome> {
+        if !self.keeps_outcomes {
+            return None;
+        }
+        self.state().finished.get(step).cloned()
+    }
+
+    /// Records an event. It is written by the next commit.
+    pub(crate) fn push(&self, event: Event) {
+        self.state().record(&*self.clock, event);
+    }
+
+    /// Records an event that explains the history and that nothing depends on. It makes no commit of its own, and is lost
+    /// with the process if no other event follows.
+    pub(crate) fn note(&self, event: Event) {
+        let mut state = self.state();
+        if state.outcome.is_none() {
+            state.pending.push(event);
+            state.notes += 1;
+        }
+    }
+
+    /// Takes the notes that are not committed out of the log of an execution that leaves memory.
+    pub(crate) fn take_notes(&self) -> Vec<Event> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.notes) == 0 {
+            return Vec::new();
+        }
+        state.pending.extract_if(.., |event| event.is_note()).collect()
+    }
+
+    /// Records the start of a try with an outside effect, and publishes it at once.
+    pub(crate) fn step_started(&self, step: &str, attempt: u32) {
+        let event = Event::StepStarted { at: self.clock.now(), step: step.to_owned(), attempt };
+        if self.is_watched() {
+            self.tell(Status::Running, vec![event.clone()], Vec::new());
+        }
+        self.push(event);
+    }
+
+    /// Records a call that the step made. It is written by the next commit.
+    pub(crate) fn step_called(&self, step: &str, call: CallRecord) {
+        self.push(Event::StepCalled { at: self.clock.now(), step: step.to_owned(), call });
+    }
+
+    /// True if a try of the step was in progress when the previous process stopped.
+    pub(crate) fn was_interrupted(&self, step: &str) -> bool {
+        self.resumed && self.state().interrupted.contains(step)
+    }
+
+    /// The start of the step, if it was recorded.
+    pub(crate) fn started_at(&self, step: &str) -> Option<(Timestamp, MonotonicTime)> {
+        self.state().step_starts.get(step).map(|start| (start.at, start.steady))
+    }
+
+    /// The state that the step read, if that was recorded.
+    pub(crate) fn state_read(&self, step: &str) -> Option<Value> {
+        self.state().step_starts.get(step).map(|start| start.read.clone()).filter(|state| !state.is_null())
+    }
+
+    /// Records the start of a step and the state that it read, before any outside effect that depends on them.
+    pub(crate) fn record_start(&self, step: &str, at: Timestamp, read: Option<&Value>) {
+        let mut state = self.state();
+        let known = state.step_starts.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
+        if known {
+            return;
+        }
+        let read = read.cloned().unwrap_or_default();
+        let steady = MonotonicTime::from_wall(at, self.clock.wall_offset());
+        state.step_starts.insert(step.to_owned(), StepStart { at, steady, read: read.clone() });
+        state.note(Effect::Write);
+        state.record(&*self.clock, Event::StepDated { at, step: step.to_owned(), state: read });
+    }
+
+    /// True if the order in which steps end is kept, since one may have to be undone.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.keeps_order
+    }
+
+    /// The position of the step in the order in which steps ended, if it is kept.
+    pub(crate) fn finish_order(&self, step: &str) -> u64 {
+        self.state().order.get(step).copied().unwrap_or(u64::MAX)
+    }
+
+    /// The error of the step, if its `onError` list has started and not ended.
+    pub(crate) fn failing(&self, step: &str) -> Option<ActionError> {
+        if !self.keeps_outcomes {
+            return None;
+        }
+        self.state().failing.get(step).cloned()
+    }
+
+    /// Records the final failure of a step, before its `onError` list starts.
+    pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: Effect) {
+        let mut state = self.state();
+        state.note(effect);
+        state.forget_attempts(step);
+        let now = self.clock.now();
+        self.end_pause(&mut state, step);
+        state.failing.insert(step.to_owned(), error.clone());
+        let event = Event::StepFailed { at: now, step: step.to_owned(), error: error.clone() };
+        state.record(&*self.clock, event);
+    }
+
+    /// Records the end of a step with its effect.
+    pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: Effect) {
+        let mut state = self.state();
+        state.note(effect);
+        state.forget_attempts(step);
+        if !state.failing.is_empty() {
+            state.failing.remove(step);
+        }
+        state.settle(step, &outcome);
+        let now = self.clock.now();
+        self.end_pause(&mut state, step);
+        state.note_finish_order(step, self.keeps_order);
+        if self.keeps_outcomes {
+            state.finished.insert(step.to_owned(), outcome.clone());
+        }
+        state.record(&*self.clock, Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
+    }
+
+    /// Notes that a call has ended, so that its recorded result is committed in the background.
+    pub(crate) fn call_ended(&self, effect: Effect) {
+        let mut state = self.state();
+        state.ended_calls = state.ended_calls.max(effect);
+    }
+
+    /// The strongest effect whose result is recorded and not committed.
+    pub(crate) fn uncommitted(&self) -> Effect {
+        let state = self.state();
+        if state.committed < state.changes {
+            Effect::Write
+        } else if state.committed < state.effects {
+            Effect::Read
+        } else {
+            Effect::Pure
+        }
+    }
+
+    /// Adds a write to the state of automations to the next commit. The lock is held until that commit is done.
+    pub(crate) fn write_state(&self, write: StateWrite, lock: OwnedMutexGuard<()>) {
+        let mut state = self.state();
+        state.writes.push(write);
+        state.locks.push(lock);
+    }
+
+    /// Ends the pause of a step, if it pauses. The clock is read only then, since that costs as much as a small step.
+    fn end_pause(&self, state: &mut State, step: &str) {
+        if !state.pauses.is_empty() {
+            state.pauses.end(step, self.clock.monotonic_now());
+        }
+    }
+
+    pub(crate) fn respond(&self, response: HttpResponse) {
+        let mut state = self.state();
+        state.response = Some(response.clone());
+        state.record(&*self.clock, Event::Responded { at: self.clock.now(), response });
+    }
+
+    pub(crate) fn finish(&self, event: Event) {
+        let mut state = self.state();
+        if let Event::Finished { outcome, .. } = &event {
+            state.outcome = Some(outcome.clone());
+        }
+        state.record(&*self.clock, event);
+    }
+
+    /// The final error of the execution, once its closing steps have started.
+    pub(crate) fn closing(&self) -> Option<ActionError> {
+        self.state().closing.clone()
+    }
+
+    /// Records the final failure of the execution, before its closing steps start.
+    pub(crate) fn close(&self, error: &ActionError) {
+        let mut state = self.state();
+        if state.closing.is_none() {
+            state.closing = Some(error.clone());
+            state.note(Effect::Write);
+            state.record(&*self.clock, Event::Failing { at: self.clock.now(), error: error.clone() });
+        }
+    }
+
+    /// The reason of the cancellation, once it is recorded.
+    pub(crate) fn cancelling(&self) -> Option<String> {
+        self.state().cancelling.clone()
+    }
+
+    /// Records the cancellation of the execution, before its closing steps start.
+    pub(crate) fn cancel(&self, reason: &str) {
+        let mut state = self.state();
+        if state.cancelling.is_none() {
+            state.cancelling = Some(reason.to_owned());
+            state.record(&*self.clock, Event::Cancelling { at: self.clock.now(), reason: reason.to_owned() });
+        }
+    }
+
+    /// Adds a log line.
+    pub(crate) fn log(&self, level: LogLevel, step: Option<&str>, message: &str) {
+        self.add_line(level, step, message, false);
+    }
+
+    /// Adds a log line with which a step shows its credentials, as its author and the settings allow.
+    pub(crate) fn log_credentials(&self, level: LogLevel, step: Option<&str>, message: &str) {
+        self.add_line(level, step, message, true);
+    }
+
+    fn add_line(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
+        let message = if shows_credentials {
+            Cow::Borrowed(message)
+        } else {
+            self.redactor.excerpt(message, Limit::Chars(LogLine::MAX_CHARS))
+        };
+        let line = LogLine::new(self.clock.now(), level, step.map(str::to_owned), &message);
+        self.state().logs.push(Line { line, shows_credentials });
+    }
+
+    /// True if the pending events should be committed now: there are many, or other executions wait for a lock.
+    pub(crate) fn wants_commit(&self) -> bool {
+        let state = self.state();
+        state.pending.len() >= HEAVY || state.logs.len() >= HEAVY || !state.writes.is_empty()
+    }
+
+    fn is_watched(&self) -> bool {
+        self.notices.receiver_count() > 0
+    }
+
+    fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
+        if self.is_watched() {
+            // The last subscriber may have gone meanwhile.
+            let _ = self.notices.send(EngineEvent::ExecutionEvents {
+                id: self.id,
+                automation: self.automation.clone(),
+                status,
+                events: Arc::new(events),
+                logs: Arc::new(logs),
+            });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// True if an event is recorded that is worth a commit.
+    fn has_events(&self) -> bool {
+        self.pending.len() > self.notes
+    }
+
+    /// Takes the events of the next commit.
+    fn take_events(&mut self) -> Vec<Event> {
+        self.notes = 0;
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Notes the position of a step in the order in which steps end, if that is kept.
+    fn note_finish_order(&mut self, step: &str, keeps_order: bool) {
+        if keeps_order {
+            let position = self.order.len() as u64;
+            self.order.insert(step.to_owned(), position);
+        }
+    }
+
+    /// Counts a recorded result by its effect.
+    fn note(&mut self, effect: Effect) {
+        if effect != Effect::Pure {
+            self.effects += 1;
+        }
+        if effect == Effect::Write {
+            self.changes = self.effects;
+        }
+    }
+
+    /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
+    fn forget_attempts(&mut self, step: &str) {
+        if !self.tries.is_empty() {
+            self.tries.remove(step);
+        }
+        if !self.interrupted.is_empty() {
+            self.interrupted.remove(step);
+        }
+    }
+
+    /// Adds an event to the next commit, after a `clockSet` event if the wall clock was set since the last one: so durations
+    /// can be derived from the log.
+    fn record(&mut self, clock: &dyn Clock, event: Event) {
+        self.notice_steps(clock);
+        self.pending.push(event);
+    }
+
+    fn notice_steps(&mut self, clock: &dyn Clock) {
+        let wall_offset = clock.wall_offset();
+        if wall_offset != self.wall_offset {
+            let by = wall_offset.saturating_sub(self.wall_offset);
+            self.wall_offset = wall_offset;
+            let by_ms = i64::try_from(by.as_millis()).unwrap_or_default();
+            self.pending.push(Event::ClockSet { at: clock.now(), by_ms });
+        }
+    }
+}
+
+/// True if the whole execution, or a step with lists, has retries.
+fn retries_lists(automation: &Automation) -> bool {
+    let mut again = automation.retry.max > 0;
+    automation.walk(&mut |step| {
+        again |= step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.lists().is_empty()
+    });
+    again
+}
+
+/// True if a step has an `undo` list.
+fn has_undo(automation: &Automation) -> bool {
+    let mut found = false;
+    automation.walk(&mut |step| found |= step.undo.is_some());
+    found
+}

@@ -1,0 +1,424 @@
+//! Waiting steps of an execution: what each waits for, its time limit, and the signals that have arrived.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use model::execution::{Event, ExecutionId, Signal, WaitReason, Waiting};
+use store::Wait;
+
+use super::{Journal, State};
+use crate::clock::MonotonicTime;
+
+/// Maximum number of signals for one wait: each is stored in the log.
+const MAX_SIGNALS: usize = 1000;
+
+/// The waits of one execution.
+#[derive(Default)]
+pub(super) struct Pauses {
+    open: BTreeMap<String, Pause>,
+    /// True if the stored waits or the suspension must be updated.
+    changed: bool,
+    /// True if only waits are left, so that the execution is not held in memory.
+    rests: bool,
+    /// Steps whose next attempt is not due yet, with the due times.
+    tries_ahead: Vec<(String, MonotonicTime)>,
+    /// During a suspension: the due times of attempts by step; an empty step means the whole execution.
+    tries: Vec<(String, MonotonicTime)>,
+    /// True if the execution keeps its concurrency permit during the suspension.
+    holds: bool,
+    /// Start of the current period with at least one wait, and the total of earlier periods.
+    since: Option<MonotonicTime>,
+    total: Duration,
+}
+
+struct Pause {
+    waiting: Waiting,
+    /// Latest end of the wait; `None` if it has none.
+    due: Option<Due>,
+    /// Time limit around the wait; `None` if there is none.
+    limit: Option<MonotonicTime>,
+    /// Signals that have arrived and are not processed.
+    signals: VecDeque<Signal>,
+    /// Ids of all signals that have arrived.
+    known: Vec<String>,
+}
+
+/// End of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// A wall-clock time.
+    At(Timestamp),
+    /// A monotonic time, for delays.
+    After(MonotonicTime),
+}
+
+/// Earliest due times of a suspended execution; the first one resumes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wake {
+    /// On the wall clock.
+    pub(crate) at: Option<Timestamp>,
+    /// On the monotonic clock.
+    pub(crate) after: Option<MonotonicTime>,
+}
+
+impl Wake {
+    fn of(ends: impl Iterator<Item = Due>) -> Self {
+        let mut wake = Self::default();
+        for end in ends {
+            match end {
+                Due::At(at) => wake.at = Some(wake.at.map_or(at, |first| first.min(at))),
+                Due::After(after) => wake.after = Some(wake.after.map_or(after, |first| first.min(after))),
+            }
+        }
+        wake
+    }
+}
+
+/// Due times of a wait, with their clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub(crate) since: MonotonicTime,
+    /// Latest end of the wait; `None` if it has none.
+    pub(crate) due: Option<Due>,
+    /// Time limit around the wait; `None` if there is none.
+    pub(crate) limit: Option<MonotonicTime>,
+}
+
+impl Pause {
+    /// All due times that end the wait without a signal.
+    fn ends(&self) -> impl Iterator<Item = Due> + use<> {
+        [self.due, self.limit.map(Due::After)].into_iter().flatten()
+    }
+}
+
+/// Result of suspending an execution.
+#[derive(Debug)]
+pub struct Suspension {
+    /// Due times that resume it; empty if only a signal does.
+    pub(crate) wake: Wake,
+    /// How far the clock was ahead when the last of its events was recorded.
+    pub(crate) wall_offset: SignedDuration,
+    /// True if it keeps the permit of its concurrency group, or has to be read back after a restart because of its children.
+    pub(crate) keeps_permit: bool,
+    /// Whether a signal came meanwhile, so that it goes on at once.
+    pub(crate) awake: bool,
+    /// Child executions whose end it waits for.
+    pub(crate) children: Vec<ExecutionId>,
+}
+
+/// Result of delivering a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Recorded. It is processed before the execution is suspended.
+    New,
+    /// The execution is being suspended; the signal is recorded after that.
+    OnItsWay,
+    /// A duplicate.
+    Known,
+    /// The step does not wait.
+    NotWaiting,
+    /// Too many signals that did not match the step's condition.
+    TooMany,
+}
+
+impl Pauses {
+    pub(super) fn begin(&mut self, step: &str, waiting: Waiting, times: Times) {
+        let Times { since, due, limit } = times;
+        if self.open.is_empty() {
+            self.since = Some(since);
+        }
+        let pause = Pause { waiting, due, limit, signals: VecDeque::new(), known: Vec::new() };
+        self.open.insert(step.to_owned(), pause);
+        self.changed = true;
+    }
+
+    pub(super) fn end(&mut self, step: &str, at: MonotonicTime) {
+        if !self.open.is_empty() && self.open.remove(step).is_some() {
+            self.ended(at);
+        }
+    }
+
+    /// Ends the waits of all matching steps. Returns the child executions that they waited for.
+    pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: MonotonicTime) -> Vec<ExecutionId> {
+        let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
+        let mut children = Vec::new();
+        for step in over {
+            if let Some(WaitReason::Call { execution }) = self.open.get(&step).map(|pause| &pause.waiting.on)
+            {
+                children.push(*execution);
+            }
+            self.end(&step, at);
+        }
+        children
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn ended(&mut self, at: MonotonicTime) {
+        self.changed = true;
+        if self.open.is_empty()
+            && let Some(since) = self.since.take()
+        {
+            self.total += at.since(since);
+        }
+    }
+
+    /// Removes all waits when the whole execution is retried.
+    pub(super) fn clear(&mut self, at: MonotonicTime) {
+        if !self.open.is_empty() {
+            self.open.clear();
+            self.ended(at);
+        }
+        self.total = Duration::ZERO;
+    }
+
+    pub(super) fn take(&mut self, step: &str, signal: Signal) -> Taken {
+        let Some(pause) = self.open.get_mut(step) else { return Taken::NotWaiting };
+        if pause.known.contains(&signal.id) {
+            return Taken::Known;
+        }
+        if self.rests {
+            return Taken::OnItsWay;
+        }
+        if pause.known.len() >= MAX_SIGNALS {
+            return Taken::TooMany;
+        }
+        pause.known.push(signal.id.clone());
+        pause.signals.push_back(signal);
+        Taken::New
+    }
+
+    /// Latest end of all open waits; `None` if one of them has no end.
+    fn last_end(&self, ahead: SignedDuration) -> Option<MonotonicTime> {
+        let steady = |end: Due| match end {
+            Due::At(at) => MonotonicTime::from_wall(at, ahead),
+            Due::After(after) => after,
+        };
+        let ends = self.open.values().map(|pause| pause.ends().map(steady).min());
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    pub(super) fn rests(&self) -> bool {
+        self.rests
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    fn children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
+        self.open.values().filter_map(|pause| match &pause.waiting.on {
+            WaitReason::Call { execution } => Some(*execution),
+            _ => None,
+        })
+    }
+}
+
+impl State {
+    /// Records the end of a step's wait.
+    pub(super) fn wait_ended(&mut self, step: &str, signal: Option<&str>) {
+        match signal {
+            Some(signal) => {
+                let id = step.split('[').next().unwrap_or_default();
+                self.let_through.entry(id.to_owned()).or_default().insert(signal.to_owned());
+                self.timed_out.remove(step);
+            }
+            None => drop(self.timed_out.insert(step.to_owned())),
+        }
+    }
+
+    /// Returns the waits to store; `None` if the store is up to date.
+    pub(super) fn waits(&mut self) -> Option<Vec<Wait>> {
+        if !self.pauses.changed {
+            return None;
+        }
+        // Expected wall-clock time, including the clock changes observed so far.
+        let shown = |due: Due| match due {
+            Due::At(at) => at,
+            Due::After(after) => after.to_wall(self.wall_offset),
+        };
+        let pauses = self.pauses.open.iter().map(|(step, pause)| Wait {
+            step: step.clone(),
+            until: pause.ends().map(shown).min(),
+            event: match &pause.waiting.on {
+                WaitReason::Event { name } => Some(name.clone()),
+                _ => None,
+            },
+            child: match &pause.waiting.on {
+                WaitReason::Call { execution } => Some(*execution),
+                _ => None,
+            },
+        });
+        let mut waits: Vec<Wait> = pauses.collect();
+        // After the suspension, due attempts need not be stored.
+        self.pauses.changed = self.pauses.rests;
+        let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
+        waits.extend(tries.map(|(step, at)| Wait {
+            step: step.clone(),
+            until: Some(at.to_wall(self.wall_offset)),
+            event: None,
+            child: None,
+        }));
+        Some(waits)
+    }
+}
+
+impl Journal {
+    /// Returns the wait of a step; `None` if it does not wait.
+    pub(crate) fn pause(&self, step: &str) -> Option<Waiting> {
+        self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
+    }
+
+    /// Returns the end of a step's wait; `None` if it does not wait or has no end.
+    pub(crate) fn pause_due(&self, step: &str) -> Option<Due> {
+        self.state().pauses.open.get(step)?.due
+    }
+
+    /// Number of waiting steps.
+    pub(crate) fn pause_count(&self) -> usize {
+        self.state().pauses.open.len()
+    }
+
+    /// All waits by step.
+    pub(crate) fn pauses(&self) -> Vec<(String, Waiting)> {
+        let state = self.state();
+        state.pauses.open.iter().map(|(step, pause)| (step.clone(), pause.waiting.clone())).collect()
+    }
+
+    /// Records that a step begins to wait.
+    pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, times: Times) {
+        let mut state = self.state();
+        let limit = times.limit.map(|limit| limit.to_wall(self.clock.wall_offset()));
+        state.pauses.begin(step, waiting.clone(), times);
+        let event = Event::Waiting {
+            at: waiting.since,
+            step: step.to_owned(),
+            until: waiting.until,
+            limit,
+            on: waiting.on.clone(),
+        };
+        state.record(&*self.clock, event);
+    }
+
+    /// Returns the next unprocessed signal for a step.
+    pub(crate) fn next_signal(&self, step: &str) -> Option<Signal> {
+        self.state().pauses.open.get_mut(step)?.signals.pop_front()
+    }
+
+    /// Records the end of a step's wait: with the signal of this id, or by its time limit if `None`.
+    pub(crate) fn wait_ended(&self, step: &str, signal: Option<&str>) {
+        let mut state = self.state();
+        state.wait_ended(step, signal);
+        let signal = signal.map(str::to_owned);
+        state.record(&*self.clock, Event::WaitEnded { at: self.clock.now(), step: step.to_owned(), signal });
+    }
+
+    /// Returns true if an iteration of the step with this id ended with the signal.
+    pub(crate) fn has_let_through(&self, id: &str, signal: &str) -> bool {
+        self.state().let_through.get(id).is_some_and(|signals| signals.contains(signal))
+    }
+
+    /// Returns true if the wait of the step ended by its time limit.
+    pub(crate) fn timed_out(&self, step: &str) -> bool {
+        self.state().timed_out.contains(step)
+    }
+
+    /// Records a signal for a step. The caller must commit.
+    pub(crate) fn signal(&self, step: &str, signal: Signal) -> Taken {
+        let mut state = self.state();
+        if state.outcome.is_some() {
+            return Taken::NotWaiting;
+        }
+        let taken = state.pauses.take(step, signal.clone());
+        if taken == Taken::New {
+            let event = Event::Signalled { at: self.clock.now(), step: step.to_owned(), signal };
+            state.record(&*self.clock, event);
+        }
+        taken
+    }
+
+    /// Ends the waits of steps that will not continue. Returns the child executions that they waited for.
+    pub(crate) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) -> Vec<ExecutionId> {
+        let mut state = self.state();
+        if state.pauses.is_empty() {
+            return Vec::new();
+        }
+        state.pauses.end_all(is_abandoned, self.clock.monotonic_now())
+    }
+
+    /// Total waiting time of the execution, which does not count towards its time limit.
+    pub(crate) fn paused(&self, now: MonotonicTime) -> Duration {
+        let state = self.state();
+        let pauses = &state.pauses;
+        // A wait whose end has passed counts until that end, even if a busy branch delays its processing.
+        let end = pauses.last_end(state.wall_offset).map_or(now, |last| last.min(now));
+        pauses.total + pauses.since.map(|since| end.since(since)).unwrap_or_default()
+    }
+
+    /// Records that only the delay before an attempt is left of a step, or of the whole execution if `step` is empty.
+    pub(crate) fn rests_before_try(&self, step: &str, due: MonotonicTime) {
+        self.state().pauses.tries_ahead.push((step.to_owned(), due));
+    }
+
+    /// Records the suspension. `holds` says if the execution keeps its concurrency permit.
+    pub(crate) fn suspend(&self, holds: bool) -> Suspension {
+        let mut state = self.state();
+        let awake = state.pauses.open.values().any(|pause| !pause.signals.is_empty());
+        state.pauses.rests = true;
+        let children: Vec<ExecutionId> = state.pauses.children().collect();
+        // After a restart, such an execution is loaded to check if a child has ended meanwhile.
+        state.pauses.holds = holds || !children.is_empty();
+        state.pauses.changed = true;
+        // An attempt may be due already because other branches ran: then the execution resumes at once.
+        let tries = std::mem::take(&mut state.pauses.tries_ahead);
+        let ends = state.pauses.open.values().flat_map(Pause::ends);
+        let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
+        state.pauses.tries = tries;
+        let keeps_permit = state.pauses.holds;
+        Suspension { wake, wall_offset: state.wall_offset, keeps_permit, awake, children }
+    }
+
+    /// Records the end of the suspension, so that the store lists the execution as running.
+    pub(crate) fn resume(&self) {
+        let mut state = self.state();
+        state.pauses.rests = false;
+        state.pauses.holds = false;
+        state.pauses.tries.clear();
+        state.pauses.changed = true;
+    }
+}
+
+/// Stored waits during a replay.
+#[derive(Default)]
+pub(super) struct Replayed {
+    signals: HashMap<String, Vec<Signal>>,
+}
+
+impl Replayed {
+    /// Signals for an earlier wait of the step, before a retry, do not count for this one.
+    pub(super) fn begins(&mut self, step: &str) {
+        self.signals.remove(step);
+    }
+
+    pub(super) fn came(&mut self, step: &str, signal: &Signal) {
+        self.signals.entry(step.to_owned()).or_default().push(signal.clone());
+    }
+
+    /// Adds the signals to their open waits.
+    pub(super) fn into(mut self, pauses: &mut Pauses) {
+        for (step, pause) in &mut pauses.open {
+            for signal in self.signals.remove(step).unwrap_or_default() {
+                pause.known.push(signal.id.clone());
+                pause.signals.push_back(signal);
+            }
+        }
+        pauses.changed = false;
+    }
+}

@@ -1,0 +1,256 @@
+//! Loops, and lists of steps side by side.
+
+use std::sync::Arc;
+
+use model::action::{ActionError, ErrorKind};
+use model::automation::{Block, ForEachStep, RepeatStep, Step};
+use model::value::{Map, Value};
+
+use super::block::Parallel;
+use super::journal::Due;
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+
+impl Run {
+    pub(super) async fn for_each(
+        &self,
+        each: &ForEachStep,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let items = self.evaluate(&each.items, scope, "forEach", context).await?;
+        let Some(items) = items.as_list() else {
+            let message = format!("`forEach` needs a list, found {}", items.kind());
+            return Err(failed(ActionError::new(ErrorKind::Input, message)));
+        };
+        let limit = self.services.settings.limits.loop_turns;
+        if items.len() > limit {
+            let message =
+                format!("`forEach` over {} items is beyond the limit of {limit} iterations", items.len());
+            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        }
+        if each.concurrency <= 1 {
+            return self.for_each_in_turn(each, items, scope, context).await;
+        }
+        let mut results: Vec<Option<(Scope, Value)>> =
+            std::iter::repeat_with(|| None).take(items.len()).collect();
+        let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
+        let mut running = Parallel::new(self);
+        let mut upcoming = items.iter().enumerate();
+        loop {
+            while running.len() < each.concurrency as usize && !running.is_stopping() {
+                let Some((index, item)) = upcoming.next() else { break };
+                let mut branch = scope.fork();
+                bind_item(&mut branch, each, index, item);
+                let context = context.turn(index);
+                running.push(async move {
+                    let value = self.turn(each, &mut branch, &context).await?;
+                    Ok((index, branch, value))
+                });
+            }
+            let Some((index, branch, value)) = running.next().await? else { break };
+            gathered.add(&value)?;
+            results[index] = Some((branch, value));
+        }
+        let mut values = Vec::with_capacity(results.len());
+        for (branch, value) in results.into_iter().flatten() {
+            scope.merge(branch);
+            values.push(value);
+        }
+        Ok(Value::from(values))
+    }
+
+    /// Turn after turn, so that what one names the next can read.
+    async fn for_each_in_turn(
+        &self,
+        each: &ForEachStep,
+        items: &[Value],
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let outer =
+            [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
+        let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
+        let mut values = Vec::with_capacity(items.len().min(1024));
+        let mut result = Ok(());
+        for (index, item) in items.iter().enumerate() {
+            bind_item(scope, each, index, item);
+            match self.turn(each, scope, &context.turn(index)).await {
+                Ok(value) => match gathered.add(&value) {
+                    Ok(()) => values.push(value),
+                    Err(exit) => {
+                        result = Err(exit);
+                        break;
+                    }
+                },
+                Err(Exit::Break) => break,
+                Err(exit) => {
+                    result = Err(exit);
+                    break;
+                }
+            }
+        }
+        for (name, value) in outer {
+            match value {
+                Some(value) => scope.bind(&name, value),
+                None => scope.unbind(&name),
+            }
+        }
+        result.map(|()| Value::from(values))
+    }
+
+    async fn turn(&self, each: &ForEachStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+        match self.block(&each.steps, scope, context).await {
+            Err(Exit::Continue) => Ok(Value::Null),
+            Err(Exit::Failed(error)) if !each.fail_fast => {
+                Ok(Value::from(Map::from_iter([("error", error.to_value())])))
+            }
+            result => result,
+        }
+    }
+
+    /// `repeat`: turn after turn, until what a turn found ends it.
+    pub(super) async fn repeat(
+        &self,
+        step: &Step,
+        repeat: &RepeatStep,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let outer = scope.root().get("index");
+        let result = self.repeat_turns(step, repeat, scope, context).await;
+        match outer {
+            Some(index) => scope.bind("index", index),
+            None => scope.unbind("index"),
+        }
+        result
+    }
+
+    async fn repeat_turns(
+        &self,
+        step: &Step,
+        repeat: &RepeatStep,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let mut last = Value::Null;
+        for index in 0..repeat.max as usize {
+            let turn = context.turn(index);
+            if index > 0 {
+                self.pause_between(step, repeat, &turn, context).await?;
+            }
+            scope.bind("index", Value::from(index));
+            last = match self.block(&repeat.steps, scope, &turn).await {
+                Ok(value) => value,
+                Err(Exit::Continue) => Value::Null,
+                Err(Exit::Break) => return Ok(last),
+                Err(exit) => return Err(exit),
+            };
+            if let Some(until) = &repeat.until
+                && self.is_over(step, until, &turn, scope).await?
+            {
+                return Ok(last);
+            }
+        }
+        if repeat.until.is_none() {
+            return Ok(last);
+        }
+        let message = format!("`until` was still false after {} iterations", repeat.max);
+        Err(failed(ActionError::new(ErrorKind::Limit, message)))
+    }
+
+    /// Whether `until` holds after a turn. What it reads of the clock and of the state is that turn's own.
+    async fn is_over(
+        &self,
+        step: &Step,
+        until: &model::Expression,
+        turn: &Context,
+        scope: &mut Scope,
+    ) -> Result<bool, Exit> {
+        let key = format!("{}#until", turn.key(&step.id));
+        let reads = self.deployed.plan.reads(&step.id);
+        let outer = self.prepare(reads, &key, self.services.clock.now(), scope).await?;
+        let holds = self.condition_holds(until, scope, "until", turn).await;
+        scope.set_moment(outer);
+        holds
+    }
+
+    /// The pause before a turn. Its end is kept, so that a restart neither makes it longer nor repeats it.
+    async fn pause_between(
+        &self,
+        step: &Step,
+        repeat: &RepeatStep,
+        turn: &Context,
+        context: &Context,
+    ) -> Result<(), Exit> {
+        if repeat.delay.is_zero() {
+            return Ok(());
+        }
+        let key = format!("{}#delay", turn.key(&step.id));
+        let clock = &self.services.clock;
+        let whole = clock.monotonic_now().after(repeat.delay);
+        let due = self.journal.started_at(&key).map_or(whole, |(_, due)| due.min(whole));
+        self.journal.record_start(&key, due.to_wall(clock.wall_offset()), None);
+        self.pause_durably(&key, Due::After(due), context).await
+    }
+
+    pub(super) async fn parallel(
+        &self,
+        branches: &[(Arc<str>, Block)],
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let mut running = Parallel::new(self);
+        for (index, (_, block)) in branches.iter().enumerate() {
+            let mut branch = scope.fork();
+            running.push(async move {
+                let value = self.block(block, &mut branch, context).await?;
+                Ok((index, branch, value))
+            });
+        }
+        let mut ended: Vec<Option<(Scope, Value)>> =
+            std::iter::repeat_with(|| None).take(branches.len()).collect();
+        while let Some((index, branch, value)) = running.next().await? {
+            ended[index] = Some((branch, value));
+        }
+        let mut results = Map::with_capacity(branches.len());
+        for ((name, _), (branch, value)) in branches.iter().zip(ended.into_iter().flatten()) {
+            scope.merge(branch);
+            results.insert(name.clone(), value);
+        }
+        Ok(Value::from(results))
+    }
+}
+
+/// The size of the results that a loop gathers, held against the limit of one result while it grows.
+struct Gathered {
+    limit: usize,
+    bytes: usize,
+}
+
+impl Gathered {
+    fn new(limit: usize) -> Self {
+        Self { limit, bytes: 0 }
+    }
+
+    fn add(&mut self, value: &Value) -> Result<(), Exit> {
+        self.bytes = self.bytes.saturating_add(value.estimated_size(self.limit)).saturating_add(1);
+        if self.bytes <= self.limit {
+            return Ok(());
+        }
+        let limit = model::units::format_size(u64::try_from(self.limit).unwrap_or(u64::MAX));
+        let message = format!("the results of the loop are larger than {limit} together");
+        Err(failed(ActionError::new(ErrorKind::Limit, message)))
+    }
+}
+
+/// Binds the item of a turn and its place.
+pub(super) fn bind_item(scope: &mut Scope, each: &ForEachStep, index: usize, item: &Value) {
+    scope.bind(&each.item, item.clone());
+    if each.item.as_ref() != "item" {
+        scope.bind("item", item.clone());
+    }
+    scope.bind("index", Value::from(index));
+}

@@ -1,0 +1,469 @@
+//! The run of one execution: a walk through its plan over its journal.
+//!
+//! The walk is the same after a crash as the first time: a step that the journal says has ended is not done again, so
+//! recovery needs no code of its own. A step with an outside effect starts only when every effect before it is
+//! committed; the results of pure steps are part of the next commit, since repeating them changes nothing.
+
+mod action;
+mod activity;
+mod ahead;
+mod block;
+mod call;
+mod code;
+mod evaluate;
+mod journal;
+mod loops;
+mod moment;
+mod pause;
+mod respond;
+mod scope;
+mod step;
+mod undo;
+mod verbs;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+use model::Budget;
+use model::action::{ActionError, ErrorKind};
+use model::automation::Block;
+use model::execution::{Event, Execution, Leave, Origin, Outcome, StepOutcome};
+use model::payload::{HttpResponse, Payload};
+use model::value::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use activity::Activity;
+pub use code::{level, to_action_error};
+pub use evaluate::{address, expression_error};
+pub use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
+pub use moment::Secret;
+use scope::Scope;
+use step::Context;
+use undo::Undo;
+
+use crate::context::Runtime;
+use crate::isolation::Observation;
+use crate::memory::Share;
+use catalog::Deployment;
+
+/// The timeout of the closing steps: of `onError`, and of `finally`.
+const CLOSING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// The minimum time between two checks of a deadline that pauses postpone.
+const RECHECK_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// An execution in memory.
+pub(crate) struct Run {
+    pub(crate) deployed: Arc<Deployment>,
+    pub(crate) services: Arc<Runtime>,
+    pub(crate) journal: Journal,
+    pub(crate) payload: Arc<Payload>,
+    /// `trigger.results`, if the payload has been parsed already.
+    pub(crate) results: Option<Value>,
+    pub(crate) started_at: Timestamp,
+    pub(crate) origin: Origin,
+    /// The ended steps that may have to be undone.
+    pub(crate) undos: Mutex<Vec<Undo>>,
+    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) cancelled: Cancellation,
+    pub(crate) activity: Activity,
+    /// The work since the last yield to other tasks, in units of a [`model::Budget`].
+    pub(crate) stretch: AtomicU64,
+    /// The memory reserved for its large values.
+    pub(crate) memory: Share,
+    /// The observation of its isolation, if a crash interrupted it.
+    pub(crate) observation: Option<Observation>,
+}
+
+/// The progress of an execution, for callers that wait.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// The committed answer of a `respond` step.
+    pub response: Option<HttpResponse>,
+    /// The committed outcome.
+    pub outcome: Option<Outcome>,
+    /// True if this process will not run it to its end.
+    pub is_left: bool,
+    /// True while it is suspended or waits for a slot or a permit.
+    pub(crate) is_parked: bool,
+}
+
+/// The cancellation of an execution, with its reason.
+#[derive(Default)]
+pub(crate) struct Cancellation {
+    pub(crate) token: CancellationToken,
+    reason: std::sync::OnceLock<String>,
+}
+
+impl Cancellation {
+    pub(crate) fn cancel(&self, reason: &str) {
+        let _ = self.reason.set(reason.to_owned());
+        self.token.cancel();
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        self.reason.get().cloned().unwrap_or_else(|| "cancelled".to_owned())
+    }
+}
+
+/// The reason why a walk ended early.
+#[derive(Debug)]
+pub(crate) enum Exit {
+    /// `stop` ended the execution successfully.
+    Stop(Value),
+    /// `break` ended the loop around the step.
+    Break,
+    /// `continue` ended the turn of the loop around the step.
+    Continue,
+    /// A step failed, and nothing has handled the error so far.
+    Failed(ActionError),
+    /// The deadline that was set at this depth has passed.
+    Expired(u32),
+    /// The execution was cancelled.
+    Cancelled,
+    /// The engine stops: the execution goes on at its next start.
+    ShuttingDown,
+    /// Nothing but pauses is left: the execution goes on when one of them ends.
+    Suspended,
+    /// Acceptance failed or found a duplicate: the run is discarded; it had no side effects.
+    NotAccepted,
+    /// The journal cannot be written: the next start reads how far the execution has come.
+    StoreFailed(Arc<store::Error>),
+}
+
+/// The result of a run: what becomes of the execution when it leaves memory.
+pub(crate) enum Disposition {
+    /// It has ended, and its end is committed.
+    Finished,
+    /// Nothing but pauses is left; it goes on when one of them ends.
+    Suspended(Suspension),
+    /// It was not accepted: the acceptance failed or found a duplicate.
+    NotAccepted,
+    /// The store has failed: the next start of the daemon finds out how far the execution has come.
+    StoreFailed,
+    /// The daemon is stopping: the execution goes on at its next start.
+    ShuttingDown,
+}
+
+impl Exit {
+    /// The outcome of the steps that it leads out of; `None` for a failure, and if the steps go on later.
+    fn leaves(&self) -> Option<StepOutcome> {
+        Some(match self {
+            Self::Stop(result) => StepOutcome::Left { by: Leave::Stop, result: result.clone() },
+            Self::Break => StepOutcome::Left { by: Leave::Break, result: Value::Null },
+            Self::Continue => StepOutcome::Left { by: Leave::Continue, result: Value::Null },
+            _ => return None,
+        })
+    }
+
+    /// The exit of a step that led out of its list.
+    fn left(by: Leave, result: Value) -> Self {
+        match by {
+            Leave::Stop => Self::Stop(result),
+            Leave::Break => Self::Break,
+            Leave::Continue => Self::Continue,
+        }
+    }
+}
+
+/// The cancellation reason of an execution that the code of its trigger declined.
+const DECLINED: &str = "declined by the trigger's code";
+
+impl Run {
+    /// Runs the execution to its end, or as far as this process may. `keeps_permit` is true if it keeps the permit of its
+    /// concurrency group while it is suspended.
+    pub(crate) async fn execute(&self, keeps_permit: bool) -> Disposition {
+        let _busy = self.activity.begin();
+        let result = match self.journal.outcome() {
+            Some(_) => Ok(()),
+            None => self.journal.commit_beside_walk(self.run_to_end()).await,
+        };
+        let exit = match result {
+            Ok(()) => return Disposition::Finished,
+            Err(Exit::Suspended) => {
+                let rest = self.journal.suspend(keeps_permit);
+                match self.journal.commit().await {
+                    Ok(()) => return Disposition::Suspended(rest),
+                    Err(exit) => exit,
+                }
+            }
+            Err(exit) => exit,
+        };
+        let disposition = match exit {
+            Exit::StoreFailed(error) => {
+                self.services.lost(&error);
+                Disposition::StoreFailed
+            }
+            // The caller is told, and nothing is left of the execution.
+            Exit::NotAccepted => return Disposition::NotAccepted,
+            exit => {
+                tracing::debug!(?exit, "execution parked");
+                Disposition::ShuttingDown
+            }
+        };
+        // Keeps what is recorded. If the store has failed, this fails again without further effect.
+        let _ = self.journal.commit().await;
+        self.progressed(|progress| progress.is_left = true);
+        disposition
+    }
+
+    /// Updates the progress. Receivers are woken only if there are any, since waking has a cost.
+    pub(crate) fn progressed(&self, change: impl FnOnce(&mut Progress)) {
+        self.progress.send_if_modified(|progress| {
+            change(progress);
+            self.progress.receiver_count() > 0
+        });
+    }
+
+    async fn run_to_end(&self) -> Result<(), Exit> {
+        if self.journal.is_resumed() {
+            self.count_restart().await?;
+            if self.journal.outcome().is_some() {
+                return Ok(());
+            }
+        }
+        if let Some(reason) = self.journal.cancelling() {
+            self.cancelled.cancel(&reason);
+        }
+        if self.payload.decided().is_some_and(|decided| decided.declined) {
+            return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
+        }
+        loop {
+            let paused = match self.journal.retry_at() {
+                Some(next_at) => self.pause_before_try("", next_at, None).await,
+                None => Ok(()),
+            };
+            let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
+            let steps = &self.deployed.automation.steps;
+            let walked = match paused {
+                Ok(()) => self.block(steps, &mut scope, &self.context()).await,
+                Err(exit) => Err(exit),
+            };
+            let outcome = match self.outcome(walked, &mut scope).await? {
+                Outcome::Failed { error } => {
+                    if self.journal.closing().is_none() && self.tries_again(&error).await? {
+                        continue;
+                    }
+                    self.close(error, &mut scope).await?
+                }
+                outcome => outcome,
+            };
+            let outcome = self.run_finally(outcome, &mut scope).await?;
+            return self.finish(outcome).await;
+        }
+    }
+
+    /// Runs the closing steps after a final failure: `undo` lists, then `onError`. The error is recorded before them, so that
+    /// no main step starts again if the process ends meanwhile.
+    async fn close(&self, error: ActionError, scope: &mut Scope) -> Result<Outcome, Exit> {
+        let undos = self.undos();
+        let automation = &self.deployed.automation;
+        if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
+            if self.journal.closing().is_none() {
+                // Branches that the failure cut off pause no more, and must not wake the closing steps.
+                self.abandon(|_| true);
+            }
+            self.journal.close(&error);
+        }
+        self.undo(undos, &error).await?;
+        self.run_on_error(&error, scope).await?;
+        Ok(Outcome::Failed { error })
+    }
+
+    /// Evaluates the concurrency key, under an inline budget.
+    pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
+        let scope = Scope::for_run(self)?;
+        let (names, _) = scope.names();
+        let value = key.evaluate(names, &Budget::inline());
+        Ok(value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text())
+    }
+
+    /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that
+    /// crashes the process is given up after some tries.
+    async fn count_restart(&self) -> Result<(), Exit> {
+        let (id, isolation) = (self.journal.id(), &self.services.isolation);
+        if !self.journal.waits_beyond(self.services.clock.monotonic_now()) {
+            let waited = !isolation.is_suspect(id);
+            let limit = self.services.settings.limits.interruptions;
+            if !waited && self.journal.interruptions() + 1 >= limit {
+                let message = format!(
+                    "the daemon died {limit} times while the same step ran in it; the execution is stuck; correct the automation and start it again"
+                );
+                let error = ActionError::new(ErrorKind::Interrupted, message);
+                self.finish(Outcome::Stuck { error }).await?;
+            } else {
+                self.journal.push(Event::Resumed { at: self.services.clock.now(), waited });
+                self.journal.commit().await?;
+            }
+        }
+        isolation.clear_suspect(id);
+        Ok(())
+    }
+
+    async fn scope_or_fail(&self) -> Result<Option<Scope>, Exit> {
+        match Scope::for_run(self) {
+            Ok(scope) => Ok(Some(scope)),
+            Err(error) => {
+                self.finish(Outcome::Failed { error }).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn outcome(&self, walked: Result<Value, Exit>, scope: &mut Scope) -> Result<Outcome, Exit> {
+        let failed = |error| Ok(Outcome::Failed { error });
+        let result = match walked {
+            // A `stop` with a result ends the execution with that result, since `outputs` may read steps that did not run.
+            Err(Exit::Stop(result)) if !result.is_null() => return Ok(Outcome::Succeeded { result }),
+            Ok(result) | Err(Exit::Stop(result)) => result,
+            Err(Exit::Failed(error)) => return failed(error),
+            Err(Exit::Break | Exit::Continue) => {
+                let message = "there is no loop around this step";
+                return failed(ActionError::new(ErrorKind::Internal, message));
+            }
+            Err(Exit::Expired(_)) => {
+                let timeout = model::units::format_duration(self.deployed.automation.timeout);
+                let message = format!("the execution took longer than its timeout of {timeout}");
+                return failed(ActionError::new(ErrorKind::Timeout, message));
+            }
+            Err(Exit::Cancelled) => {
+                // The first cancellation counts; it is in the log.
+                let first = self.journal.cancelling();
+                return Ok(Outcome::Cancelled { reason: first.unwrap_or_else(|| self.cancelled.reason()) });
+            }
+            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
+                return Err(exit);
+            }
+        };
+        let Some(outputs) = &self.deployed.automation.outputs else {
+            return Ok(Outcome::Succeeded { result });
+        };
+        let reads = catalog::ReadSet::from_template(outputs);
+        self.prepare(Some(&reads), "outputs", self.started_at, scope).await?;
+        match Box::pin(self.evaluate(outputs, scope, "outputs", &self.closing_context())).await {
+            Ok(result) => Ok(Outcome::Succeeded { result }),
+            Err(Exit::Failed(error)) => failed(error),
+            Err(Exit::Cancelled | Exit::Expired(_)) => {
+                failed(ActionError::new(ErrorKind::Timeout, "`outputs` took longer than 5 minutes"))
+            }
+            Err(exit) => Err(exit),
+        }
+    }
+
+    /// Schedules another try of the whole execution, if its retry policy grants one.
+    async fn tries_again(&self, error: &ActionError) -> Result<bool, Exit> {
+        let attempt = self.journal.attempt();
+        let Some(delay) = self.deployed.automation.retry.next_delay(attempt, error) else { return Ok(false) };
+        let now = self.services.clock.now();
+        let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
+        let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
+        self.journal.retry_execution(event, self.services.clock.monotonic_now().after(delay));
+        self.journal.commit().await?;
+        self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+        Ok(true)
+    }
+
+    async fn run_on_error(&self, error: &ActionError, scope: &mut Scope) -> Result<(), Exit> {
+        let Some(block) = &self.deployed.automation.on_error else { return Ok(()) };
+        let mut inner = scope.fork();
+        inner.bind("error", error.to_value());
+        self.run_closing(block, &mut inner, &self.closing_context(), "onError").await.map(|_| ())
+    }
+
+    async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
+        let Some(block) = &self.deployed.automation.finally else { return Ok(outcome) };
+        if let Outcome::Cancelled { reason } = &outcome {
+            // After a restart the main steps must not go on, and none of them pauses.
+            if self.journal.cancelling().is_none() {
+                self.abandon(|_| true);
+            }
+            self.journal.cancel(reason);
+            self.journal.commit().await?;
+        }
+        if let Outcome::Failed { error } = &outcome {
+            scope.bind("error", error.to_value());
+        }
+        match self.run_closing(block, scope, &self.closing_context(), "finally").await? {
+            Some(error) if matches!(outcome, Outcome::Succeeded { .. }) => Ok(Outcome::Failed { error }),
+            _ => Ok(outcome),
+        }
+    }
+
+    /// Runs closing steps. A failure of theirs is logged and returned.
+    async fn run_closing(
+        &self,
+        block: &Block,
+        scope: &mut Scope,
+        context: &Context,
+        what: &str,
+    ) -> Result<Option<ActionError>, Exit> {
+        let error = match self.block(block, scope, context).await {
+            Ok(_) | Err(Exit::Stop(_) | Exit::Break | Exit::Continue) => return Ok(None),
+            Err(Exit::Failed(error)) => error,
+            Err(Exit::Expired(_)) => ActionError::new(
+                ErrorKind::Timeout,
+                format!("the steps of `{what}` took longer than 5 minutes"),
+            ),
+            Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
+            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
+                return Err(exit);
+            }
+        };
+        self.journal.log(model::LogLevel::Error, None, &format!("`{what}` failed: {}", error.message));
+        Ok(Some(error))
+    }
+
+    /// The context of the closing steps.
+    fn closing_context(&self) -> Context {
+        Context::closing(self.services.clock.monotonic_now().after(CLOSING_TIMEOUT))
+    }
+
+    async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
+        self.abandon(|_| true);
+        let at = self.services.clock.now();
+        let outcome = self.journal.redact_outcome(outcome);
+        self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
+        self.journal.commit().await?;
+        self.progressed(|progress| progress.outcome = Some(outcome));
+        Ok(())
+    }
+
+    /// The context of the main steps. The deadline counts from the acceptance, also after a restart.
+    fn context(&self) -> Context {
+        let began = match self.journal.attempt() {
+            1 => self.journal.accepted_at(),
+            _ => self.journal.retry_at().unwrap_or(self.journal.accepted_at()),
+        };
+        Context::new(began.after(self.deployed.automation.timeout))
+    }
+
+    /// Completes when the execution is cancelled; never in the closing steps.
+    pub(crate) async fn cancellation(&self, context: Option<&Context>) {
+        match context {
+            Some(context) if context.closing => std::future::pending().await,
+            _ => self.cancelled.token.cancelled().await,
+        }
+    }
+
+    /// Completes when the nearest deadline passes; never if there is none.
+    pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
+        let Some(context) = context else { return std::future::pending().await };
+        let mut least = std::time::Duration::ZERO;
+        loop {
+            let ((at, depth), now) = (self.deadline(context), self.services.clock.monotonic_now());
+            if now >= at {
+                return Exit::Expired(depth);
+            }
+            // A pause of another branch may postpone the deadline. With little time left, this must not become a busy loop.
+            self.services.clock.sleep_until_monotonic(at.max(now.after(least))).await;
+            least = RECHECK_DEADLINE;
+        }
+    }
+}
+
+/// Folds the events of a stored execution, for [`Journal::restore`].
+pub(crate) fn folded(id: model::ExecutionId, events: &[Event]) -> Result<Execution, String> {
+    Execution::fold(id, events.iter().cloned()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,358 @@
+//! Waiting: `wait`, `waitFor`, and delays between attempts. A short delay sleeps in memory; for a long one the
+//! execution is suspended, releases its slot and is loaded again when it is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::action::{ActionError, ErrorKind};
+use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
+use model::execution::{ExecutionId, LogLevel, Signal, WaitReason, Waiting};
+use model::value::{Map, Value};
+use store::Wait;
+
+use super::journal::{Due, Taken, Times};
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+use crate::clock::MonotonicTime;
+use crate::intake::first_event_key;
+
+/// Longest delay that sleeps in memory: a suspension costs two commits and a read.
+const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);
+/// Maximum length of an event name, in bytes.
+const MAX_EVENT_NAME: usize = 200;
+
+/// Condition that ends a wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WakeOn {
+    /// Only its time.
+    Time,
+    /// Its time, or a signal, which may turn out not to match.
+    TimeOrSignal,
+}
+
+impl Run {
+    /// Sleeps on the engine's clock until the due time, or until the execution must stop.
+    async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
+        let clock = &self.services.clock;
+        let over = match due {
+            Due::At(at) => clock.sleep_until(at),
+            Due::After(after) => clock.sleep_until_monotonic(after),
+        };
+        let closing = self.services.closing.cancelled();
+        tokio::select! {
+            biased;
+            () = self.cancellation(context) => Err(Exit::Cancelled),
+            () = closing => Err(Exit::ShuttingDown),
+            exit = self.expiry(context) => Err(exit),
+            () = over => Ok(()),
+        }
+    }
+
+    /// Waits until the due time, or suspends the execution until then.
+    pub(super) async fn pause_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
+        let left = self.time_left(due);
+        if left.is_zero() {
+            return Ok(());
+        }
+        if left > MAX_IN_MEMORY_DELAY {
+            return self.pause_beside(Some(due), WakeOn::Time, context).await;
+        }
+        self.sleep_until(due, context).await
+    }
+
+    /// Waits until the due time. Suspends the execution once all of its branches wait.
+    async fn pause_beside(
+        &self,
+        due: Option<Due>,
+        ends: WakeOn,
+        context: Option<&Context>,
+    ) -> Result<(), Exit> {
+        let (all_pause, came) = (self.activity.all_waiting(), self.activity.signal_arrived());
+        tokio::pin!(all_pause, came);
+        all_pause.as_mut().enable();
+        came.as_mut().enable();
+        let _pausing = self.activity.pause();
+        if self.activity.is_idle() {
+            return Err(Exit::Suspended);
+        }
+        let over = async {
+            match due {
+                Some(due) => self.sleep_until(due, context).await,
+                None => self.sleep_until(Due::After(MonotonicTime::NEVER), context).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = all_pause => Err(Exit::Suspended),
+            over = over => over,
+            () = came, if ends == WakeOn::TimeOrSignal => Ok(()),
+        }
+    }
+
+    /// Waits for the next attempt of a step, or of the whole execution if `key` is empty.
+    pub(super) async fn pause_before_try(
+        &self,
+        key: &str,
+        due: MonotonicTime,
+        context: Option<&Context>,
+    ) -> Result<(), Exit> {
+        let paused = self.pause_until(Due::After(due), context).await;
+        if matches!(paused, Err(Exit::Suspended)) {
+            self.journal.rests_before_try(key, due);
+        }
+        paused
+    }
+
+    /// Time left until the due time; zero if it has passed.
+    fn time_left(&self, due: Due) -> Duration {
+        match due {
+            Due::At(at) => {
+                Duration::try_from(self.services.clock.now().duration_until(at)).unwrap_or_default()
+            }
+            Due::After(after) => after.since(self.services.clock.monotonic_now()),
+        }
+    }
+
+    /// Executes `wait`.
+    pub(super) async fn wait(
+        &self,
+        wait: &WaitStep,
+        key: &str,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let due = match self.journal.pause_due(key) {
+            Some(due) => due,
+            None => self.due(wait, scope, context).await?,
+        };
+        self.pause_durably(key, due, context).await?;
+        Ok(Value::Null)
+    }
+
+    /// Waits until the due time. A long wait is recorded, so that the scheduler resumes it.
+    pub(super) async fn pause_durably(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
+        if self.time_left(due) > MAX_IN_MEMORY_DELAY && self.journal.pause(key).is_none() {
+            self.pause_begins(key, WaitReason::Time, Some(due), context)?;
+        }
+        self.pause_until(due, Some(context)).await?;
+        self.journal.abandon(|step| step == key);
+        Ok(())
+    }
+
+    /// Executes `waitFor`.
+    pub(super) async fn wait_for(
+        &self,
+        step: &Step,
+        wait: &WaitForStep,
+        key: &str,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let begins = self.journal.pause(key).is_none();
+        if begins {
+            self.wait_begins(step, wait, key, scope, context).await?;
+        }
+        if begins || self.journal.is_resumed() {
+            self.load_earlier_events(step, key).await?;
+        }
+        loop {
+            while let Some(signal) = self.journal.next_signal(key) {
+                if self.matches_condition(wait, &signal, scope, context).await? {
+                    self.journal.wait_ended(key, Some(&signal.id));
+                    return Ok(signal.data);
+                }
+            }
+            let due = self.journal.pause_due(key);
+            if due.is_some_and(|due| self.time_left(due).is_zero()) {
+                break;
+            }
+            self.pause_beside(due, WakeOn::TimeOrSignal, Some(context)).await?;
+        }
+        self.journal.wait_ended(key, None);
+        match wait.on_timeout {
+            OnTimeout::Continue => Ok(Value::Null),
+            OnTimeout::Fail => {
+                let limit = model::units::format_duration(step.timeout.unwrap_or_default());
+                let what = match &wait.on {
+                    WaitOn::Event { .. } => "no event came",
+                    WaitOn::Approval(_) => "nobody answered",
+                };
+                Err(failed(ActionError::new(ErrorKind::Timeout, format!("{what} within {limit}"))))
+            }
+        }
+    }
+
+    /// Adds the events that were sent since the execution began and that no earlier iteration of the step has accepted.
+    async fn load_earlier_events(&self, step: &Step, key: &str) -> Result<(), Exit> {
+        let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
+            return Ok(());
+        };
+        let own = format!("{}.", self.journal.id());
+        let mut after = first_event_key(self.journal.id());
+        loop {
+            let now = self.services.clock.now();
+            let page = self.services.retained_events(&name, &after, now).await;
+            let (signals, last) = page.map_err(|error| self.store_failed(error))?;
+            for signal in signals {
+                if signal.id.starts_with(&own) || self.journal.has_let_through(&step.id, &signal.id) {
+                    continue;
+                }
+                if self.journal.signal(key, signal) == Taken::TooMany {
+                    let message = "more than 1,000 events of this name were sent since the execution began; the step looks at the oldest";
+                    self.journal.log(LogLevel::Warn, Some(key), message);
+                    return Ok(());
+                }
+            }
+            let Some(last) = last else { return Ok(()) };
+            after = last;
+        }
+    }
+
+    async fn wait_begins(
+        &self,
+        step: &Step,
+        wait: &WaitForStep,
+        key: &str,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<(), Exit> {
+        let on = match &wait.on {
+            WaitOn::Event { name, .. } => {
+                let name = self.evaluate(name, scope, "waitFor.event", context).await?.to_text();
+                if name.is_empty() || name.len() > MAX_EVENT_NAME {
+                    let message = format!(
+                        "an event's name has from 1 to {MAX_EVENT_NAME} bytes, this one {}",
+                        name.len()
+                    );
+                    return Err(failed(ActionError::new(ErrorKind::Input, message)));
+                }
+                WaitReason::Event { name }
+            }
+            WaitOn::Approval(approval) => WaitReason::Approval {
+                message: self
+                    .journal
+                    .redact_value(
+                        self.evaluate(&approval.message, scope, "waitFor.approval.message", context).await?,
+                    )
+                    .to_text(),
+                options: approval.options.clone(),
+            },
+        };
+        let due = step.timeout.map(|timeout| Due::After(self.services.clock.monotonic_now().after(timeout)));
+        self.pause_begins(key, on, due, context)?;
+        // Senders find the wait only after this commit; other waits can be committed later.
+        self.await_commit(key, context, self.journal.commit()).await
+    }
+
+    /// Records that a step begins to wait, until `due` at the latest.
+    pub(super) fn pause_begins(
+        &self,
+        key: &str,
+        on: WaitReason,
+        due: Option<Due>,
+        context: &Context,
+    ) -> Result<(), Exit> {
+        if self.journal.pause_count() >= Wait::MAX {
+            let message = format!("more than {} steps of the execution would pause at one time", Wait::MAX);
+            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        }
+        let clock = &self.services.clock;
+        let (since, ahead) = (clock.monotonic_now(), clock.wall_offset());
+        let until = due.map(|due| match due {
+            Due::At(at) => at,
+            Due::After(after) => after.to_wall(ahead),
+        });
+        let waiting = Waiting { since: since.to_wall(ahead), until, on };
+        self.journal.pause_begins(key, &waiting, Times { since, due, limit: self.limit(context) });
+        Ok(())
+    }
+
+    /// Nearest time limit of the steps around a wait. The execution's own limit does not count: it is extended by the
+    /// wait.
+    fn limit(&self, context: &Context) -> Option<MonotonicTime> {
+        let step = context.deadline.map(|(at, _)| at);
+        let closing = context.closing.then_some(context.end);
+        step.into_iter().chain(closing).min()
+    }
+
+    /// Nearest time limit of a step, and the depth of the step that set it: 0 for the whole execution.
+    pub(super) fn deadline(&self, context: &Context) -> (MonotonicTime, u32) {
+        let end = if context.closing {
+            context.end
+        } else {
+            context.end.after(self.journal.paused(self.services.clock.monotonic_now()))
+        };
+        context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
+    }
+
+    /// WakeOn the waits of steps that will not continue, and cancels the child executions that they waited for.
+    pub(super) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) {
+        for child in self.journal.abandon(is_abandoned) {
+            self.cancel_child(child);
+        }
+    }
+
+    pub(super) fn cancel_child(&self, child: ExecutionId) {
+        let reason =
+            format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
+        self.services.intake.cancel(&self.services, child, &reason);
+    }
+
+    /// Computes the end of a wait that begins now.
+    async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
+        let now = self.services.clock.monotonic_now();
+        let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
+        let after = |length: Duration| {
+            let after = now.after(length);
+            let is_instant = after < MonotonicTime::NEVER;
+            is_instant
+                .then_some(Due::After(after))
+                .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))
+        };
+        match wait {
+            WaitStep::For(length) => after(*length),
+            WaitStep::Computed(template) => {
+                let text = self.evaluate(template, scope, "wait", context).await?.to_text();
+                after(model::units::parse_duration(&text).map_err(|error| wrong(format!("wait: {error}")))?)
+            }
+            WaitStep::Until(expression) => {
+                let value = self.evaluate_expression(expression, scope, "until", context).await?;
+                instant(&value).map(Due::At).ok_or_else(|| {
+                    let found = value.to_text();
+                    wrong(format!(
+                        "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"
+                    ))
+                })
+            }
+        }
+    }
+
+    /// Returns true if the signal satisfies the step's condition.
+    async fn matches_condition(
+        &self,
+        wait: &WaitForStep,
+        signal: &Signal,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<bool, Exit> {
+        let Some(condition) = wait.condition() else { return Ok(true) };
+        let mut inner = scope.fork();
+        let event = Map::from_iter([
+            (Arc::from("name"), Value::from(signal.name.as_str())),
+            (Arc::from("data"), signal.data.clone()),
+        ]);
+        inner.bind("event", Value::from(event));
+        self.condition_holds(condition, &inner, "waitFor.if", context).await
+    }
+}
+
+fn instant(value: &Value) -> Option<Timestamp> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => Timestamp::from_second(number.as_i64()?).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,61 @@
+//! `respond`: sends the response to the caller.
+
+use model::action::{ActionError, ErrorKind};
+use model::automation::{PageRight, RespondBody, RespondStep};
+use model::value::Value;
+use trigger::response::{Body, RespondParts};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+
+impl Run {
+    /// Decides the response to the caller. It is sent once it is committed; the execution continues.
+    pub(super) async fn respond(
+        &self,
+        respond: &RespondStep,
+        key: &str,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        if self.journal.response().is_some() {
+            let message = "the caller has been answered already; only one `respond` may run";
+            return Err(failed(ActionError::new(ErrorKind::Failed, message)));
+        }
+        let status = self.evaluate(&respond.status, scope, "respond.status", context).await?;
+        let content_type = match &respond.content_type {
+            Some(template) => Some(self.evaluate(template, scope, "respond.contentType", context).await?),
+            None => None,
+        };
+        let headers = self.evaluate(&respond.headers, scope, "respond.headers", context).await?;
+        let body = match &respond.body {
+            RespondBody::Empty => Body::Empty,
+            RespondBody::Body(template) => {
+                Body::Any(self.evaluate(template, scope, "respond.body", context).await?)
+            }
+            RespondBody::Json(template) => {
+                Body::Json(self.evaluate(template, scope, "respond.json", context).await?)
+            }
+            RespondBody::File(template) => {
+                Body::File(self.evaluate(template, scope, "respond.file", context).await?)
+            }
+        };
+        let parts = RespondParts {
+            status,
+            content_type: content_type.unwrap_or_default(),
+            headers,
+            body,
+            allows_forms: respond.allow.contains(&PageRight::Forms),
+            allows_scripts: respond.allow.contains(&PageRight::Scripts),
+        };
+        let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
+            failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
+        })?;
+        let response = self.journal.redact_response(response);
+        self.journal.respond(response.clone());
+        self.await_commit(key, context, self.journal.commit()).await?;
+        self.progressed(|progress| progress.response = Some(response));
+        Ok(Value::Null)
+    }
+}

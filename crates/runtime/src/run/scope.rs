@@ -1,0 +1,244 @@
+//! Variables in scope while steps run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use model::action::{ActionError, ErrorKind};
+use model::expression::EvalClock;
+use model::payload::Payload;
+use model::value::{Key, Map, Value};
+
+use super::Run;
+use super::ahead::CodePipeline;
+
+/// Variables in scope and, in a parallel branch, the changes that it made.
+pub(crate) struct Scope {
+    root: Value,
+    changes: Option<Changes>,
+    /// Memory of the variables that expressions created here.
+    held: VariableMemory,
+    /// Clock and randomness of the current step; `None` if it uses neither.
+    moment: Option<Arc<dyn EvalClock>>,
+    /// Code results computed ahead for the next steps.
+    pub(super) pipeline: Option<CodePipeline>,
+    /// Time that the last step's code ran before the walk reached it, in microseconds.
+    pub(super) pipelined_us: u64,
+}
+
+/// Changes made by a branch.
+#[derive(Default)]
+pub(crate) struct Changes {
+    steps: Vec<(Key, Value)>,
+    vars: Vec<(Key, Value)>,
+}
+
+impl Scope {
+    /// Creates the variables at the start of an execution.
+    pub(super) fn for_run(run: &Run) -> Result<Self, ActionError> {
+        let automation = &run.deployed.automation;
+        let results = match &run.results {
+            Some(results) => results.clone(),
+            None => trigger::results(&run.payload)
+                .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?,
+        };
+        let mut root = Map::with_capacity(12);
+        root.insert("trigger", Map::from_iter([("results", results)]));
+        root.insert("steps", Map::new());
+        root.insert("inputs", inputs(run));
+        root.insert("vars", Map::new());
+        if automation.config_vars.iter().any(|variable| variable.secret) {
+            run.journal.mark_secrets_read();
+        }
+        root.insert("configVars", run.services.secrets.config_vars(automation)?);
+        if run.deployed.plan.reads_execution() {
+            root.insert("execution", execution(run));
+            let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
+            root.insert("automation", Map::from_iter(names));
+        }
+        Ok(Self::from_root(Value::from(root)))
+    }
+
+    /// Creates a scope with these variables.
+    pub(super) fn from_root(root: Value) -> Self {
+        Self {
+            root,
+            changes: None,
+            held: VariableMemory::default(),
+            moment: None,
+            pipeline: None,
+            pipelined_us: 0,
+        }
+    }
+
+    /// Returns the variables for expressions, with the clock and randomness of the step if it uses them.
+    pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn EvalClock>>) {
+        (&self.root, self.moment.as_ref())
+    }
+
+    /// Replaces the step's clock and returns the previous one.
+    pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn EvalClock>>) -> Option<Arc<dyn EvalClock>> {
+        std::mem::replace(&mut self.moment, moment)
+    }
+
+    /// Returns the variables for expressions.
+    pub(super) fn root(&self) -> &Value {
+        &self.root
+    }
+
+    /// Copies the scope for a parallel branch; its changes are recorded for [`Scope::merge`].
+    pub(super) fn fork(&self) -> Self {
+        Self {
+            root: self.root.clone(),
+            changes: Some(Changes::default()),
+            held: self.held.branch(),
+            moment: self.moment.clone(),
+            pipeline: None,
+            pipelined_us: 0,
+        }
+    }
+
+    /// Applies the changes of a branch.
+    pub(super) fn merge(&mut self, mut branch: Self) {
+        for (name, bytes) in std::mem::take(&mut branch.held.by_name) {
+            self.held.release(bytes);
+            self.held.set(&name, bytes);
+        }
+        let Changes { steps, vars } = branch.changes.take().unwrap_or_default();
+        for (id, entry) in steps {
+            self.put("steps", id, entry);
+        }
+        for (name, value) in vars {
+            self.put("vars", name, value);
+        }
+    }
+
+    /// Binds a variable such as `item` or `error`.
+    pub(super) fn bind(&mut self, name: &str, value: Value) {
+        if let Value::Map(root) = &mut self.root {
+            Arc::make_mut(root).insert(name, value);
+        }
+    }
+
+    /// Removes a variable.
+    pub(super) fn unbind(&mut self, name: &str) {
+        if let Value::Map(root) = &mut self.root {
+            Arc::make_mut(root).remove(name);
+        }
+    }
+
+    /// Sets `steps.<id>`. `timed_out` is set for a step that waits.
+    pub(super) fn set_step(
+        &mut self,
+        id: &Arc<str>,
+        results: Value,
+        error: Option<&ActionError>,
+        timed_out: Option<bool>,
+    ) {
+        let mut entry = Map::with_capacity(2);
+        if let Some(timed_out) = timed_out {
+            entry.insert("timedOut", timed_out);
+        }
+        entry.insert("results", results);
+        entry.insert("error", error.map(ActionError::to_value));
+        self.put("steps", id.clone().into(), Value::from(entry));
+    }
+
+    /// Memory of all variables created by expressions in this execution, in bytes.
+    pub(super) fn held(&self) -> usize {
+        self.held.total.load(Ordering::Relaxed)
+    }
+
+    /// Records the size of a variable created by an expression. Returns the total of the execution in bytes.
+    pub(super) fn hold(&mut self, name: &str, bytes: usize) -> usize {
+        self.held.set(name, bytes)
+    }
+
+    /// Sets `vars.<name>` for each entry.
+    pub(super) fn set_vars(&mut self, values: &Map) {
+        for (name, value) in values.iter() {
+            self.put("vars", name.clone(), value.clone());
+        }
+    }
+
+    fn put(&mut self, group: &str, name: Key, value: Value) {
+        if let Some(changes) = &mut self.changes {
+            let noted = if group == "steps" { &mut changes.steps } else { &mut changes.vars };
+            noted.push((name.clone(), value.clone()));
+        }
+        // Copy on write: the maps are copied only if an evaluation still uses them.
+        let Value::Map(root) = &mut self.root else { return };
+        if let Some(Value::Map(entries)) = Arc::make_mut(root).get_mut(group) {
+            Arc::make_mut(entries).insert(name, value);
+        }
+    }
+}
+
+/// Memory of variables, in bytes: the total of all branches, and the sizes of this branch by name.
+#[derive(Default)]
+struct VariableMemory {
+    total: Arc<AtomicUsize>,
+    by_name: Vec<(Key, usize)>,
+}
+
+impl VariableMemory {
+    /// Copies the counters for a parallel branch.
+    fn branch(&self) -> Self {
+        Self { total: self.total.clone(), by_name: Vec::new() }
+    }
+
+    /// Replaces the size of a variable and returns the total.
+    fn set(&mut self, name: &str, bytes: usize) -> usize {
+        match self.by_name.iter_mut().find(|(known, _)| *known == *name) {
+            Some((_, known)) => {
+                self.total.fetch_sub(*known, Ordering::Relaxed);
+                *known = bytes;
+            }
+            None if bytes == 0 => return self.total.load(Ordering::Relaxed),
+            None => self.by_name.push((name.into(), bytes)),
+        }
+        self.total.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    fn release(&self, bytes: usize) {
+        self.total.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for VariableMemory {
+    fn drop(&mut self) {
+        self.release(self.by_name.iter().map(|(_, bytes)| bytes).sum());
+    }
+}
+
+/// Builds the variable `execution`.
+fn execution(run: &Run) -> Map {
+    let mut execution = Map::from_iter([
+        ("id", Value::from(run.journal.id().to_string())),
+        ("startedAt", Value::from(run.started_at.to_string())),
+        ("attempt", Value::from(run.journal.attempt())),
+    ]);
+    if run.deployed.plan.reads_resume_url() {
+        execution.insert("resumeUrl", run.services.resume_url(run.journal.id()));
+    }
+    execution
+}
+
+/// Merges the given inputs with the defaults from the file.
+fn inputs(run: &Run) -> Map {
+    let mut inputs = Map::new();
+    for (name, default) in run.deployed.automation.input_defaults() {
+        inputs.insert(name, default.clone());
+    }
+    for input in &run.deployed.automation.inputs {
+        if !inputs.contains_key(&input.name) {
+            // A declared input without a value is null, not missing.
+            inputs.insert(input.name.as_str(), Value::Null);
+        }
+    }
+    if let Payload::Manual { inputs: given } = &*run.payload {
+        for (name, value) in given.iter() {
+            inputs.insert(name.clone(), value.clone());
+        }
+    }
+    inputs
+}

@@ -1,0 +1,68 @@
+//! Compensation: runs the `undo` lists of finished steps in reverse order when the execution fails permanently.
+
+use std::sync::{Arc, PoisonError};
+
+use model::action::ActionError;
+use model::automation::Step;
+use model::execution::LogLevel;
+use model::value::Value;
+
+use super::scope::Scope;
+use super::step::Context;
+use super::{Exit, Run};
+
+/// A successful step that may have to be undone.
+pub(crate) struct Undo {
+    step: Arc<str>,
+    /// Position in the order of completion.
+    place: u64,
+    /// Variables at the end of the step, including the loop item.
+    names: Value,
+    context: Context,
+}
+
+impl Run {
+    /// Records a successful step with an `undo` list.
+    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
+        if step.undo.is_none() || context.closing {
+            return;
+        }
+        let undo = Undo {
+            step: step.id.clone(),
+            place: self.journal.finish_order(key),
+            names: scope.root().clone(),
+            context: context.clone(),
+        };
+        self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undo);
+    }
+
+    /// Returns the steps to undo, the last one first.
+    pub(super) fn undos(&self) -> Vec<Undo> {
+        let mut undos = std::mem::take(&mut *self.undos.lock().unwrap_or_else(PoisonError::into_inner));
+        undos.sort_by_key(|undo| std::cmp::Reverse(undo.place));
+        undos
+    }
+
+    /// Undoes the steps one by one. A failure does not prevent the others.
+    pub(super) async fn undo(&self, undos: Vec<Undo>, error: &ActionError) -> Result<(), Exit> {
+        if undos.is_empty() {
+            return Ok(());
+        }
+        let mut steps = std::collections::HashMap::new();
+        self.deployed.automation.walk(&mut |step| {
+            steps.insert(step.id.clone(), step);
+        });
+        for undo in undos {
+            let Some(block) = steps.get(&undo.step).and_then(|step| step.undo.as_ref()) else { continue };
+            let mut scope = Scope::from_root(undo.names);
+            scope.bind("error", error.to_value());
+            let what = format!("`undo` of `{}`", undo.context.key(&undo.step));
+            let context = self.closing_context().in_turns_of(&undo.context);
+            if let Some(error) = self.run_closing(block, &mut scope, &context, &what).await? {
+                let message = format!("{what} failed: {}", error.message);
+                self.journal.log(LogLevel::Error, Some(&undo.step), &message);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Dispatches the verbs of steps. To add one: a variant of `model::Verb`, and an arm here; longer implementations have
+//! their own file next to this one.
+
+use std::sync::Arc;
+
+use model::action::{ActionError, Effect, ErrorKind};
+use model::automation::{Step, SwitchStep, Verb};
+use model::template::Template;
+use model::value::{Map, Value};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::{Exit, Run};
+
+/// Maximum memory of all variables of an execution, in units of the largest result.
+const HELD_RESULTS: usize = 4;
+/// Variables below this size in bytes are not counted.
+const SMALL_VARIABLE: usize = 4096;
+
+impl Run {
+    /// Runs one attempt of a step.
+    pub(super) async fn verb(
+        &self,
+        step: &Step,
+        key: &str,
+        attempt: u32,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        match &step.verb {
+            // Boxed, so that the future of a small step stays small.
+            Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, context)).await,
+            Verb::Code(code) => match self.code_from_pipeline(step, code, key, scope).transpose()? {
+                Some((value, None)) => Ok(value),
+                Some((value, Some(response))) => {
+                    Box::pin(self.send_code_response(response, key, context)).await.map(|()| value)
+                }
+                None => Box::pin(self.code(step, code, key, scope, context)).await,
+            },
+            Verb::Set(values) => self.set(values, scope, context).await,
+            Verb::If(branch) => {
+                let taken = self.condition_holds(&branch.condition, scope, "if", context).await?;
+                match (taken, &branch.otherwise) {
+                    (true, _) => self.block(&branch.then, scope, context).await,
+                    (false, Some(otherwise)) => self.block(otherwise, scope, context).await,
+                    (false, None) => Ok(Value::Null),
+                }
+            }
+            Verb::Switch(switch) => self.switch(switch, scope, context).await,
+            Verb::ForEach(each) => self.for_each(each, scope, context).await,
+            Verb::Repeat(repeat) => self.repeat(step, repeat, scope, context).await,
+            Verb::Parallel(branches) => self.parallel(branches, scope, context).await,
+            Verb::Group(block) => self.block(block, scope, context).await,
+            Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, context)).await,
+            Verb::Wait(wait) => self.wait(wait, key, scope, context).await,
+            Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, context).await,
+            Verb::Respond(respond) => Box::pin(self.respond(respond, key, scope, context)).await,
+            Verb::Break => Err(Exit::Break),
+            Verb::Continue => Err(Exit::Continue),
+            Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),
+            Verb::Fail { message } => {
+                let value = self.evaluate(message, scope, "fail", context).await?;
+                Err(Exit::Failed(explicit_failure(&value, scope)))
+            }
+        }
+    }
+
+    /// Returns the effect of repeating the step.
+    pub(super) fn effect(&self, step: &Step) -> Effect {
+        match &step.verb {
+            Verb::Action(call) => self.action_effect(call),
+            // A received signal or an elapsed time limit must not be decided again.
+            Verb::Call(_) | Verb::Wait(_) | Verb::WaitFor(_) => Effect::Write,
+            // The inner steps of a block have recorded their own effects.
+            _ => Effect::Pure,
+        }
+    }
+
+    async fn set(
+        &self,
+        values: &[(Arc<str>, Template)],
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let mut evaluated = Map::with_capacity(values.len());
+        for (name, template) in values {
+            // Masked before other steps read it: after a restart the value comes from the log.
+            let value = self.journal.redact_value(self.evaluate(template, scope, name, context).await?);
+            self.hold(name, template, &value, scope)?;
+            evaluated.insert(name.clone(), value);
+        }
+        let evaluated = Arc::new(evaluated);
+        let result = self.within_limit(Value::Map(evaluated.clone()))?;
+        scope.set_vars(&evaluated);
+        Ok(result)
+    }
+
+    /// Rejects a variable if those of the execution would use too much memory.
+    fn hold(&self, name: &str, template: &Template, value: &Value, scope: &mut Scope) -> Result<(), Exit> {
+        let limit = self.services.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
+        // A plain reference shares its value and uses no further memory.
+        let is_shared = match template {
+            Template::Literal(_) => true,
+            Template::Expression(expression) => expression.direct_path().is_some(),
+            _ => false,
+        };
+        let bytes = if is_shared { 0 } else { value.estimated_size(limit) };
+        let bytes = if bytes < SMALL_VARIABLE { 0 } else { bytes };
+        if scope.hold(name, bytes) <= limit {
+            return Ok(());
+        }
+        let limit = model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX));
+        let message = format!("with `{name}` the variables of the execution take more than {limit}");
+        Err(failed(ActionError::new(ErrorKind::Limit, message)))
+    }
+
+    async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+        let value = self.evaluate_expression(&switch.value, scope, "switch", context).await?;
+        let text = match &value {
+            Value::List(_) | Value::Map(_) | Value::File(_) => None,
+            Value::Null => Some("null".to_owned()),
+            scalar => Some(scalar.to_text()),
+        };
+        let case = switch.cases.iter().find(|(name, _)| Some(&name.name) == text.as_ref());
+        match case.map(|(_, block)| block).or(switch.default.as_ref()) {
+            Some(block) => self.block(block, scope, context).await,
+            None => Ok(Value::Null),
+        }
+    }
+}
+
+/// Builds the error of `fail`: a passed error as it is, or one with the given message. While an error is handled, the
+/// message replaces its message, and kind, status and body stay.
+fn explicit_failure(value: &Value, scope: &Scope) -> ActionError {
+    if let Some(error) = ActionError::from_value(value) {
+        return error;
+    }
+    let handled = scope.root().get("error").and_then(|error| ActionError::from_value(&error));
+    let mut error = handled.unwrap_or_else(|| ActionError::new(ErrorKind::Failed, String::new()));
+    error.message = value.to_text();
+    error
+}
+
+pub(super) fn failed(error: ActionError) -> Exit {
+    Exit::Failed(error)
+}

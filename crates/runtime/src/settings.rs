@@ -1,0 +1,119 @@
+//! The settings of an engine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use model::automation::Retention;
+use model::failpoint::Mishaps;
+use model::redact::Redactor;
+
+use crate::vault::KeySource;
+
+/// The settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The project folder, with `automations/`, `connections/` and `connectors/`.
+    pub dir: PathBuf,
+    /// The data folder: the database, tokens, the crash record.
+    pub data_dir: PathBuf,
+    /// The folder of secrets, one file per secret.
+    pub secrets_dir: PathBuf,
+    /// The source of the keys that seal the secrets of the store.
+    pub keys: KeySource,
+    /// The redactor of the secrets that were read, for the history of executions and the log of the process.
+    pub redactor: Redactor,
+    /// The folder in which `files.*` reads and writes; `None` disables these actions.
+    pub files_dir: Option<PathBuf>,
+    /// The base of the webhook URLs that people are shown, such as `http://127.0.0.1:7070`.
+    pub public_url: Option<String>,
+    /// Private hosts and networks that outgoing calls may reach.
+    pub outbound_allow: Vec<String>,
+    /// The addresses of the daemon's own listeners, which outgoing calls never reach.
+    pub own_addresses: Vec<SocketAddr>,
+    /// True if a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
+    pub allow_credential_debug: bool,
+    /// The default retention of finished executions, which an automation may override; `None` keeps them forever.
+    pub retention: Option<Retention>,
+    /// Limits on work, memory and counts.
+    pub limits: Limits,
+    /// Faults that are injected around effects and answers, for fault tests.
+    pub mishaps: Mishaps,
+    /// True if the project folder is watched for changes.
+    pub watch: bool,
+    /// True if the engine does a daemon's background work: recover unfinished executions, fire schedules, poll, delete old
+    /// executions. False for a command that runs one execution and exits.
+    pub background: bool,
+}
+
+/// Limits on work, memory and counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of executions that run at one time: the slots.
+    pub in_flight: usize,
+    /// Maximum number of executions that wait for a slot; beyond it a request is answered with 503.
+    pub queue: usize,
+    /// Maximum size of a step's result as JSON, in bytes.
+    pub result_bytes: usize,
+    /// Memory for the large bodies and values of all requests and executions, in bytes: half for bodies, half for values.
+    pub memory: usize,
+    /// Maximum number of turns of one loop.
+    pub loop_turns: usize,
+    /// Number of crashes during the same step after which the execution becomes `stuck`.
+    pub interruptions: u32,
+    /// Maximum number of code runs at one time; `None` for one per processor.
+    pub code_workers: Option<usize>,
+    /// Memory of one code run, in bytes.
+    pub code_memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            in_flight: 1000,
+            queue: 100_000,
+            result_bytes: 16 << 20,
+            memory: 128 << 20,
+            loop_turns: 1_000_000,
+            interruptions: 5,
+            code_workers: None,
+            code_memory: 64 << 20,
+        }
+    }
+}
+
+impl Settings {
+    /// The default settings of a project folder.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        Self {
+            secrets_dir: dir.join("secrets"),
+            keys: KeySource::in_folder(&dir.join(".cogwork")),
+            data_dir: dir.join(".cogwork"),
+            dir,
+            redactor: Redactor::default(),
+            files_dir: None,
+            public_url: None,
+            outbound_allow: Vec::new(),
+            own_addresses: Vec::new(),
+            allow_credential_debug: true,
+            retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),
+            limits: Limits::default(),
+            mishaps: Mishaps::default(),
+            watch: true,
+            background: true,
+        }
+    }
+}
+
+impl Limits {
+    /// The limits of the code workers.
+    #[must_use]
+    pub fn code(&self) -> catalog::CodeLimits {
+        catalog::CodeLimits {
+            workers: self.code_workers,
+            memory: Some(self.code_memory),
+            queue: self.in_flight,
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Secrets in the store, encrypted with a key that is not in the store.
+//!
+//! Each secret is a row of the store's state, in a scope that no Automation can address. Secrets in memory are
+//! encrypted too and decrypted for each use. Only the process that owns the store writes, so memory and store stay in
+//! sync.
+
+mod keys;
+mod sealed;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use store::{StateWrite, Store};
+use zeroize::Zeroizing;
+
+use crate::Error;
+use keys::KeyRing;
+pub use keys::KeySource;
+use sealed::Sealed;
+
+/// Scope of the rows. Cannot collide with an Automation's scope: those begin with `shared`, `automation:` or `test:`.
+const SCOPE: &str = "vault";
+/// Maximum number of rows: one transaction re-encrypts all of them.
+const MAX_ROWS: usize = StateWrite::MAX_AT_ONCE;
+/// Maximum size of a value, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+/// Number of rows per page when the vault is loaded.
+const PAGE: u32 = 1000;
+
+/// Kind of a row. Kinds have separate namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// A secret set by people, read as `secrets.<name>`.
+    Secret,
+    /// OAuth tokens of a connection.
+    Connection,
+}
+
+impl RowKind {
+    fn row(self, name: &str) -> String {
+        match self {
+            Self::Secret => format!("secret/{name}"),
+            Self::Connection => format!("connection/{name}"),
+        }
+    }
+}
+
+/// Metadata of a secret, without its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredSecret {
+    /// Its name.
+    pub name: String,
+    /// Number of times it was set.
+    pub version: u64,
+    /// Time at which it was last set.
+    pub set_at: Timestamp,
+    /// Id of the key that encrypts it.
+    pub key: String,
+    /// True if that key is available.
+    pub readable: bool,
+}
+
+/// Result of a key rotation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rotation {
+    /// Number of re-encrypted values, including the tokens of connections.
+    pub sealed: usize,
+    /// Id of the key that encrypts them now.
+    pub key: String,
+    /// True if the keys come from the environment, where a person should remove the old ones.
+    pub given: bool,
+}
+
+/// The encrypted secrets of a store.
+pub struct Vault {
+    store: Arc<dyn Store>,
+    source: KeySource,
+    rows: RwLock<BTreeMap<String, Row>>,
+    ring: RwLock<Option<KeyRing>>,
+    /// Serialises writes.
+    writing: tokio::sync::Mutex<()>,
+    /// True if another process owns the store, so that nothing can be written here.
+    read_only: bool,
+}
+
+struct Row {
+    sealed: Sealed,
+    /// Version of the row in the store, for optimistic locking.
+    stored: u64,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Vault")
+    }
+}
+
+impl Vault {
+    /// Loads the rows of a store and the keys.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read, or a key is malformed.
+    pub async fn open(store: Arc<dyn Store>, source: KeySource) -> Result<Self, Error> {
+        let ring = KeyRing::read(&source)?;
+        let vault = Self {
+            store,
+            source,
+            rows: RwLock::default(),
+            ring: RwLock::new(ring),
+            writing: tokio::sync::Mutex::default(),
+            read_only: false,
+        };
+        vault.read_rows().await?;
+        let unreadable = vault.secrets().iter().filter(|secret| !secret.readable).count();
+        if unreadable > 0 {
+            tracing::error!(
+                secrets = unreadable,
+                file = %vault.source.file.display(),
+                "the key that encrypts these secrets is missing; restore the key file, or set them again"
+            );
+        }
+        Ok(vault)
+    }
+
+    /// Makes the vault read-only, for a process that does not own the store.
+    #[must_use]
+    pub fn for_reading(self) -> Self {
+        Self { read_only: true, ..self }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Lists the secrets set by people, sorted by name.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<StoredSecret> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = rows.iter().filter_map(|(name, row)| {
+            Some(StoredSecret {
+                name: name.strip_prefix("secret/")?.to_owned(),
+                version: row.sealed.version,
+                set_at: row.sealed.set_at,
+                key: row.sealed.key.clone(),
+                readable: ring.as_ref().is_some_and(|ring| ring.find(&row.sealed.key).is_some()),
+            })
+        });
+        secrets.collect()
+    }
+
+    /// Stores a secret durably.
+    ///
+    /// # Errors
+    /// Returns an error if the name or the value is not allowed, there are too many secrets, the key cannot be used, or
+    /// the store fails.
+    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<StoredSecret, Error> {
+        check_name(name)?;
+        if value.is_empty() {
+            return Err(Error::Input(format!(
+                "the secret `{name}` is empty; to delete it, use `cogwork secrets remove`"
+            )));
+        }
+        self.put(RowKind::Secret, name, value, now).await?;
+        let kept = self.secrets().into_iter().find(|secret| secret.name == name);
+        kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed at the same time")))
+    }
+
+    /// Deletes a secret. Returns false if there was none.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
+        self.remove(RowKind::Secret, name).await
+    }
+
+    /// Re-encrypts all values with a new key in one transaction and drops the old keys. Keys from the environment are
+    /// not generated: the first of them becomes the current one.
+    ///
+    /// # Errors
+    /// Returns an error if a value cannot be decrypted, the key file cannot be written, or the store fails.
+    pub async fn rotate(&self) -> Result<Rotation, Error> {
+        let _writing = self.writing.lock().await;
+        let given = self.source.given.is_some();
+        // Read again, since another process may have rotated the key meanwhile.
+        let ring = KeyRing::read(&self.source)?;
+        let mut ring = match ring {
+            Some(ring) => ring,
+            None => self.create_key()?,
+        };
+        if !given {
+            // The file has the new key before the first value is encrypted with it, and the old ones until no value
+            // needs them. So after a crash at any point the file decrypts everything in the store.
+            ring.add(&self.source)?;
+        }
+        let (names, rows) = self.reseal_all(&ring)?;
+        let sealed = rows.len();
+        let writes =
+            names.iter().zip(&rows).map(|((name, stored), sealed)| write(name, *stored, Some(sealed)));
+        let writes: Vec<StateWrite> = writes.collect();
+        if !writes.is_empty() {
+            self.store.write_state(writes).await?;
+        }
+        if !given {
+            ring.retire(&self.source)?;
+        }
+        let key = ring.current().map(|key| key.id.clone()).unwrap_or_default();
+        *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Some(ring);
+        self.read_rows().await?;
+        Ok(Rotation { sealed, key, given })
+    }
+
+    /// Decrypts the value of a row; `None` if there is none.
+    pub(crate) fn read(&self, kind: RowKind, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
+        let row = kind.row(name);
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Row { sealed, .. }) = rows.get(&row) else { return Ok(None) };
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        sealed.open(&row, ring.as_ref()).map(Some)
+    }
+
+    /// Stores a value durably.
+    pub(crate) async fn put(
+        &self,
+        kind: RowKind,
+        name: &str,
+        value: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if value.len() > MAX_BYTES {
+            let most = model::units::format_size(MAX_BYTES as u64);
+            return Err(Error::Input(format!("the value of `{name}` is larger than {most}")));
+        }
+        let _writing = self.writing.lock().await;
+        let row = kind.row(name);
+        let before = {
+            let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+            if rows.len() >= MAX_ROWS && !rows.contains_key(&row) {
+                return Err(Error::Input(format!(
+                    "the store already has the maximum of {MAX_ROWS} secrets; remove some first"
+                )));
+            }
+            rows.get(&row).map(|row| (row.sealed.version, row.stored))
+        };
+        self.ensure_key()?;
+        let sealed = {
+            let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+            let key = ring.as_ref().and_then(KeyRing::current);
+            let key = key.ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
+            Sealed::seal(&row, before.map_or(1, |(version, _)| version + 1), now, value, key)?
+        };
+        self.store.write_state(vec![write(&row, before.map(|(_, stored)| stored), Some(&sealed))]).await?;
+        self.read_rows().await
+    }
+
+    /// Deletes a value. Returns false if there was none.
+    pub(crate) async fn remove(&self, kind: RowKind, name: &str) -> Result<bool, Error> {
+        let _writing = self.writing.lock().await;
+        let row = kind.row(name);
+        let stored = {
+            let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+            rows.get(&row).map(|row| row.stored)
+        };
+        let Some(stored) = stored else { return Ok(false) };
+        self.store.write_state(vec![write(&row, Some(stored), None)]).await?;
+        self.read_rows().await?;
+        Ok(true)
+    }
+
+    /// Encrypts all values with the current key. Returns the names and versions of the rows, and the new values.
+    #[expect(clippy::type_complexity, reason = "two lists that belong together, used once")]
+    fn reseal_all(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
+        let key = ring.current().ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let (mut names, mut sealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for (name, row) in rows.iter() {
+            let plain = row.sealed.open(name, Some(ring)).map_err(|error| {
+                Error::Vault(format!("`{name}` cannot be decrypted, so nothing was changed: {error}"))
+            })?;
+            sealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
+            names.push((name.clone(), Some(row.stored)));
+        }
+        Ok((names, sealed))
+    }
+
+    fn ensure_key(&self) -> Result<(), Error> {
+        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        if ring.is_none() {
+            *ring = Some(match KeyRing::read(&self.source)? {
+                Some(found) => found,
+                None => self.create_key()?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Creates the first key of the store. Fails if the store already has values encrypted with another key: a person
+    /// must restore that key or declare it lost.
+    fn create_key(&self) -> Result<KeyRing, Error> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(row) = rows.values().next() else { return KeyRing::create(&self.source) };
+        let file = self.source.file.display();
+        Err(Error::Vault(format!(
+            "`{file}` is missing, and the store holds {} values encrypted with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
+            rows.len(),
+            row.sealed.key
+        )))
+    }
+
+    async fn read_rows(&self) -> Result<(), Error> {
+        let mut rows = BTreeMap::new();
+        let mut after: Option<String> = None;
+        while rows.len() <= MAX_ROWS {
+            let page = self.store.list_state(SCOPE, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for found in page {
+                match Sealed::from_value(&found.entry.value) {
+                    Some(sealed) => {
+                        rows.insert(found.key, Row { sealed, stored: found.entry.version });
+                    }
+                    None => tracing::error!(row = found.key, "a sealed secret in the store is damaged"),
+                }
+            }
+        }
+        *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+        Ok(())
+    }
+}
+
+fn write(row: &str, expected: Option<u64>, sealed: Option<&Sealed>) -> StateWrite {
+    StateWrite {
+        scope: SCOPE.to_owned(),
+        key: row.to_owned(),
+        expected,
+        value: sealed.map(Sealed::to_value),
+        expires_at: None,
+    }
+}
+
+/// Returns true if the name is valid in expressions and as a file name.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=100).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let shown = name.escape_debug();
+    Err(Error::Input(format!(
+        "`{shown}` is not a valid secret name; use up to 100 letters, digits, `_` and `-`"
+    )))
+}

@@ -1,0 +1,103 @@
+//! The waiting steps of an execution in short form, for lists: read from the store without the events.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::automation::{Automation, Verb, WaitOn};
+use model::execution::ExecutionId;
+use serde::Serialize;
+use store::{ExecutionRow, Wait};
+
+use crate::Error;
+use crate::context::Runtime;
+
+/// The maximum number of waiting steps that a list shows of one execution.
+const SHOWN: usize = 5;
+
+/// The waiting steps of an execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pauses {
+    /// Their total number.
+    pub count: usize,
+    /// The first five.
+    pub first: Vec<Pause>,
+}
+
+/// A waiting step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pause {
+    /// The step with its loop turns; empty if the whole execution waits for its next try.
+    pub step: String,
+    /// The kind of the wait: `time`, `event`, `approval`, `call` or `retry`.
+    pub kind: &'static str,
+    /// When the wait ends at the latest; `None` if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The name of the event, for kind `event`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// The called execution, for kind `call`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionId>,
+}
+
+impl Pauses {
+    /// Describes the waits that the store lists, by the definition that the execution runs on.
+    #[must_use]
+    pub fn new(automation: Option<&Automation>, waits: Vec<Wait>) -> Self {
+        let count = waits.len();
+        let first = waits.into_iter().take(SHOWN).map(|wait| Pause::of(automation, wait)).collect();
+        Self { count, first }
+    }
+}
+
+impl Pause {
+    fn of(automation: Option<&Automation>, wait: Wait) -> Self {
+        let kind = match &wait {
+            Wait { event: Some(_), .. } => "event",
+            Wait { child: Some(_), .. } => "call",
+            Wait { step, .. } => kind(automation, step),
+        };
+        Self { step: wait.step, kind, until: wait.until, event: wait.event, execution: wait.child }
+    }
+}
+
+/// The kind of a wait, derived from the verb of its step.
+fn kind(automation: Option<&Automation>, step: &str) -> &'static str {
+    // An entry such as `poll[2]#delay` is the pause before one turn of a loop.
+    if step.contains('#') {
+        return "time";
+    }
+    let id = step.split('[').next().unwrap_or_default();
+    let mut kind = "retry";
+    if let Some(automation) = automation {
+        automation.walk(&mut |known| match &known.verb {
+            Verb::Wait(_) if known.id.as_ref() == id => kind = "time",
+            Verb::WaitFor(wait) if known.id.as_ref() == id && matches!(wait.on, WaitOn::Approval(_)) => {
+                kind = "approval";
+            }
+            _ => {}
+        });
+    }
+    kind
+}
+
+impl Runtime {
+    /// The waiting steps of an execution in short form.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn pauses(&self, row: &ExecutionRow) -> Result<Pauses, Error> {
+        let waits = self.store.waits(row.id).await?;
+        // Without the definition some kinds are unknown and shown as `retry`.
+        let deployed = self.deployed(&row.automation, row.definition).await.ok();
+        Ok(Pauses::new(deployed.as_ref().map(|deployed| deployed.automation.as_ref()), waits))
+    }
+
+    /// The automation of an execution, in the version that it runs on; `None` if this version cannot load the definition.
+    pub async fn automation_of(&self, row: &ExecutionRow) -> Option<Arc<Automation>> {
+        let deployed = self.deployed(&row.automation, row.definition).await.ok();
+        deployed.map(|deployed| deployed.automation.clone())
+    }
+}

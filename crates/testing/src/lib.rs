@@ -1,0 +1,207 @@
+//! Tests of automations: finds and checks test files, runs each test and compares its result with the expectations.
+//!
+//! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
+//! answer actions with external effects, and the clock advances only while all tasks wait.
+
+mod begin;
+mod check;
+mod coverage;
+mod desk;
+mod direct;
+mod files;
+mod judge;
+mod play;
+mod result;
+mod seen;
+mod still;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use connector::Tape;
+use model::Span;
+use model::automation::{Automation, Named};
+use model::diagnostic::{Diagnostic, Report};
+use model::execution::{Event, LogLine};
+use model::trial::{CASSETTES, Case, Suite};
+
+use catalog::Catalog;
+use play::TestSetup;
+use runtime::Vault;
+
+pub use coverage::{Coverage, Goal, GoalKind};
+pub use files::{TestFile, check_text, find_test_files};
+
+/// Environment for running tests: a project with its automations, connections and connectors.
+pub struct TestRunner {
+    catalog: Arc<Catalog>,
+    /// Project folder.
+    dir: PathBuf,
+    outbound_allow: Vec<String>,
+    real: RealSecrets,
+}
+
+/// Secrets of this machine, for recordings, which call the real system.
+#[derive(Clone)]
+pub struct RealSecrets {
+    /// Secrets in the project's store.
+    pub vault: Option<Arc<Vault>>,
+    /// Folder with one file per secret.
+    pub folder: PathBuf,
+}
+
+/// Result of a test.
+pub struct TestResult {
+    /// Unmet expectations, at their positions in the file. Empty if the test passes.
+    pub report: Report,
+    /// Execution of the test; `None` if none started.
+    pub execution: Option<Execution>,
+    /// Coverage of each automation that ran.
+    pub coverage: Vec<Coverage>,
+}
+
+/// Execution of a test.
+pub struct Execution {
+    /// Automation that ran.
+    pub automation: Arc<Automation>,
+    /// Recorded events.
+    pub events: Vec<Event>,
+    /// Log lines.
+    pub logs: Vec<LogLine>,
+}
+
+impl TestResult {
+    /// Returns true if all expectations are met.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        !self.report.has_errors()
+    }
+}
+
+impl TestRunner {
+    /// Creates an environment for a project folder.
+    #[must_use]
+    pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        let real = RealSecrets { vault: None, folder: dir.join("secrets") };
+        Self { catalog, dir, outbound_allow: Vec::new(), real }
+    }
+
+    /// Sets the secrets for recordings.
+    #[must_use]
+    pub fn with_secrets(self, real: RealSecrets) -> Self {
+        Self { real, ..self }
+    }
+
+    /// Sets the private hosts and networks that recordings may call.
+    #[must_use]
+    pub fn with_outbound(self, allow: Vec<String>) -> Self {
+        Self { outbound_allow: allow, ..self }
+    }
+
+    /// Runs one test of a file and checks its expectations. `tape` is the recording of a test that names one; an
+    /// empty one calls the real system. Blocks the calling thread.
+    #[must_use]
+    pub fn run(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> TestResult {
+        let failed = |diagnostic| TestResult {
+            report: Report::new(suite.source.clone(), [diagnostic]),
+            execution: None,
+            coverage: Vec::new(),
+        };
+        let deployed = match self.catalog.find(&suite.automation.name) {
+            Ok(deployed) => deployed.clone(),
+            Err(error) => return failed(TestError::new(case, error.to_string()).diagnostic()),
+        };
+        if let (Some(name), None) = (&case.cassette, &tape) {
+            return failed(TestError::no_recording(name).diagnostic());
+        }
+        let folder = Path::new(suite.source.path()).parent().unwrap_or(Path::new(""));
+        let setup = TestSetup {
+            catalog: self.catalog.clone(),
+            dir: self.dir.clone(),
+            folder: folder.to_owned(),
+            tape,
+            outbound_allow: self.outbound_allow.clone(),
+            real: self.real.clone(),
+        };
+        match play::play(&setup, case, &deployed) {
+            Ok(trace) => {
+                let found = judge::check_expectations(case, &deployed.automation, &trace);
+                let mut coverage = coverage::from_trace(&trace);
+                if trace.filtered {
+                    coverage.push(coverage::filtered(&deployed.automation));
+                }
+                let execution = trace.executions.into_iter().next().map(|execution| Execution {
+                    automation: execution.deployed.automation.clone(),
+                    events: execution.events,
+                    logs: execution.logs,
+                });
+                TestResult { report: Report::new(suite.source.clone(), found), execution, coverage }
+            }
+            Err(trouble) => failed(trouble.diagnostic()),
+        }
+    }
+
+    /// Returns the project's snapshot.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Returns the project folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Returns the path of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
+#[must_use]
+pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
+    let tests = Path::new(suite.source.path());
+    tests.parent().unwrap_or(Path::new("")).join(CASSETTES).join(name)
+}
+
+/// Reason why a test could not run.
+#[derive(Debug)]
+struct TestError {
+    message: String,
+    /// Position in the test file.
+    span: Span,
+    help: Option<String>,
+}
+
+impl TestError {
+    fn new(case: &Case, message: String) -> Self {
+        Self { message, span: case.name.span, help: None }
+    }
+
+    fn no_recording(name: &Named) -> Self {
+        Self {
+            message: format!("there is no recording `{}` yet", name.name),
+            span: name.span,
+            help: Some("make it with `cogwork test --record`, which calls the real system".to_owned()),
+        }
+    }
+
+    /// Creates an error of the environment, not of the test.
+    fn system(what: &str, error: &dyn std::fmt::Display) -> Self {
+        Self { message: format!("{what}: {error}"), span: Span::default(), help: None }
+    }
+
+    fn store(error: store::Error) -> Self {
+        Self::system("the store of the test failed", &error)
+    }
+
+    fn engine(error: runtime::Error) -> Self {
+        Self::system("the engine of the test failed", &error)
+    }
+
+    fn diagnostic(self) -> Diagnostic {
+        let diagnostic = Diagnostic::error("cannot-play", self.message, self.span);
+        match self.help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Derives the course of an execution from its events: step outcomes, branches taken, numbers of iterations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::action::ActionError;
+use model::automation::{Automation, Block, Runs, Step};
+use model::execution::{Event, Outcome, StepOutcome};
+use model::trial::StepEnding;
+use model::value::{Map, Value};
+
+/// Observed steps of an execution, by step key (id and iterations).
+pub(super) struct ObservedSteps<'a> {
+    steps: BTreeMap<&'a str, ObservedStep<'a>>,
+}
+
+/// Observed step, in one iteration of its loops.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ObservedStep<'a> {
+    /// Outcome; `None` if it has not finished.
+    pub(super) outcome: Option<&'a StepOutcome>,
+    /// Number of failed tries that were followed by a retry.
+    pub(super) retries: u32,
+    /// Final error, if the `onError` list has started.
+    failure: Option<&'a ActionError>,
+    /// Number of final failures, over all attempts of the execution.
+    pub(super) failures: u32,
+    /// Number of times its guard was true.
+    pub(super) runs: u32,
+    /// Number of times its guard was false.
+    pub(super) skips: u32,
+}
+
+impl<'a> ObservedSteps<'a> {
+    pub(super) fn from_events(events: &'a [Event]) -> Self {
+        let mut steps: BTreeMap<&str, ObservedStep<'_>> = BTreeMap::new();
+        for event in events {
+            match event {
+                Event::StepStarted { step, .. } => {
+                    steps.entry(step).or_default();
+                }
+                Event::StepRetry { step, .. } => steps.entry(step).or_default().retries += 1,
+                Event::StepFailed { step, error, .. } => {
+                    let step = steps.entry(step).or_default();
+                    (step.failures, step.failure) = (step.failures + 1, Some(error));
+                }
+                // A retried execution repeats its failed steps.
+                Event::Retried { .. } => steps.values_mut().for_each(|step| step.failure = None),
+                Event::StepFinished { step, outcome, .. } => {
+                    let step = steps.entry(step).or_default();
+                    match outcome {
+                        StepOutcome::Skipped => step.skips += 1,
+                        StepOutcome::Failed { .. } => {
+                            (step.failures, step.runs) = (step.failures + 1, step.runs + 1)
+                        }
+                        _ => step.runs += 1,
+                    }
+                    step.outcome = Some(outcome);
+                }
+                _ => {}
+            }
+        }
+        Self { steps }
+    }
+
+    /// Returns a step by its key.
+    pub(super) fn step(&self, key: &str) -> Option<ObservedStep<'a>> {
+        self.steps.get(key).copied()
+    }
+
+    /// Iterates over all observed steps with their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, ObservedStep<'a>)> + '_ {
+        self.steps.iter().map(|(key, step)| (*key, *step))
+    }
+
+    /// Returns the keys of the step with this id, one per iteration.
+    pub(super) fn keys_of(&self, id: &str) -> Vec<&'a str> {
+        self.steps.keys().copied().filter(|key| split(key).0 == id).collect()
+    }
+
+    /// Returns true if a step of the list was reached in these iterations.
+    pub(super) fn reached(&self, block: &Block, turns: &str) -> bool {
+        let mut reached = false;
+        block.walk(&mut |step| {
+            reached |= self.keys_of(&step.id).iter().any(|key| split(key).1.starts_with(turns))
+        });
+        reached
+    }
+
+    /// Returns the branch that a step took in these iterations, or `none`; `None` if the step has no branches.
+    pub(super) fn branch(&self, step: &Step, turns: &str) -> Option<String> {
+        let lists = step.verb.lists().into_iter();
+        let mut cases = lists.filter(|list| matches!(list.runs, Runs::Case { .. })).peekable();
+        cases.peek()?;
+        let taken = cases.find(|list| self.reached(list.block, turns));
+        Some(taken.and_then(|list| list.name).unwrap_or("none").to_owned())
+    }
+
+    /// Returns the number of iterations of a loop; `None` if the step is not a loop. `turns` are the outer
+    /// iterations.
+    pub(super) fn turns(&self, step: &Step, turns: &str) -> Option<usize> {
+        let lists = step.verb.lists().into_iter();
+        let mut loops = lists.filter(|list| matches!(list.runs, Runs::Turns { .. })).peekable();
+        loops.peek()?;
+        let mut indices = BTreeSet::new();
+        for list in loops {
+            list.block.walk(&mut |inner| {
+                let keys = self.keys_of(&inner.id);
+                indices.extend(keys.iter().filter_map(|key| {
+                    let (index, _) = split(key).1.strip_prefix(turns)?.strip_prefix('[')?.split_once(']')?;
+                    index.parse::<usize>().ok()
+                }));
+            });
+        }
+        Some(indices.len())
+    }
+}
+
+impl<'a> ObservedStep<'a> {
+    /// Returns the ending in the terms of a test; `None` if the step has not finished.
+    pub(super) fn ending(self) -> Option<StepEnding> {
+        Some(match self.outcome? {
+            StepOutcome::Skipped => StepEnding::Skipped,
+            StepOutcome::Failed { .. } => StepEnding::Failed,
+            // Its `onError` list left the step, as `break` does.
+            StepOutcome::Left { .. } if self.failure.is_some() => StepEnding::Failed,
+            _ => StepEnding::Succeeded,
+        })
+    }
+
+    /// Returns the result, as `steps.x.results` reads it.
+    pub(super) fn result(self) -> Value {
+        match self.outcome {
+            Some(StepOutcome::Succeeded { result } | StepOutcome::Failed { handled: Some(result), .. }) => {
+                result.clone()
+            }
+            _ => Value::Null,
+        }
+    }
+
+    /// Returns the error; `None` if the step did not fail.
+    pub(super) fn error(self) -> Option<&'a ActionError> {
+        match self.outcome {
+            Some(StepOutcome::Failed { error, .. }) => Some(error),
+            Some(StepOutcome::Left { .. }) => self.failure,
+            _ => None,
+        }
+    }
+
+    /// Returns the step as conditions of a test read it.
+    pub(super) fn to_value(self) -> Value {
+        let word =
+            self.ending().and_then(|ending| StepEnding::ALL.into_iter().find(|(_, other)| *other == ending));
+        Value::from(Map::from_iter([
+            ("outcome", Value::from(word.map(|(word, _)| word))),
+            ("result", self.result()),
+            ("error", Value::from(self.error().map(ActionError::to_value))),
+            ("tries", Value::from(self.retries + 1)),
+        ]))
+    }
+}
+
+/// Returns the outcome of an execution; `None` if it has not finished.
+pub(super) fn outcome(events: &[Event]) -> Option<&Outcome> {
+    match events.last() {
+        Some(Event::Finished { outcome, .. }) => Some(outcome),
+        _ => None,
+    }
+}
+
+/// Returns the step of an automation with this id.
+pub(super) fn find_step<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step> {
+    let mut found = None;
+    automation.walk(&mut |step| {
+        if step.id.as_ref() == id {
+            found = Some(step);
+        }
+    });
+    found
+}
+
+/// Splits a step key into id and iterations: `copy[2][0]` is the step `copy` in the iterations `[2][0]`.
+pub(super) fn split(key: &str) -> (&str, &str) {
+    key.split_at(key.find('[').unwrap_or(key.len()))
+}
