@@ -54,7 +54,7 @@ pub(super) async fn accepted_with_what_happened(fixture: &dyn Fixture) {
     let logs = store.logs(id(1, 2), 1, 10).await.expect("they are read");
     assert_eq!(logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["1"]);
     assert_eq!(store.unfinished_count().await.expect("they are counted"), 1);
-    // What is done to those of another write is done to them too.
+    // Later writes apply to these executions too.
     let filter = crate::ExecutionFilter { status: vec![Status::Failed], ..crate::ExecutionFilter::default() };
     let page = crate::Page { before: None, limit: 10 };
     assert_eq!(store.executions(&filter, page).await.expect("they are listed"), [second]);

@@ -242,7 +242,7 @@ impl Session<'_> {
         self.connection.execute_batch(sql).map_err(|error| self.fail(&error))
     }
 
-    /// Commits. Only after it may anybody be told.
+    /// Commits the transaction. No caller gets a result before it.
     fn end(&mut self, writes: usize) -> Result<(), BatchFailure> {
         write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.fail(&error))?;
         let started = Instant::now();
@@ -253,16 +253,19 @@ impl Session<'_> {
             return Ok(());
         };
         match classify(&error) {
-            // A frame that marks a commit is the last that a commit writes, so where it found no room there is
-            // none; the next commit writes over whatever came before it.
+            // The frame that marks a commit is the last one it writes. If it found no space, there is no commit, and the
+            // next one overwrites the other frames.
             ErrorClass::Full | ErrorClass::Busy => Err(self.fail(&error)),
             ErrorClass::Fatal | ErrorClass::Other => Err(self.poisoned("commit", &error)),
         }
     }
 
-    /// What a test lets go wrong at this boundary: a commit that is not made finds no room, unless it is to be in doubt as one
-    /// is that was made.
-    #[expect(clippy::disallowed_methods, reason = "nothing comes that could be waited for")]
+    /// Injects the fault of a test at this boundary. A failed commit finds no space if it was not made; its outcome is unknown
+    /// if it was made, or if the test asks for that.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test delays the writer, which has no other event to wait for"
+    )]
     fn reach(&self, boundary: Boundary) -> rusqlite::Result<()> {
         match self.mishaps.at(boundary) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Copies of a store that is in use.
+//! Backups of a store in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
     let from = directory.path().join("data");
     let store = common::open(&from, options()).expect("it opens");
     prepare(&*store).await;
-    // How many executions each writer was told are stored; they go on until the copy is there.
+    // The number of confirmed executions of each writer. They write until the copy is complete.
     let told: Arc<[AtomicU32; WRITERS as usize]> = Arc::default();
     let done = Arc::new(AtomicU32::new(0));
     let writers = (0..WRITERS).map(|writer| {

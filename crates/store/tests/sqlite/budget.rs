@@ -1,4 +1,4 @@
-//! The size that a store may have.
+//! The size limit of a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ async fn open(directory: &Path) -> Arc<dyn Store> {
     store
 }
 
-/// Bytes of the file and all blobs.
+/// Returns the bytes of the file and all blobs.
 async fn taken(store: &dyn Store, directory: &Path) -> u64 {
     let file = std::fs::metadata(directory.join("cogwork.db")).expect("it is there").len();
     file + store.info().await.expect("it is told").blob_bytes
@@ -41,13 +41,13 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
             (Capacity::Exhausted, Capacity::Exhausted)
         );
         assert!(taken(&*store, directory.path()).await <= MOST);
-        // A step more, and its end, for each that was accepted.
+        // One more step, and the end, of each accepted execution.
         for number in 1..=stored {
             store.append(&step(number, 1, 200)).await.expect("there is room for what was accepted");
             store.append(&end(number, 2)).await.expect("it ends");
         }
         assert_eq!(store.unfinished_count().await.expect("it is counted"), 0);
-        // Those that ended may take a little less than those that run: what is left is filled up.
+        // Ended executions may take less space than running ones: fill the rest.
         let mut more = stored + 1;
         while store.accept(&accept(more, bytes)).await.is_ok() {
             more += 1;

@@ -1,4 +1,4 @@
-//! Files that are damaged, emptied or gone: they are never taken for good ones, nor for new ones.
+//! Damaged, empty and missing files. They are never opened as intact or new stores.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn flip(file: &Path, at: usize, count: usize) {
     fs::write(file, bytes).expect("it is written");
 }
 
-/// Copies a folder without what is locked.
+/// Copies a folder without its lock files.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("it is made");
     for entry in fs::read_dir(from).expect("it is read") {
@@ -90,7 +90,7 @@ async fn a_file_that_lost_its_tables_with_its_log_is_not_taken_for_a_new_store()
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let store = open(directory.path(), options()).await;
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");
-    // All that was committed is in the log still.
+    // All commits are still in the log.
     copy(&directory.path().join("blobs"), &other.path().join("blobs"));
     fs::copy(database(directory.path()), database(other.path())).expect("it is copied");
     assert!(database(other.path()).metadata().expect("it is there").len() > 0);
@@ -131,7 +131,7 @@ async fn damage_to_any_page_of_a_small_store_is_seen_when_it_is_opened() {
     assert!(refused.is_untrusted(), "{refused:?}");
 }
 
-/// A store of more than is checked as a whole when it is opened, of which one execution is damaged.
+/// Creates a store too large for a whole check, with one damaged execution.
 async fn damaged_within(directory: &Path) {
     let inline = Options { blob_bytes: usize::MAX, ..options() };
     let store = open(directory, inline).await;
@@ -142,7 +142,7 @@ async fn damaged_within(directory: &Path) {
     let bytes = fs::read(database(directory)).expect("it is read");
     let needle = &text(30, 200_000).into_bytes()[100_000..100_064];
     let at = bytes.windows(64).position(|window| window == needle).expect("it is there");
-    // Where a page says which one goes on with the value.
+    // The page number of the continuation of the value.
     flip(&database(directory), at / PAGE * PAGE, 4);
 }
 
@@ -163,7 +163,7 @@ async fn a_read_that_finds_the_file_damaged_stops_all_writing_and_says_so() {
     assert!(matches!(store.close().await, Err(Error::Poisoned { .. })));
 }
 
-/// A file that no row names, written so long ago.
+/// Writes a file of this age that no row names.
 fn stray(directory: &Path, age: Duration) -> PathBuf {
     let part = directory.join("blobs/ab");
     fs::create_dir_all(&part).expect("it is made");

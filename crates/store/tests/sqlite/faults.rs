@@ -1,4 +1,4 @@
-//! What the writer does when the disk does not do as it is told, and how it shares commits.
+//! Failing disks, and the sharing of commits.
 
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -13,18 +13,18 @@ use tokio::task::unconstrained;
 use crate::blobs::{LARGE, input, open, options};
 use crate::common::{self, accept, at, blob_files, end, id, new, pause, prepare, step, text, whole};
 
-/// What becomes of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommitFault {
-    /// It fails, and nothing was written.
+    /// It fails without writing.
     NotWritten,
-    /// It fails, though all was written: an error from the sync.
+    /// It fails after writing: an error of the sync.
     Written,
     /// The disk is full.
     Full,
 }
 
-/// What goes wrong in the writer of a store that has its mishaps.
+/// The faults of the writer of a store.
 #[derive(Clone, Default)]
 struct Faults(Arc<Arming>);
 
@@ -49,7 +49,7 @@ impl Faults {
         *self.0.commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
     }
 
-    /// Keeps the writer from committing what it has in hand, so that other writes queue up.
+    /// Holds the current commit, so that other writes queue up.
     fn hold_writer(&self) -> Held {
         *self.0.is_held.lock().unwrap_or_else(PoisonError::into_inner) = true;
         Held(self.0.clone())
@@ -108,7 +108,7 @@ async fn writes_that_wait_together_share_a_commit() {
     }
     let after = store.metrics();
     assert_eq!(after.writes - before.writes, 200);
-    // One for what the writer had in hand when it was held, one for all the rest.
+    // One for the commit that was held, one for all others.
     assert!(after.commits - before.commits <= 2, "{after:?}");
     assert!(after.last_batch > 0 && after.last_commit_time <= after.slowest_commit_time, "{after:?}");
     assert_eq!(after.queued, 0);
@@ -137,7 +137,7 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
 
         let late = store.append(&step(1, 1, 10)).await;
         assert!(matches!(late, Err(Error::Poisoned { .. })), "{late:?}");
-        // What had been answered is still read.
+        // Confirmed writes can still be read.
         assert!(store.execution(id(1)).await.expect("it is read").is_some());
         assert!(matches!(store.close().await, Err(Error::Poisoned { .. })));
         drop(store);
@@ -167,7 +167,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     let options = Options { max_bytes: Some(2 << 20), durability: Durability::Relaxed, ..Options::default() };
     let store = common::open(directory.path(), options).expect("it opens");
     prepare(&*store).await;
-    // One that has ended, for pruning to make room.
+    // An ended execution, so that pruning can free space.
     store.accept(&accept(1, 50_000)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
     let mut stored = 1;
@@ -216,7 +216,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     let mut events = 1;
     let refused = loop {
-        // The row of the execution is written first, and finds room; the events do not.
+        // The row of the execution is written first and fits; the events do not.
         match store.append(&pause(1, events, 50_000)).await {
             Ok(()) => events += 1,
             Err(error) => break error,
@@ -229,7 +229,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
 
 #[tokio::test]
 async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_nothing() {
-    // With a write among them that makes the writer do each by itself, and without.
+    // With and without a write that makes the writer use savepoints.
     for spoiled in [false, true] {
         let faults = Faults::default();
         let (_directory, store) = store(&faults).await;
@@ -285,7 +285,7 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = Faults::default();
     let store = open(directory.path(), Options { mishaps: faults.mishaps(), ..options() }).await;
-    // Its one user is deleted but for its rows of events, so it is about to go itself.
+    // Its only user is deleted except for its events, so its deletion is next.
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
     let held = faults.hold_writer();
@@ -299,7 +299,7 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     };
     {
         let mut both = pin!(unconstrained(futures_util::future::join(accepting, pruning)));
-        // Until the one waits for the writer, which has its blob; the other waits behind it.
+        // Until one write waits for the writer with its blob pinned; the other waits behind it.
         assert!(poll!(&mut both).is_pending());
         drop(held);
         let (accepted, strays) = both.await;

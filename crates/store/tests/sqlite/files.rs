@@ -1,4 +1,4 @@
-//! The file: who may open it, what is refused, and how its space is given back.
+//! The database file: locking, refused files, and the return of free space.
 
 use crate::common::{self, accept, at, end, id, prepare, step};
 use rusqlite::Connection;
@@ -150,7 +150,7 @@ async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another()
     prepare(&*store).await;
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     drop(store);
-    // Its number is given anew once the row that had it is gone.
+    // Its number is reused once its row is deleted.
     let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
     let remains = "INSERT INTO remains (execution, start) SELECT ?1, start FROM executions";
     assert_eq!(connection.execute(remains, [id(2).as_bytes()]), Ok(1));

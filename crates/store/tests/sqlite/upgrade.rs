@@ -1,4 +1,4 @@
-//! Files that earlier releases wrote.
+//! Migration of files of earlier releases.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ fn id(number: u8) -> ExecutionId {
     format!("019a9d1c-4c00-7000-8000-0000000000{number:02x}").parse().expect("an id")
 }
 
-/// Makes a file as version 1 wrote it, in the words it stored, whatever the code has become since: one execution that
-/// failed, one that runs, one that is queued, and one that runs as a test.
+/// Creates a file of version 1 from literal text, independent of the current code: a failed, a running and a queued
+/// execution, and a test that runs.
 fn version_1(file: &Path) {
     let sql = include_str!("../../migrations/V1__initial.sql");
     let migration = refinery::Migration::unapplied("V1__initial", sql).expect("it has a version");

@@ -87,7 +87,7 @@ impl Externalizer {
     /// them are synced when it returns.
     ///
     /// # Errors
-    /// Those of [`Folder::put`].
+    /// The errors of [`Folder::put`].
     pub(super) async fn cut(&self, mut work: WriteOp) -> Result<WriteOp, Error> {
         // The whole cost for a small write.
         if work.texts().all(|(text, external)| text.len() < self.threshold && external.named.is_empty()) {
