@@ -131,7 +131,7 @@ impl Runtime {
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
-        let secret = Secret::new(store.put_secret(random()).await?);
+        let secret = Secret::new(store.get_or_init_secret(random()).await?);
         let catalog = Arc::new(Catalog::empty(builtin));
         // A command that runs a single execution recovers none of other processes.
         let isolation = if settings.background {

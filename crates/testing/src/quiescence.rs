@@ -13,10 +13,10 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash};
 use store::{
-    Accept, Accepted, Address, Append, Definition, DefinitionStore, Error, ExecutionFilter, ExecutionRow,
-    ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry, PollStanding, Prune, Resting, Room,
-    SecretStore, Sent, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, TriggerStore, Wait,
-    WaitStore, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
+    ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry,
+    PollState, PruneFilter, SecretStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -87,7 +87,7 @@ impl DefinitionStore for TrackedStore {
 
 #[async_trait]
 impl ExecutionStore for TrackedStore {
-    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
         self.track(self.store.accept(accept)).await
     }
 
@@ -122,8 +122,12 @@ impl ExecutionStore for TrackedStore {
 
 #[async_trait]
 impl WaitStore for TrackedStore {
-    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
-        self.track(self.store.resting(after, limit)).await
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        self.track(self.store.list_suspended(after, limit)).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
@@ -177,12 +181,12 @@ impl TriggerStore for TrackedStore {
         self.track(self.store.watermarks()).await
     }
 
-    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
-        self.track(self.store.polls()).await
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+        self.track(self.store.poll_states()).await
     }
 
-    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
-        self.track(self.store.seen(automation, keys)).await
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.track(self.store.known_poll_keys(automation, keys)).await
     }
 
     async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
@@ -197,30 +201,30 @@ impl TriggerStore for TrackedStore {
         self.track(self.store.put_subscription(subscription)).await
     }
 
-    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
-        self.track(self.store.drop_subscription(id)).await
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        self.track(self.store.delete_subscription(id)).await
     }
 
-    async fn sent(
+    async fn find_dedup(
         &self,
         automation: &AutomationId,
         key: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Sent>, Error> {
-        self.track(self.store.sent(automation, key, now)).await
+    ) -> Result<Option<DedupHit>, Error> {
+        self.track(self.store.find_dedup(automation, key, now)).await
     }
 }
 
 #[async_trait]
 impl SecretStore for TrackedStore {
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.track(self.store.put_secret(fresh)).await
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.track(self.store.get_or_init_secret(fresh)).await
     }
 }
 
 #[async_trait]
 impl MaintenanceStore for TrackedStore {
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
         self.track(self.store.prune(filter, limit)).await
     }
 
@@ -228,16 +232,16 @@ impl MaintenanceStore for TrackedStore {
         self.track(self.store.prune_keys(before, limit)).await
     }
 
-    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.track(self.store.prune_sendings(before, limit)).await
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.track(self.store.prune_dedup(before, limit)).await
     }
 
     async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.track(self.store.prune_state(before, limit)).await
     }
 
-    async fn tidy(&self) -> Result<u64, Error> {
-        self.track(self.store.tidy()).await
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        self.track(self.store.collect_garbage()).await
     }
 }
 
@@ -247,8 +251,8 @@ impl Store for TrackedStore {
         self.store.files()
     }
 
-    fn room(&self) -> Room {
-        self.store.room()
+    fn capacity(&self) -> Capacity {
+        self.store.capacity()
     }
 
     async fn info(&self) -> Result<Info, Error> {

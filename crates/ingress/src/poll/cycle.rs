@@ -10,7 +10,7 @@ use model::automation::{AutomationId, Deliver, PollStart, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
 use model::value::Value;
-use store::{PollEntry, PollStanding, PollWrite};
+use store::{PollEntry, PollState, PollWrite};
 
 use super::PollRequest;
 use super::dedup::{NewItems, dedup_items};
@@ -56,7 +56,7 @@ impl Ingress {
     async fn poll_failed(
         &self,
         deployed: &Deployment,
-        mut standing: PollStanding,
+        mut standing: PollState,
         error: String,
     ) -> Option<PollEntry> {
         let error = self.runtime.settings.redactor.message(&error).into_owned();
@@ -70,8 +70,8 @@ impl Ingress {
         let entry = PollEntry { at: now, items: 0, found: 0, error: Some(error) };
         let write = PollWrite {
             automation: automation.clone(),
-            standing: standing.clone(),
-            forget: false,
+            state: standing.clone(),
+            forgets_keys: false,
             keys: Vec::new(),
             entry: Some(entry.clone()),
         };
@@ -89,7 +89,7 @@ struct PollCycle {
     ingress: Arc<Ingress>,
     catalog: Arc<Catalog>,
     deployed: Arc<Deployment>,
-    standing: PollStanding,
+    standing: PollState,
 }
 
 impl PollCycle {
@@ -111,8 +111,12 @@ impl PollCycle {
         };
         let answer = answer.mask_secrets(&ingress.runtime.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
-        let seen =
-            ingress.runtime.store.seen(&automation.id, &keys).await.map_err(|error| error.to_string())?;
+        let seen = ingress
+            .runtime
+            .store
+            .known_poll_keys(&automation.id, &keys)
+            .await
+            .map_err(|error| error.to_string())?;
         let is_silent = standing.polled_at.is_none() && request.start() == PollStart::New;
         let new_items = dedup_items(answer, &seen, is_silent, &standing.cursor);
         let now = ingress.runtime.clock.now();
@@ -123,7 +127,7 @@ impl PollCycle {
             error: None,
         };
         let next = after(now, if new_items.more { NEXT_BATCH_DELAY } else { request.every() });
-        let standing = PollStanding {
+        let standing = PollState {
             cursor: new_items.cursor.clone(),
             polled_at: Some(now),
             found_at: if entry.found > 0 { Some(now) } else { standing.found_at },
@@ -137,8 +141,8 @@ impl PollCycle {
         let starts = ingress.build_starts(&deployed, &request, &new_items, now).await;
         let write = PollWrite {
             automation: automation.id.clone(),
-            standing: standing.clone(),
-            forget: false,
+            state: standing.clone(),
+            forgets_keys: false,
             keys: new_items.keys,
             entry: Some(entry.clone()),
         };

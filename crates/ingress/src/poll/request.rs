@@ -9,7 +9,7 @@ use model::action::ActionError;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
-use store::{PollStanding, PollWrite};
+use store::{PollState, PollWrite};
 
 use super::PollRequest;
 use super::dedup::{Item, PollResult, digest};
@@ -27,7 +27,7 @@ pub(super) async fn request_items(
     catalog: &Catalog,
     automation: &Automation,
     request: &PollRequest<'_>,
-    standing: &PollStanding,
+    standing: &PollState,
 ) -> Result<PollResult, String> {
     let config_vars = ingress.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
@@ -174,7 +174,7 @@ impl Requester<'_> {
         &self,
         polled: &PolledEvent,
         mut with: Map,
-        standing: &PollStanding,
+        standing: &PollState,
         start: PollStart,
     ) -> Result<PollResult, String> {
         let newest: Option<Timestamp> = standing.cursor.as_str().and_then(|at| at.parse().ok());

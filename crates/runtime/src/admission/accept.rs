@@ -10,7 +10,9 @@ use model::automation::Automation;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, Already, NewExecution, PollWrite, Room, Sending, Watermark};
+use store::{
+    Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, PollWrite, Watermark,
+};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -38,7 +40,7 @@ pub struct AcceptOptions {
     /// A key that is unique in its automation.
     pub key: Option<String>,
     /// The deduplication keys of the request.
-    pub sendings: Vec<Sending>,
+    pub sendings: Vec<DedupRecord>,
     /// The watermark of the schedule, committed with the execution.
     pub watermark: Option<Watermark>,
     /// True if the execution must start at once or be rejected.
@@ -52,9 +54,9 @@ pub struct AcceptOptions {
 }
 
 /// The events that are stored with the start of an execution.
-fn initial_events(at: Timestamp, fails: Option<ActionError>) -> Already {
+fn initial_events(at: Timestamp, fails: Option<ActionError>) -> InitialEvents {
     let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
-    Already { events, ..Already::default() }
+    InitialEvents { events, ..InitialEvents::default() }
 }
 
 /// The result of a start.
@@ -62,7 +64,7 @@ pub struct Acceptance {
     /// The new execution, or the earlier one of the same key or request.
     pub id: ExecutionId,
     /// New, or found by its key.
-    pub accepted: Accepted,
+    pub accepted: AcceptOutcome,
     /// Its progress, if it runs already and the caller waits for its end.
     pub progress: Option<watch::Receiver<Progress>>,
 }
@@ -146,14 +148,15 @@ impl Runtime {
         };
         let AcceptOptions { key, sendings, watermark, at_once, results, fails, .. } = options;
         let already = initial_events(now, fails);
-        let new = NewExecution { id, started, key, sendings, begins, already };
+        let new =
+            NewExecution { id, started, key, dedup: sendings, starts_running: begins, initial: already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
         if begins && may_run_unaccepted(&deployed.automation, &new_run.origin) {
             return self.accept_running(permit, deployed, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
-        if let Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) = accepted {
+        if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
         self.intake.table().count_scheduled(&deployed.automation.id, &new_run.origin);
@@ -164,7 +167,7 @@ impl Runtime {
         } else {
             self.enqueue(&[id], wall_offset);
         }
-        Ok(Acceptance { id, accepted: Accepted::New, progress: None })
+        Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
 
     /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
@@ -206,8 +209,8 @@ impl Runtime {
         };
         let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
         match accepted {
-            Accepted::New => Ok(Acceptance { id, accepted: Accepted::New, progress }),
-            taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first)) => {
+            AcceptOutcome::New => Ok(Acceptance { id, accepted: AcceptOutcome::New, progress }),
+            taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
         }
@@ -218,14 +221,14 @@ impl Runtime {
         &self,
         deployed: &Deployment,
         accept: Accept,
-    ) -> Result<Vec<Accepted>, store::Error> {
+    ) -> Result<Vec<AcceptOutcome>, store::Error> {
         let definitions = &self.intake.definitions;
         self.after_write(definitions.accept(&*self.store, &deployed.automation, &accept).await)
     }
 
     /// Notes how the store took an acceptance: that it has little room left, or has failed.
     fn after_write<T>(&self, result: Result<T, store::Error>) -> Result<T, store::Error> {
-        if self.store.room() != Room::Enough {
+        if self.store.capacity() != Capacity::Ample {
             self.room_wanted.notify_one();
         }
         result.inspect_err(|error| self.lost(error))
@@ -269,9 +272,9 @@ impl Runtime {
                 id: self.intake.next_id(now),
                 started,
                 key: None,
-                sendings: Vec::new(),
-                begins: false,
-                already: initial_events(now, fails),
+                dedup: Vec::new(),
+                starts_running: false,
+                initial: initial_events(now, fails),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();

@@ -7,7 +7,7 @@ use model::automation::{Automation, DefinitionHash};
 use model::diagnostic::Source;
 use model::load::Loaded;
 use serde::{Deserialize, Serialize};
-use store::{Accept, Accepted, Definition, Store};
+use store::{Accept, AcceptOutcome, Definition, Store};
 
 /// The first character of a packed definition, with which no YAML file begins.
 const MARK: char = '\0';
@@ -72,7 +72,7 @@ impl StoredDefinitions {
         store: &dyn Store,
         automation: &Automation,
         accept: &Accept,
-    ) -> Result<Vec<Accepted>, store::Error> {
+    ) -> Result<Vec<AcceptOutcome>, store::Error> {
         self.put(store, automation).await?;
         let accepted = store.accept(accept).await;
         if !matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {

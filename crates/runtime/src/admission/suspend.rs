@@ -72,13 +72,13 @@ impl Runtime {
         let mut after = None;
         let mut count = 0;
         loop {
-            let page = self.store.resting(after, PAGE).await?;
+            let page = self.store.list_suspended(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.execution);
             let mut table = self.intake.table();
             let since = self.clock.monotonic_now();
             // Those that hold a permit have been put into the backlog.
-            for resting in page.iter().filter(|resting| !resting.holds) {
+            for resting in page.iter().filter(|resting| !resting.keeps_permit) {
                 let (id, wall_offset) = (resting.execution, self.intake.initial_wall_offset);
                 if set_back {
                     let queued =
@@ -199,7 +199,7 @@ impl Runtime {
         let first = u32::try_from(events.len()).unwrap_or(u32::MAX);
         let append = Append {
             events: vec![event],
-            holds: suspended.keeps_permit,
+            keeps_permit: suspended.keeps_permit,
             ..Append::new(id, first, Status::Waiting)
         };
         self.store.append(&append).await?;

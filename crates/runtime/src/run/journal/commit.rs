@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use model::action::Effect;
 use model::execution::{Event, LogLine, Outcome, Status};
-use store::{Accepted, Already, Append, Store};
+use store::{AcceptOutcome, Append, InitialEvents, Store};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +25,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
 /// The result of the acceptance of an execution.
-pub(crate) type AcceptResult = Result<Accepted, Arc<store::Error>>;
+pub(crate) type AcceptResult = Result<AcceptOutcome, Arc<store::Error>>;
 
 /// The position of the log in the store, and the write in flight.
 pub(super) struct CommitState {
@@ -54,7 +54,7 @@ struct InFlightCommit {
 /// The kind of a write, with its result.
 enum Written {
     Appended,
-    Accepted(Accepted),
+    Accepted(AcceptOutcome),
 }
 
 /// True if an event ends a try of a step or of the execution, so that earlier crashes no longer count.
@@ -140,17 +140,17 @@ impl Journal {
 
     /// Takes the events to be written together with the acceptance, with the number of effects in them. Pauses and state writes
     /// need a write of their own after it.
-    fn already(&self) -> (Already, u64, Status) {
+    fn already(&self) -> (InitialEvents, u64, Status) {
         let mut state = self.state();
         if state.pauses.is_changed() || !state.writes.is_empty() {
-            return (Already::default(), 0, Status::Running);
+            return (InitialEvents::default(), 0, Status::Running);
         }
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
         let (events, logs) = (state.take_events(), std::mem::take(&mut state.logs));
         state.ended_calls = Effect::Pure;
         let effects = state.effects;
         drop(state);
-        let mut already = Already { events, logs: self.redact_lines(logs) };
+        let mut already = InitialEvents { events, logs: self.redact_lines(logs) };
         self.redact_events(&mut already.events);
         (already, effects, status)
     }
@@ -159,7 +159,7 @@ impl Journal {
 impl CommitState {
     /// The position of a log with so many stored events.
     pub(super) fn after(events: u32) -> Self {
-        let verdict = Ok(Accepted::New);
+        let verdict = Ok(AcceptOutcome::New);
         Self { next: events, acceptance: None, verdict, in_flight: None, lost: None }
     }
 
@@ -200,7 +200,7 @@ impl CommitState {
                 first: self.next,
                 status: state.outcome.as_ref().map_or(rests, Outcome::status),
                 waits: state.waits(),
-                holds: state.pauses.holds(),
+                keeps_permit: state.pauses.holds(),
                 events: state.take_events(),
                 logs: journal.redact_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
@@ -233,7 +233,7 @@ impl CommitState {
         let result = (&mut in_flight.write).await;
         let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
         match result {
-            Ok(Written::Accepted(accepted)) if accepted != Accepted::New => {
+            Ok(Written::Accepted(accepted)) if accepted != AcceptOutcome::New => {
                 self.verdict = Ok(accepted);
                 journal.discard_outcome();
                 self.stands()
@@ -268,7 +268,7 @@ impl CommitState {
     /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
     fn stands(&self) -> Result<(), Exit> {
         match self.verdict {
-            Ok(Accepted::New) => Ok(()),
+            Ok(AcceptOutcome::New) => Ok(()),
             _ => Err(Exit::NotAccepted),
         }
     }

@@ -1,20 +1,20 @@
-//! What is in the file of a blob: the value's text, compressed where that pays.
+//! Compression of blobs: the text of the value, compressed if that saves enough space.
 
-/// What a frame of Zstandard begins with (RFC 8878, 3.1.1). A value that is cut out begins with a quote, a brace or a bracket,
-/// so what is in a file says itself which it is.
+/// The magic number of a Zstandard frame (RFC 8878, 3.1.1). An uncompressed value begins with a quote, a brace or a bracket,
+/// so the content of a file shows whether it is compressed.
 const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// How hard it is tried: the library's default, some 300 MB a second.
+/// The compression level: the default of the library, about 300 MB a second.
 const LEVEL: i32 = 3;
 
-/// Compressed, if that saves a tenth.
-pub(super) fn pack(content: &[u8]) -> Option<Vec<u8>> {
+/// Compresses; `None` if that saves less than a tenth.
+pub(super) fn compress(content: &[u8]) -> Option<Vec<u8>> {
     let packed = zstd::bulk::compress(content, LEVEL).ok()?;
     (packed.len() <= content.len() / 10 * 9).then_some(packed)
 }
 
-/// What was packed, if it has so many bytes.
-pub(super) fn unpack(stored: Vec<u8>, length: usize) -> Option<Vec<u8>> {
+/// Decompresses stored bytes; `None` if the result does not have `length` bytes.
+pub(super) fn decompress(stored: Vec<u8>, length: usize) -> Option<Vec<u8>> {
     let content =
         if stored.starts_with(&FRAME) { zstd::bulk::decompress(&stored, length).ok()? } else { stored };
     (content.len() == length).then_some(content)
@@ -27,10 +27,10 @@ mod tests {
     #[test]
     fn what_compresses_well_is_smaller_and_comes_back() {
         let content = format!("[{}]", "\"the same again\",".repeat(1000)).into_bytes();
-        let packed = pack(&content).expect("it pays");
+        let packed = compress(&content).expect("it pays");
         assert!(packed.len() < content.len() / 20);
-        assert_eq!(unpack(packed.clone(), content.len()), Some(content.clone()));
-        assert_eq!(unpack(packed, content.len() - 1), None, "no more than was asked for");
+        assert_eq!(decompress(packed.clone(), content.len()), Some(content.clone()));
+        assert_eq!(decompress(packed, content.len() - 1), None, "no more than was asked for");
     }
 
     #[test]
@@ -42,15 +42,15 @@ mod tests {
             state.to_be_bytes()[1]
         });
         let content: Vec<u8> = std::iter::once(b'"').chain(noise).collect();
-        assert!(pack(&content).is_none());
-        assert_eq!(unpack(content.clone(), content.len()), Some(content));
+        assert!(compress(&content).is_none());
+        assert_eq!(decompress(content.clone(), content.len()), Some(content));
     }
 
     #[test]
     fn what_is_damaged_is_not_given() {
         let content = vec![b'['; 10_000];
-        let mut packed = pack(&content).expect("it pays");
+        let mut packed = compress(&content).expect("it pays");
         packed.truncate(packed.len() / 2);
-        assert_eq!(unpack(packed, content.len()), None);
+        assert_eq!(decompress(packed, content.len()), None);
     }
 }

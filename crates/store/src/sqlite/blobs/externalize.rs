@@ -1,46 +1,55 @@
-//! Which parts of a row's text go into blobs, and putting them back.
+//! Removal of large values from the text of a row, and their restoration.
 
 use std::ops::Range;
 
-/// How deep a value lies at least that is cut out: the text is a list of events, so what lies in an event does, be that an
-/// object or a list.
-const SHALLOWEST: usize = 2;
+/// The least depth of a removed value. The text is a list of events, so a value within an event, be that an object or a
+/// list, has this depth.
+const MIN_DEPTH: usize = 2;
 
-/// An object or a list whose end has not been seen yet.
-struct Open {
+/// An object or a list whose end is not reached yet.
+struct OpenContainer {
     start: usize,
     is_object: bool,
-    /// Whether a text that comes now names a member.
+    /// True if the next string is the name of a member.
     key_is_next: bool,
-    /// How many ranges were found before it, and how many bytes those inside it have.
+    /// The number of ranges before it, and the bytes of those inside it.
     found: usize,
     cut: usize,
 }
 
-/// The values of a compact JSON text, a list of events, that have so many bytes or more: the innermost of them, so that the
-/// same value is the same blob wherever it lies. One that has as much left over when those inside it are taken out
-/// goes as a whole. In order, none inside another.
-pub(super) fn large(text: &str, threshold: usize) -> Vec<Range<usize>> {
+/// Finds the values of `threshold` bytes or more in a compact JSON text, which is a list of events.
+///
+/// It prefers the innermost values, so that equal values share a blob wherever they occur. A value that is still that large
+/// without the ranges inside it is removed as a whole. The ranges are in order and disjoint.
+pub(super) fn find_large(text: &str, threshold: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found: Vec<Range<usize>> = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenContainer> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'{' | b'[' => {
                 let is_object = *byte == b'{';
-                open.push(Open { start: at, is_object, key_is_next: is_object, found: found.len(), cut: 0 });
+                open.push(OpenContainer {
+                    start: at,
+                    is_object,
+                    key_is_next: is_object,
+                    found: found.len(),
+                    cut: 0,
+                });
             }
             b'}' | b']' => {
-                let Some(Open { start, found: before, cut, .. }) = open.pop() else { return Vec::new() };
+                let Some(OpenContainer { start, found: before, cut, .. }) = open.pop() else {
+                    return Vec::new();
+                };
                 let whole = start..at + 1;
-                let goes = open.len() >= SHALLOWEST && whole.len() - cut >= threshold;
-                if goes {
+                let is_removed = open.len() >= MIN_DEPTH && whole.len() - cut >= threshold;
+                if is_removed {
                     found.truncate(before);
                     found.push(whole.clone());
                 }
                 if let Some(outer) = open.last_mut() {
-                    outer.cut += if goes { whole.len() } else { cut };
+                    outer.cut += if is_removed { whole.len() } else { cut };
                 }
             }
             b',' => {
@@ -50,7 +59,7 @@ pub(super) fn large(text: &str, threshold: usize) -> Vec<Range<usize>> {
             }
             b'"' => {
                 let end = end_of_text(bytes, at);
-                let deep = open.len() >= SHALLOWEST;
+                let deep = open.len() >= MIN_DEPTH;
                 if let Some(inner) = open.last_mut() {
                     let is_key = std::mem::take(&mut inner.key_is_next);
                     if deep && !is_key && end - at >= threshold {
@@ -68,7 +77,7 @@ pub(super) fn large(text: &str, threshold: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// The offset behind the closing quote of the text that begins here.
+/// Returns the offset after the closing quote of the string that begins at `start`.
 fn end_of_text(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
@@ -81,30 +90,30 @@ fn end_of_text(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The text without these ranges, and the offset in it where each of them was.
-pub(super) fn without(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>) {
+/// Returns the text without these ranges, and the offset of each within the result.
+pub(super) fn remove(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>) {
     let taken: usize = ranges.iter().map(Range::len).sum();
     let mut left = String::with_capacity(text.len() - taken);
-    let mut places = Vec::with_capacity(ranges.len());
+    let mut offsets = Vec::with_capacity(ranges.len());
     let mut from = 0;
     for range in ranges {
         left.push_str(&text[from..range.start]);
-        places.push(left.len());
+        offsets.push(left.len());
         from = range.end;
     }
     left.push_str(&text[from..]);
-    (left, places)
+    (left, offsets)
 }
 
-/// The text with these parts put back where they were, in order; `None` where a place is none of the text's.
-pub(super) fn with(left: &str, parts: &[(usize, String)]) -> Option<String> {
+/// Inserts the parts at their offsets, which are in order. `None` if an offset is not in the text.
+pub(super) fn restore(left: &str, parts: &[(usize, String)]) -> Option<String> {
     let added: usize = parts.iter().map(|(_, part)| part.len()).sum();
     let mut text = String::with_capacity(left.len() + added);
     let mut from = 0;
-    for (place, part) in parts {
-        text.push_str(left.get(from..*place)?);
+    for (paths, part) in parts {
+        text.push_str(left.get(from..*paths)?);
         text.push_str(part);
-        from = *place;
+        from = *paths;
     }
     text.push_str(left.get(from..)?);
     Some(text)
@@ -120,12 +129,12 @@ mod tests {
     /// Checks which values of a list of one event go, where twenty bytes are many.
     fn check(event: &Value, expected: &[&str]) {
         let text = json!([event]).to_string();
-        let ranges = large(&text, 20);
+        let ranges = find_large(&text, 20);
         let found: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
         assert_eq!(found, expected, "{text}");
-        let (left, places) = without(&text, &ranges);
-        let parts: Vec<_> = places.into_iter().zip(found.into_iter().map(str::to_owned)).collect();
-        assert_eq!(with(&left, &parts).as_deref(), Some(text.as_str()));
+        let (left, offsets) = remove(&text, &ranges);
+        let parts: Vec<_> = offsets.into_iter().zip(found.into_iter().map(str::to_owned)).collect();
+        assert_eq!(restore(&left, &parts).as_deref(), Some(text.as_str()));
     }
 
     #[test]
@@ -161,8 +170,8 @@ mod tests {
 
     #[test]
     fn a_place_that_is_none_of_the_texts_is_told() {
-        assert_eq!(with("[]", &[(3, "x".to_owned())]), None);
-        assert_eq!(with("äb", &[(1, "x".to_owned())]), None);
+        assert_eq!(restore("[]", &[(3, "x".to_owned())]), None);
+        assert_eq!(restore("äb", &[(1, "x".to_owned())]), None);
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
@@ -180,16 +189,16 @@ mod tests {
         #[test]
         fn what_is_cut_is_values_and_comes_back(value in any_value(), threshold in 1_usize..60) {
             let text = json!([{"at": "now", "value": value}, {"b": 1}]).to_string();
-            let ranges = large(&text, threshold);
+            let ranges = find_large(&text, threshold);
             for range in &ranges {
                 prop_assert!(range.len() >= threshold);
                 prop_assert!(serde_json::from_str::<Value>(&text[range.clone()]).is_ok());
             }
             let parts: Vec<_> = ranges.iter().map(|range| text[range.clone()].to_owned()).collect();
-            let (left, places) = without(&text, &ranges);
-            prop_assert!(places.is_sorted_by(|one, next| one < next), "each has a place of its own: {left}");
-            let parts: Vec<_> = places.into_iter().zip(parts).collect();
-            prop_assert_eq!(with(&left, &parts), Some(text));
+            let (left, offsets) = remove(&text, &ranges);
+            prop_assert!(offsets.is_sorted_by(|one, next| one < next), "each has a offset of its own: {left}");
+            let parts: Vec<_> = offsets.into_iter().zip(parts).collect();
+            prop_assert_eq!(restore(&left, &parts), Some(text));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::value::{CHUNK_SIZE, Data};
 use model::{Event, File, Status, StepOutcome, Value};
-use store::{Append, Durability, Error, Options, Prune, PruneRule, Store};
+use store::{Append, Durability, Error, Options, PruneFilter, PruneRule, Store};
 
 use crate::common::{self, accept, at, blob_files, end, id, prepare};
 
@@ -24,7 +24,7 @@ async fn with(directory: &Path, executions: std::ops::RangeInclusive<u32>) -> Ar
     store
 }
 
-/// What no compression makes smaller, and begins as a frame of Zstandard does.
+/// Returns incompressible bytes that begin with the magic number of Zstandard.
 fn noise(seed: u64) -> Vec<u8> {
     let mut state = seed;
     let noise = (0..2 * CHUNK_SIZE + 5).map(|_| {
@@ -99,7 +99,7 @@ async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
     assert_eq!(held.load(usize::MAX).expect("it is still held"), noise(5));
     drop(held);
     assert_eq!((arriving(directory.path()), blob_files(directory.path()).len()), (0, 0));
-    // What a killed process leaves there is nobody's.
+    // The start deletes what a killed process left there.
     std::fs::write(directory.path().join("blobs/unnamed/arriving-0"), "left").expect("it is written");
     drop(store);
     drop(open(directory.path()));
@@ -115,13 +115,13 @@ async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it(
         store.append(&step(number, held.clone())).await.expect("it is appended");
         store.append(&end(number, 2)).await.expect("it ends");
     }
-    let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
+    let all = || PruneFilter::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
     assert_eq!(blob_files(directory.path()).len(), 1);
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
     assert_eq!(held.load(usize::MAX).expect("an answer may still be sending it"), noise(9));
     drop(held);
-    store.tidy().await.expect("it tidies");
+    store.collect_garbage().await.expect("it tidies");
     assert_eq!(blob_files(directory.path()).len(), 0);
     assert_eq!(store.info().await.expect("it is told").blob_bytes, 0);
 }
@@ -131,11 +131,11 @@ async fn a_stray_file_of_a_crash_between_the_file_and_its_event_is_tidied() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
     store.append(&step(1, put(&*store, &noise(13)))).await.expect("it is appended");
-    // As if the process had died before the commit: the file is in its place, and no row names it.
+    // As after a crash before the commit: the file has its final name, and no row names it.
     let stray = directory.path().join("blobs/ab");
     std::fs::create_dir_all(&stray).expect("it is made");
     std::fs::write(stray.join("cd".repeat(31)), "stray").expect("it is written");
-    assert_eq!(store.tidy().await.expect("it tidies"), 1);
+    assert_eq!(store.collect_garbage().await.expect("it tidies"), 1);
     assert_eq!(read(&*store, 1).await.expect("it is read"), noise(13));
 }
 

@@ -1,68 +1,68 @@
-//! How full the store is, of the size that it may have: measured by the writer, read by anybody at no cost.
+//! Used size of the store against its limit. The writer measures it; reading it is cheap.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use crate::Room;
+use crate::Capacity;
 
-/// The file, its blobs, and what they may take together.
+/// The sizes of the file and its blobs, and their common limit.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gauge(Arc<Inner>);
+pub(super) struct Usage(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     most: Option<u64>,
-    /// Bytes of the pages that hold something, and of all of them.
+    /// Bytes of the pages in use, and of all pages.
     used: AtomicU64,
     file: AtomicU64,
     /// Bytes of the blobs that rows name.
     blobs: AtomicU64,
-    /// Bytes of the blobs that are written or being written, and that no row is known to name.
+    /// Bytes of blobs that are written or being written, and not yet counted in `blobs` through a committed row.
     pending: AtomicI64,
 }
 
-/// There is no room for a blob.
+/// A blob does not fit into the size limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OverFull;
+pub(super) struct OverLimit;
 
-/// It is measured anew after so much was written, or after a hundredth of the size if that is less.
+/// The size is measured again after this many written bytes, or after a hundredth of the limit if that is less.
 const STEP: u64 = 1 << 20;
 
-/// What a writer has written since it last measured.
+/// The bytes that the writer has written since the last measurement.
 #[derive(Debug, Default)]
-pub(super) struct Since(u64);
+pub(super) struct UnmeasuredBytes(u64);
 
-impl Gauge {
-    /// Nothing measured, of so many bytes at most.
+impl Usage {
+    /// Creates an unmeasured usage with a limit of `most` bytes.
     pub(super) fn new(most: Option<u64>) -> Self {
         Self(Arc::new(Inner { most, ..Inner::default() }))
     }
 
-    /// The most it may take.
+    /// Returns the size limit.
     pub(super) fn most(&self) -> Option<u64> {
         self.0.most
     }
 
-    /// Measures after a batch of so many bytes, if it is time. Where blobs are named it always is: they count as pending
-    /// until then.
+    /// Measures after a batch of `bytes`, if it is due. `at_once` forces it after a batch that names blobs, since these
+    /// count as pending until then.
     pub(super) fn after(
         &self,
-        since: &mut Since,
+        since: &mut UnmeasuredBytes,
         bytes: usize,
         at_once: bool,
         connection: &Connection,
     ) -> rusqlite::Result<()> {
         since.0 = since.0.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if self.0.most.is_some_and(|most| at_once || since.0 >= STEP.min(most / 100)) {
-            *since = Since::default();
+            *since = UnmeasuredBytes::default();
             self.measure(connection)?;
         }
         Ok(())
     }
 
-    /// Measures, and limits the file to what the blobs leave of the size.
+    /// Measures, and limits the file to the part of the size limit that the blobs leave.
     pub(super) fn measure(&self, connection: &Connection) -> rusqlite::Result<()> {
         let inner = &*self.0;
         let number = |name| {
@@ -81,35 +81,35 @@ impl Gauge {
         Ok(())
     }
 
-    /// How much room there is.
-    pub(super) fn room(&self) -> Room {
-        let Some(most) = self.0.most else { return Room::Enough };
+    /// Returns the part of the limit that is left.
+    pub(super) fn capacity(&self) -> Capacity {
+        let Some(most) = self.0.most else { return Capacity::Ample };
         let inner = &*self.0;
         let used = inner.used.load(Ordering::Relaxed).saturating_add(self.blobs());
-        // A twentieth is kept for those that were accepted, to come to their end.
+        // A twentieth is reserved for accepted executions, so that they can finish.
         if used >= most - most / 20 {
-            Room::None
+            Capacity::Exhausted
         } else if used >= most - most / 10 {
-            Room::Little
+            Capacity::Low
         } else {
-            Room::Enough
+            Capacity::Ample
         }
     }
 
-    /// Counts a blob that is about to be written.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<(), OverFull> {
+    /// Counts a blob as pending before it is written. Returns an error if it does not fit.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<(), OverLimit> {
         let Some(most) = self.0.most else { return Ok(()) };
         let signed = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.0.pending.fetch_add(signed, Ordering::Relaxed);
         let all = self.0.file.load(Ordering::Relaxed).saturating_add(self.blobs());
         if all > most {
             self.settle(bytes);
-            return Err(OverFull);
+            return Err(OverLimit);
         }
         Ok(())
     }
 
-    /// A blob that was counted as pending is counted by its row now, or is given up.
+    /// Stops counting a blob as pending, since its row is committed or its write is abandoned.
     pub(super) fn settle(&self, bytes: u64) {
         if self.0.most.is_some() {
             self.0.pending.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
@@ -122,16 +122,16 @@ impl Gauge {
     }
 }
 
-/// Bytes of all blobs that rows name.
+/// Returns the total size of all blobs that rows name.
 pub(super) fn blob_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let sql = "SELECT value FROM meta WHERE name = 'blobBytes'";
     let bytes: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     Ok(u64::try_from(bytes).unwrap_or_default())
 }
 
-/// How much of the file holds something.
+/// Returns the size of the pages in use.
 pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
-    let gauge = Gauge::default();
-    gauge.measure(connection)?;
-    Ok(gauge.0.used.load(Ordering::Relaxed))
+    let usage = Usage::default();
+    usage.measure(connection)?;
+    Ok(usage.0.used.load(Ordering::Relaxed))
 }

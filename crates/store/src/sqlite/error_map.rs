@@ -1,43 +1,43 @@
-//! What an error of SQLite means for whoever writes, and in which words it is told.
+//! Classification and description of SQLite errors.
 
 use std::borrow::Cow;
 
 use rusqlite::{ErrorCode, ffi};
 
-/// What an error of SQLite means for the writer.
+/// The meaning of a SQLite error for the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ErrorClass {
     /// There is no space.
     Full,
     /// Another program holds the lock.
     Busy,
-    /// The disk or the file cannot be trusted.
+    /// The disk or the file is not reliable.
     Fatal,
-    /// Something about the write itself.
+    /// The write itself is at fault.
     Other,
 }
 
-pub(super) fn kind(error: &rusqlite::Error) -> Kind {
+pub(super) fn classify(error: &rusqlite::Error) -> ErrorClass {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Kind::Full,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Kind::Busy,
+        Some(ErrorCode::DiskFull) => ErrorClass::Full,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorClass::Busy,
         Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            Kind::Fatal
+            ErrorClass::Fatal
         }
-        _ => Kind::Other,
+        _ => ErrorClass::Other,
     }
 }
 
-/// What SQLite says, and at which call the disk failed it: `disk I/O error` alone tells an operator nothing.
-pub(super) fn told(error: &rusqlite::Error) -> String {
+/// Describes an error, with the name of the system call that failed: `disk I/O error` alone does not help an operator.
+pub(super) fn describe(error: &rusqlite::Error) -> String {
     match error.sqlite_error().map(|error| error.extended_code) {
-        // The general codes are what the words say already.
+        // The message already says as much as a general code.
         Some(code) if code > 0xff => format!("{error} ({})", name(code)),
         _ => error.to_string(),
     }
 }
 
-/// The name of an extended result code (<https://sqlite.org/rescode.html>).
+/// Returns the name of an extended result code (<https://sqlite.org/rescode.html>).
 fn name(code: i32) -> Cow<'static, str> {
     let name = match code {
         ffi::SQLITE_IOERR_READ => "SQLITE_IOERR_READ",
@@ -60,7 +60,7 @@ fn name(code: i32) -> Cow<'static, str> {
     name.into()
 }
 
-/// An error as SQLite gives it, where a test lets something go wrong.
+/// Creates a SQLite error, for a test that injects a fault.
 pub(super) fn failure(code: i32) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
 }
@@ -71,20 +71,20 @@ mod tests {
 
     #[test]
     fn a_failing_disk_is_told_with_the_call_that_failed() {
-        let told_of = |code| told(&failure(code));
-        assert!(told_of(ffi::SQLITE_IOERR_FSYNC).ends_with("(SQLITE_IOERR_FSYNC)"));
-        assert!(told_of(ffi::SQLITE_IOERR_SHMSIZE).ends_with("(SQLITE_IOERR_SHMSIZE)"));
-        assert!(told_of(ffi::SQLITE_IOERR_VNODE).ends_with("(SQLite code 6922)"));
-        assert!(!told_of(ffi::SQLITE_FULL).contains('('), "it has no extended code");
+        let describe_code = |code| describe(&failure(code));
+        assert!(describe_code(ffi::SQLITE_IOERR_FSYNC).ends_with("(SQLITE_IOERR_FSYNC)"));
+        assert!(describe_code(ffi::SQLITE_IOERR_SHMSIZE).ends_with("(SQLITE_IOERR_SHMSIZE)"));
+        assert!(describe_code(ffi::SQLITE_IOERR_VNODE).ends_with("(SQLite code 6922)"));
+        assert!(!describe_code(ffi::SQLITE_FULL).contains('('), "it has no extended code");
     }
 
     #[test]
     fn only_what_leaves_no_doubt_lets_the_writer_go_on() {
-        assert_eq!(kind(&failure(ffi::SQLITE_FULL)), Kind::Full);
-        assert_eq!(kind(&failure(ffi::SQLITE_BUSY)), Kind::Busy);
+        assert_eq!(classify(&failure(ffi::SQLITE_FULL)), ErrorClass::Full);
+        assert_eq!(classify(&failure(ffi::SQLITE_BUSY)), ErrorClass::Busy);
         for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CORRUPT] {
-            assert_eq!(kind(&failure(code)), Kind::Fatal, "{code}");
+            assert_eq!(classify(&failure(code)), ErrorClass::Fatal, "{code}");
         }
-        assert_eq!(kind(&failure(ffi::SQLITE_CONSTRAINT)), Kind::Other);
+        assert_eq!(classify(&failure(ffi::SQLITE_CONSTRAINT)), ErrorClass::Other);
     }
 }

@@ -1,7 +1,7 @@
-//! Deleting what retention no longer keeps, in steps small enough that no other write waits long.
+//! Pruning, in transactions small enough that no other write waits long.
 //!
-//! An execution goes in two: its row, with which it is gone for everybody, then its events and logs, of which
-//! there may be a million. What is still to go is noted in `remains`, so a crash loses nothing but time.
+//! Deletion takes two steps: first the row of an execution, after which it is gone for every reader, then its events and
+//! logs, of which there may be a million. The table `remains` records the second step, so that it continues after a crash.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use model::{ExecutionId, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::blobs::{self, Folder};
-use super::encode::{Done, OPEN_SHELVES, Work, id_prefix, shelf, to_ns};
+use super::encode::{OPEN_SHELVES, WriteOp, WriteResult, id_prefix, shelf, to_ns};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
-use super::write::{Fault, Uses};
+use super::write::{Uses, WriteError};
 use crate::Error;
-use crate::types::{Outcomes, Prune, PruneRule};
+use crate::types::{OutcomeFilter, PruneFilter, PruneRule};
 
-/// How many executions one step deletes.
-const FORGET_EXECUTIONS: usize = 128;
+/// The number of executions that one transaction deletes.
+const BATCH_EXECUTIONS: usize = 128;
 
-/// How many executions, or keys, one call deletes at most.
+/// The most executions, or keys, that one call deletes.
 const MOST_AT_ONCE: u32 = 100_000;
 
-/// How many rows, and about how many bytes, one step of sweeping deletes.
+/// The most rows, and about the most bytes, of remains that one transaction deletes.
 const SWEEP_ROWS: usize = 1000;
 const SWEEP_BYTES: usize = 4 << 20;
 
-/// How many definitions or keys one step deletes.
+/// The most definitions or keys that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 
-/// How many pages one step gives back.
-const GIVE_BACK_PAGES: i64 = 256;
+/// The most pages that one transaction returns to the file system.
+const VACUUM_PAGES: i64 = 256;
 
-/// Deletes executions that ended, with all that belongs to them, and gives free space back.
+/// Deletes ended executions with all their data, and returns free space to the file system.
 pub(super) async fn prune(
     queue: &Queue,
     pool: &Arc<Pool>,
     folder: &Arc<Folder>,
-    filter: Prune,
+    filter: PruneFilter,
     limit: u32,
 ) -> Result<u64, Error> {
     let limit = limit.min(MOST_AT_ONCE);
@@ -46,54 +46,62 @@ pub(super) async fn prune(
     if ids.is_empty() {
         return Ok(0);
     }
-    let mut gone = 0;
-    for chunk in ids.chunks(FORGET_EXECUTIONS) {
-        gone += count(&queue.write(Work::Forget(chunk.to_vec())).await?);
+    let mut deleted = 0;
+    for chunk in ids.chunks(BATCH_EXECUTIONS) {
+        deleted += count(&queue.write(WriteOp::DeleteExecutions(chunk.to_vec())).await?);
     }
-    clear_up(queue, pool, folder).await?;
-    Ok(gone)
+    delete_leftovers(queue, pool, folder).await?;
+    Ok(deleted)
 }
 
-/// Deletes what a crash left: what pruning had still to do, and files that nothing names. Gives how many files went.
-pub(super) async fn tidy(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
-    clear_up(queue, pool, folder).await?;
-    blobs::sweep_strays(pool, folder).await
+/// Deletes the leftovers of a crash: unfinished pruning, and unreferenced files. Returns the number of deleted files.
+pub(super) async fn collect_garbage(
+    queue: &Queue,
+    pool: &Arc<Pool>,
+    folder: &Arc<Folder>,
+) -> Result<u64, Error> {
+    delete_leftovers(queue, pool, folder).await?;
+    blobs::delete_strays(pool, folder).await
 }
 
-/// Deletes what belonged to executions that are gone, and gives free space back.
-async fn clear_up(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
-    while more(&queue.write(Work::Sweep).await?) {}
-    while more(&queue.write(Work::ForgetDefinitions).await?) {}
-    blobs::sweep(queue, pool, folder).await?;
-    while more(&queue.write(Work::GiveBack).await?) {}
+/// Deletes the data of deleted executions, and returns free space to the file system.
+async fn delete_leftovers(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
+    while more(&queue.write(WriteOp::DeleteRemains).await?) {}
+    while more(&queue.write(WriteOp::DeleteDefinitions).await?) {}
+    blobs::delete_unused_files(queue, pool, folder).await?;
+    while more(&queue.write(WriteOp::Vacuum).await?) {}
     Ok(())
 }
 
 /// Deletes keys older than `before` whose executions are deleted.
 pub(super) async fn prune_keys(queue: &Queue, before: Timestamp, limit: u32) -> Result<u64, Error> {
     let before = id_prefix(before.as_millisecond());
-    let (mut gone, limit) = (0, u64::from(limit.min(MOST_AT_ONCE)));
-    while gone < limit {
-        let step = u32::try_from(limit - gone).unwrap_or(STEP_ROWS).min(STEP_ROWS);
-        let count = count(&queue.write(Work::ForgetKeys { before, limit: step }).await?);
-        gone += count;
+    let (mut deleted, limit) = (0, u64::from(limit.min(MOST_AT_ONCE)));
+    while deleted < limit {
+        let step = u32::try_from(limit - deleted).unwrap_or(STEP_ROWS).min(STEP_ROWS);
+        let count = count(&queue.write(WriteOp::DeleteKeys { before, limit: step }).await?);
+        deleted += count;
         if count < u64::from(step) {
             break;
         }
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
-fn more(done: &Done) -> bool {
-    matches!(done, Done::More(true))
+fn more(done: &WriteResult) -> bool {
+    matches!(done, WriteResult::More(true))
 }
 
-fn count(done: &Done) -> u64 {
-    if let Done::Count(count) = done { *count } else { 0 }
+fn count(done: &WriteResult) -> u64 {
+    if let WriteResult::Count(count) = done { *count } else { 0 }
 }
 
-/// The executions to delete. Lists are read from their old end, so what stays costs nothing here.
-fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::Result<Vec<ExecutionId>> {
+/// Returns the executions to delete. It reads each list from its oldest end, so rows that stay cost nothing.
+fn candidates(
+    connection: &Connection,
+    filter: &PruneFilter,
+    limit: u32,
+) -> rusqlite::Result<Vec<ExecutionId>> {
     let shelves = shelves(filter.outcome);
     if filter.rule == PruneRule::Oldest && filter.automation.is_none() && filter.except.is_empty() {
         return oldest_of_all(connection, &shelves, limit);
@@ -106,7 +114,7 @@ fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::
     let mut ids = Vec::new();
     for automation in automations.iter().filter(wanted) {
         let (highest, before) = match filter.rule {
-            // What ended before was accepted before.
+            // An execution that ended before was accepted before.
             PruneRule::EndedBefore(at) => {
                 (id_prefix(at.as_millisecond().saturating_add(1)).to_vec(), to_ns(at))
             }
@@ -126,20 +134,20 @@ fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::
     Ok(ids)
 }
 
-/// 17 bytes of 0xff are more than the 16 of any id.
+/// 17 bytes of 0xff, which sort after every id.
 const ABOVE_ALL_IDS: [u8; 17] = [0xff; 17];
 
-/// The lists of those that ended so.
-fn shelves(outcome: Outcomes) -> Vec<i64> {
+/// Returns the shelves of these outcomes.
+fn shelves(outcome: OutcomeFilter) -> Vec<i64> {
     let statuses = Status::ALL.into_iter().filter(|status| match outcome {
-        Outcomes::Any => status.is_terminal(),
-        Outcomes::Succeeded => *status == Status::Succeeded,
-        Outcomes::Other => status.is_terminal() && *status != Status::Succeeded,
+        OutcomeFilter::Any => status.is_terminal(),
+        OutcomeFilter::Succeeded => *status == Status::Succeeded,
+        OutcomeFilter::Unsuccessful => status.is_terminal() && *status != Status::Succeeded,
     });
     statuses.flat_map(|status| [shelf(status, false, false), shelf(status, false, true)]).collect()
 }
 
-/// Those of one Automation below this id that ended before, the oldest of each list.
+/// Returns the executions of an Automation with ids below `highest` that ended before `before`, the oldest of each shelf.
 fn ended(
     connection: &Connection,
     automation: &str,
@@ -163,15 +171,15 @@ fn ended(
     Ok(ids)
 }
 
-/// The oldest of the `count` newest in these lists of an Automation, which stays with all that are newer: what is older
-/// goes. `None` where there are no more than that.
+/// Returns the oldest of the `count` newest executions of an Automation; all older ones are to be deleted. `None` if there
+/// are at most `count`.
 fn newest_but(
     connection: &Connection,
     automation: &str,
     shelves: &[i64],
     count: u32,
 ) -> rusqlite::Result<Option<Vec<u8>>> {
-    let count = count.min(PruneRule::MOST_LEFT);
+    let count = count.min(PruneRule::MAX_KEPT);
     let Some(before_last) = count.checked_sub(1) else { return Ok(Some(ABOVE_ALL_IDS.to_vec())) };
     let range = |shelf: &i64| {
         format!(
@@ -184,7 +192,7 @@ fn newest_but(
     connection.prepare_cached(&sql)?.query_row(params![automation, before_last], |row| row.get(0)).optional()
 }
 
-/// The oldest of all.
+/// Returns the oldest executions of all Automations.
 fn oldest_of_all(connection: &Connection, shelves: &[i64], limit: u32) -> rusqlite::Result<Vec<ExecutionId>> {
     let range = |shelf: &i64| {
         format!(
@@ -197,7 +205,7 @@ fn oldest_of_all(connection: &Connection, shelves: &[i64], limit: u32) -> rusqli
     statement.query_map([limit], |row| row.get(0).map(ExecutionId::from_bytes))?.collect()
 }
 
-/// Every Automation with executions, by one look into the index for each.
+/// Returns every Automation with executions, with one index lookup for each.
 fn automations(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare_cached(
         "WITH RECURSIVE each (automation) AS ( \
@@ -210,30 +218,34 @@ fn automations(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Deletes the rows of executions that have ended, and notes that their events and logs are to go.
-pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionId]) -> Result<Done, Fault> {
+/// Deletes the rows of ended executions, and records in `remains` that their events and logs are to be deleted.
+pub(super) fn delete_executions(
+    connection: &Connection,
+    uses: &mut Uses,
+    ids: &[ExecutionId],
+) -> Result<WriteResult, WriteError> {
     let mut delete = connection.prepare_cached(&format!(
         "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN {OPEN_SHELVES} RETURNING definition, start"
     ))?;
     let mut note = connection
         .prepare_cached("INSERT INTO remains (execution, start) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
-    let mut gone = Vec::with_capacity(ids.len());
+    let mut deleted = Vec::with_capacity(ids.len());
     for id in ids {
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
         if let Some((definition, start)) = delete.query_row([id.as_bytes()], read).optional()? {
             note.execute(params![id.as_bytes(), start])?;
-            gone.push(model::DefinitionHash::from_bytes(definition));
+            deleted.push(model::DefinitionHash::from_bytes(definition));
         }
     }
-    let count = u64::try_from(gone.len()).unwrap_or(u64::MAX);
-    for definition in gone {
+    let count = u64::try_from(deleted.len()).unwrap_or(u64::MAX);
+    for definition in deleted {
         *uses.entry(definition).or_default() -= 1;
     }
-    Ok(Done::Count(count))
+    Ok(WriteResult::Count(count))
 }
 
-/// Deletes some of the events and logs that deleted executions left.
-pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
+/// Deletes some of the events and logs of deleted executions.
+pub(super) fn delete_remains(connection: &Connection) -> Result<WriteResult, WriteError> {
     let mut next = connection.prepare_cached("SELECT execution, start FROM remains LIMIT 1")?;
     let mut done = connection.prepare_cached("DELETE FROM remains WHERE execution = ?1")?;
     let mut delete_start = connection.prepare_cached(
@@ -244,9 +256,9 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
     let read = |row: &Row<'_>| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, Option<i64>>(1)?));
     while let Some((execution, start)) = next.query_row([], read).optional()? {
         if rows >= SWEEP_ROWS || bytes >= SWEEP_BYTES {
-            return Ok(Done::More(true));
+            return Ok(WriteResult::More(true));
         }
-        // Where an earlier step deleted it, its number may be that of another by now.
+        // If an earlier transaction deleted it, another row may have its number now.
         let length =
             delete_start.query_row(params![start, execution], |row| row.get::<_, i64>(0)).optional()?;
         if let Some(length) = length {
@@ -262,7 +274,7 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
             })?;
             for (sequence, length) in found.collect::<Result<Vec<_>, _>>()? {
                 if rows >= SWEEP_ROWS || bytes >= SWEEP_BYTES {
-                    return Ok(Done::More(true));
+                    return Ok(WriteResult::More(true));
                 }
                 delete.execute([sequence])?;
                 rows += 1;
@@ -272,19 +284,19 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
         loop {
             let left = SWEEP_ROWS.saturating_sub(rows);
             if left == 0 {
-                return Ok(Done::More(true));
+                return Ok(WriteResult::More(true));
             }
-            match blobs::forget_apart(connection, &execution, left)? {
+            match blobs::delete_references(connection, &execution, left)? {
                 0 => break,
-                gone => rows += gone,
+                deleted => rows += deleted,
             }
         }
         done.execute([execution])?;
     }
-    Ok(Done::More(false))
+    Ok(WriteResult::More(false))
 }
 
-/// For each table: finds some rows of an execution with their sizes, and deletes one.
+/// For each table, the SQL that finds some rows of an execution with their sizes, and the SQL that deletes one.
 const SWEEPS: [(&str, &str); 2] = [
     (
         "SELECT sequence, octet_length(body) FROM events WHERE execution = ?1 ORDER BY first LIMIT ?2",
@@ -296,12 +308,15 @@ const SWEEPS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Deletes definitions that no execution refers to. The one that was put last for an Automation stays: it is in
-/// force, and the next execution may refer to it.
-pub(super) fn forget_definitions(connection: &Connection, uses: &mut Uses) -> Result<Done, Fault> {
+/// Deletes definitions without references. The latest one of an Automation stays: it is active, and the next execution may
+/// refer to it.
+pub(super) fn delete_definitions(
+    connection: &Connection,
+    uses: &mut Uses,
+) -> Result<WriteResult, WriteError> {
     let mut count =
         connection.prepare_cached("UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1")?;
-    // Drained, not only read: whoever refers to one later in this batch has to look whether it is still there.
+    // Drained, so that a later write of this batch checks again whether a definition is still stored.
     for (hash, more) in uses.drain() {
         count.execute(params![hash.as_bytes(), more])?;
     }
@@ -315,35 +330,39 @@ pub(super) fn forget_definitions(connection: &Connection, uses: &mut Uses) -> Re
         connection.prepare_cached("DELETE FROM definitions WHERE hash = ?1")?.execute([hash])?;
         connection.prepare_cached("DELETE FROM definition_texts WHERE hash = ?1")?.execute([hash])?;
     }
-    Ok(Done::More(found.len() >= STEP_ROWS as usize))
+    Ok(WriteResult::More(found.len() >= STEP_ROWS as usize))
 }
 
 /// Deletes keys of deleted executions with ids before this prefix.
-pub(super) fn forget_keys(connection: &Connection, before: &[u8; 6], limit: u32) -> Result<Done, Fault> {
+pub(super) fn delete_keys(
+    connection: &Connection,
+    before: &[u8; 6],
+    limit: u32,
+) -> Result<WriteResult, WriteError> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM keys WHERE (automation, key) IN ( \
            SELECT automation, key FROM keys AS old INDEXED BY keys_by_execution WHERE execution < ?1 \
            AND NOT EXISTS (SELECT 1 FROM executions WHERE id = old.execution) ORDER BY execution LIMIT ?2)",
     )?;
     let count = statement.execute(params![before, limit])?;
-    Ok(Done::Count(u64::try_from(count).unwrap_or(u64::MAX)))
+    Ok(WriteResult::Count(u64::try_from(count).unwrap_or(u64::MAX)))
 }
 
-/// Gives some free pages back to the file system, but for a stock that the next writes will take: an eighth of
-/// the file, or as many pages as one step gives.
-pub(super) fn give_back(connection: &Connection) -> Result<Done, Fault> {
+/// Returns some free pages to the file system. Keeps a reserve for the next writes: an eighth of the file, or
+/// [`VACUUM_PAGES`] if that is more.
+pub(super) fn vacuum(connection: &Connection) -> Result<WriteResult, WriteError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (pages, free) = (number("page_count")?, number("freelist_count")?);
-    let stock = (pages / 8).max(GIVE_BACK_PAGES);
+    let stock = (pages / 8).max(VACUUM_PAGES);
     let surplus = free - stock;
     if surplus <= 0 {
-        return Ok(Done::More(false));
+        return Ok(WriteResult::More(false));
     }
-    let step = surplus.min(GIVE_BACK_PAGES);
+    let step = surplus.min(VACUUM_PAGES);
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({step})"))?;
     let mut rows = statement.query([])?;
-    // One page goes with each row.
+    // Each row returns one page.
     while rows.next()?.is_some() {}
     let left = number("freelist_count")?;
-    Ok(Done::More(surplus > step && left < free))
+    Ok(WriteResult::More(surplus > step && left < free))
 }

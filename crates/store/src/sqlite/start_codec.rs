@@ -1,5 +1,5 @@
-//! How an execution begins, as it is stored in `starts`: what its own row says is not said again, and the bytes of a request
-//! stand beside the text as they came.
+//! Encoding of the first events of an execution in the table `starts`. The text omits the columns of the execution's own
+//! row, and the raw bytes of a request body are in a column beside it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,56 +15,57 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::stored::{At, One, Stored};
+use super::event_codec::{DecodedEvent, EncodedEvent, Nanoseconds};
 
-/// The first events of an execution, to be stored.
-pub(super) struct StartToStore<'start> {
+/// Encodes the first events of an execution.
+pub(super) struct StartEncoder<'start> {
     at: Timestamp,
     payload: &'start Payload,
-    /// What happened next.
+    /// The events after the first.
     events: &'start [Event],
-    /// The request, and the bytes of its body, where these are no part of the text.
-    apart: Option<(&'start WebhookPayload, &'start Bytes)>,
+    /// The request and the bytes of its body, if the body is beside the text.
+    raw_body: Option<(&'start WebhookPayload, &'start Bytes)>,
 }
 
-/// What the row of an execution says of its beginning.
-pub(super) struct Known {
+/// The columns of an execution that belong to its first event.
+pub(super) struct StartColumns {
     pub(super) automation: AutomationId,
     pub(super) definition: DefinitionHash,
     pub(super) origin: Origin,
 }
 
-/// A request without its body: when it was accepted, its method, path fragment, query parameters, raw query, headers and
-/// content type, and what the code of the trigger decided.
-type Head = (At, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<Decided>>);
+/// A request without its body: time of acceptance, method, path fragment, query parameters, raw query, headers, content
+/// type, and the decision of the trigger's code.
+type RequestHead =
+    (Nanoseconds, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<Decided>>);
 
-/// A text of the table: its first item, and what happened next.
-struct Text<Opening> {
+/// A decoded text: the first item and the later events.
+struct StartText<Opening> {
     opening: Opening,
     events: Vec<Event>,
 }
 
-impl<'start> StartToStore<'start> {
-    /// What was accepted at `at`. The body of a request that has `large` bytes or more is part of the text.
+impl<'start> StartEncoder<'start> {
+    /// Creates the encoder of an execution accepted at `at`. A request body of `large` bytes or more is part of the text.
     pub(super) fn of(at: Timestamp, payload: &'start Payload, events: &'start [Event], large: usize) -> Self {
-        let apart = match payload {
+        let body_apart = match payload {
             Payload::Webhook(request) if request.body.filename.is_none() => {
                 let bytes = request.body.data.in_memory().filter(|bytes| bytes.len() < large);
                 bytes.map(|bytes| (request, bytes))
             }
             _ => None,
         };
-        Self { at, payload, events, apart }
+        Self { at, payload, events, raw_body: body_apart }
     }
 
-    /// The bytes that stand beside the text.
+    /// Returns the bytes beside the text.
     pub(super) fn raw(&self) -> Option<&'start Bytes> {
-        self.apart.map(|(_, bytes)| bytes)
+        self.raw_body.map(|(_, bytes)| bytes)
     }
 
-    /// About how many bytes the text has, so that it need not grow in steps.
-    pub(super) fn about(&self) -> usize {
-        let opening = match (self.payload, &self.apart) {
+    /// Returns the approximate size of the text, to allocate it at once.
+    pub(super) fn size_hint(&self) -> usize {
+        let opening = match (self.payload, &self.raw_body) {
             (Payload::Webhook(request), None) => {
                 let body = request.body.data.in_memory().map_or(0, Bytes::len);
                 512 + body + body / 4
@@ -75,11 +76,11 @@ impl<'start> StartToStore<'start> {
     }
 }
 
-impl Serialize for StartToStore<'_> {
+impl Serialize for StartEncoder<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(Some(1 + self.events.len()))?;
-        match self.apart {
-            None => items.serialize_element(&(At(self.at), self.payload))?,
+        match self.raw_body {
+            None => items.serialize_element(&(Nanoseconds(self.at), self.payload))?,
             Some((request, _)) => {
                 let WebhookPayload {
                     method,
@@ -91,7 +92,7 @@ impl Serialize for StartToStore<'_> {
                     decided,
                 } = request;
                 items.serialize_element(&(
-                    At(self.at),
+                    Nanoseconds(self.at),
                     method,
                     path_fragment,
                     query_parameters,
@@ -103,45 +104,57 @@ impl Serialize for StartToStore<'_> {
             }
         }
         for event in self.events {
-            items.serialize_element(&One(event))?;
+            items.serialize_element(&EncodedEvent(event))?;
         }
         items.end()
     }
 }
 
-/// The first events of an execution, from its row in `starts` and from what its own says.
-pub(super) fn read(text: &str, raw: Option<&[u8]>, known: Known) -> Result<Vec<Event>, serde_json::Error> {
+/// Decodes the first events of an execution from its row in `starts` and the columns of its own row.
+pub(super) fn read(
+    text: &str,
+    raw: Option<&[u8]>,
+    known: StartColumns,
+) -> Result<Vec<Event>, serde_json::Error> {
     let (at, payload, mut later) = match raw {
         None => {
-            let Text { opening: (At(at), payload), events } = serde_json::from_str(text)?;
+            let StartText { opening: (Nanoseconds(at), payload), events } = serde_json::from_str(text)?;
             (at, payload, events)
         }
         Some(raw) => {
-            let Text { opening, events } = serde_json::from_str::<Text<Head>>(text)?;
-            let (At(at), method, path_fragment, query_parameters, raw_query, headers, content_type, decided) =
-                opening;
+            let StartText { opening, events } = serde_json::from_str::<StartText<RequestHead>>(text)?;
+            let (
+                Nanoseconds(at),
+                method,
+                path_fragment,
+                query_parameters,
+                raw_query,
+                headers,
+                content_type,
+                decided,
+            ) = opening;
             let body = File { content_type, filename: None, data: Data::from(raw.to_vec()) };
             let request =
                 WebhookPayload { method, path_fragment, query_parameters, raw_query, headers, body, decided };
             (at, Payload::Webhook(request), events)
         }
     };
-    let Known { automation, definition, origin } = known;
+    let StartColumns { automation, definition, origin } = known;
     let started = Event::Started { at, automation, definition, origin, payload: Arc::new(payload) };
     later.insert(0, started);
     Ok(later)
 }
 
-impl<'de, Opening: Deserialize<'de>> Deserialize<'de> for Text<Opening> {
+impl<'de, Opening: Deserialize<'de>> Deserialize<'de> for StartText<Opening> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(TextVisitor(PhantomData))
+        deserializer.deserialize_seq(StartTextVisitor(PhantomData))
     }
 }
 
-struct TextVisitor<Opening>(PhantomData<Opening>);
+struct StartTextVisitor<Opening>(PhantomData<Opening>);
 
-impl<'de, Opening: Deserialize<'de>> Visitor<'de> for TextVisitor<Opening> {
-    type Value = Text<Opening>;
+impl<'de, Opening: Deserialize<'de>> Visitor<'de> for StartTextVisitor<Opening> {
+    type Value = StartText<Opening>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the beginning of an execution")
@@ -150,10 +163,10 @@ impl<'de, Opening: Deserialize<'de>> Visitor<'de> for TextVisitor<Opening> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let opening = list.next_element()?.ok_or_else(|| A::Error::custom("it is empty"))?;
         let mut events = Vec::new();
-        while let Some(Stored(event)) = list.next_element()? {
+        while let Some(DecodedEvent(event)) = list.next_element()? {
             events.push(event);
         }
-        Ok(Text { opening, events })
+        Ok(StartText { opening, events })
     }
 }
 
@@ -163,16 +176,16 @@ mod tests {
     use proptest::option;
     use proptest::prelude::*;
 
-    use super::super::stored::tests::{event, time, value};
+    use super::super::event_codec::tests::{event, time, value};
     use super::*;
 
-    fn known() -> Known {
+    fn known() -> StartColumns {
         let automation = AutomationId::parse("orders").expect("an id");
-        Known { automation, definition: DefinitionHash::from_bytes([7; 32]), origin: Origin::Webhook }
+        StartColumns { automation, definition: DefinitionHash::from_bytes([7; 32]), origin: Origin::Webhook }
     }
 
     fn started(at: Timestamp, payload: Payload) -> Event {
-        let Known { automation, definition, origin } = known();
+        let StartColumns { automation, definition, origin } = known();
         Event::Started { at, automation, definition, origin, payload: Arc::new(payload) }
     }
 
@@ -225,7 +238,7 @@ mod tests {
             events in vec(event(), 0..4),
             large in 0_usize..40,
         ) {
-            let start = StartToStore::of(at, &payload, &events, large);
+            let start = StartEncoder::of(at, &payload, &events, large);
             let text = serde_json::to_string(&start).expect("it is JSON");
             let raw = start.raw().map(|bytes| bytes.as_ref());
             prop_assert!(raw.is_none_or(|raw| raw.len() < large));
@@ -235,8 +248,8 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_stored_is_read_or_refused(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}", apart: bool) {
-            let raw: Option<&[u8]> = apart.then_some(b"{}");
+        fn whatever_is_stored_is_read_or_refused(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}", has_raw: bool) {
+            let raw: Option<&[u8]> = has_raw.then_some(b"{}");
             let _ = read(&format!("[{text}]"), raw, known());
         }
     }
@@ -258,7 +271,7 @@ mod tests {
         };
         let payload = Payload::Webhook(request);
         let at = Timestamp::from_second(1).expect("a time");
-        let start = StartToStore::of(at, &payload, &[], 8);
+        let start = StartEncoder::of(at, &payload, &[], 8);
         let text = serde_json::to_string(&start).expect("it is JSON");
         assert_eq!(text, r#"[[1000000000,"POST","",{},"",{"host":"a"},"application/json",null]]"#);
         assert_eq!(start.raw().map(|bytes| bytes.as_ref()), Some(&b"{\"a\":1}"[..]));

@@ -1,4 +1,4 @@
-//! Events as they are stored: a JSON list. What there is most of is short, the rest is as it is told to people.
+//! Encoding of events as a JSON list. Frequent events use a compact array; all others use the public JSON form.
 //!
 //! ```text
 //! [at, tookUs, step, result]   a step succeeded
@@ -6,8 +6,7 @@
 //! [at, call, step]             a step made a call: "GET https://…", or the id of the execution that it started
 //! {"event": …}                 anything else
 //! ```
-//! Times in the short forms are nanoseconds since the Unix epoch. Version 7 of the tables and those before it had objects
-//! alone.
+//! Times in the short forms are nanoseconds since the Unix epoch. Tables up to version 7 contain only objects.
 
 use std::fmt;
 
@@ -18,19 +17,19 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Events to be stored.
-pub(super) struct ToStore<I>(pub(super) I);
+/// Encodes a list of events.
+pub(super) struct EncodedEvents<I>(pub(super) I);
 
-/// An event that was stored.
-pub(super) struct Stored(pub(super) Event);
+/// A decoded event.
+pub(super) struct DecodedEvent(pub(super) Event);
 
-/// One of them.
-pub(super) struct One<'event>(pub(super) &'event Event);
+/// EncodedEvent of them.
+pub(super) struct EncodedEvent<'event>(pub(super) &'event Event);
 
-/// A time: nanoseconds since the epoch, or as text where these are beyond what SQLite's integers hold.
-pub(super) struct At(pub(super) Timestamp);
+/// A time: nanoseconds since the epoch, or text if they do not fit into 64 bits.
+pub(super) struct Nanoseconds(pub(super) Timestamp);
 
-impl Serialize for At {
+impl Serialize for Nanoseconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match nanoseconds(self.0) {
             Some(at) => at.serialize(serializer),
@@ -39,7 +38,7 @@ impl Serialize for At {
     }
 }
 
-impl<'de> Deserialize<'de> for At {
+impl<'de> Deserialize<'de> for Nanoseconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -54,13 +53,13 @@ impl<'de> Deserialize<'de> for At {
     }
 }
 
-impl<'event, I: Iterator<Item = &'event Event> + Clone> Serialize for ToStore<I> {
+impl<'event, I: Iterator<Item = &'event Event> + Clone> Serialize for EncodedEvents<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.clone().map(One))
+        serializer.collect_seq(self.0.clone().map(EncodedEvent))
     }
 }
 
-impl Serialize for One<'_> {
+impl Serialize for EncodedEvent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Event::StepFinished { at, step, took_us, outcome: StepOutcome::Succeeded { result } }
@@ -85,7 +84,7 @@ impl Serialize for One<'_> {
     }
 }
 
-/// A call in its short form. The id of an execution has no blank.
+/// Decodes the short form of a call. Only a request contains a blank.
 fn called(text: &str) -> Option<CallRecord> {
     match text.split_once(' ') {
         Some((method, url)) => Some(CallRecord::Request { method: method.to_owned(), url: url.to_owned() }),
@@ -93,20 +92,20 @@ fn called(text: &str) -> Option<CallRecord> {
     }
 }
 
-/// What SQLite's integers hold; every time from 1678 to 2261.
+/// Converts to nanoseconds since the epoch; `None` for times that do not fit, before 1678 or after 2261.
 fn nanoseconds(at: Timestamp) -> Option<i64> {
     i64::try_from(at.as_nanosecond()).ok()
 }
 
-impl<'de> Deserialize<'de> for Stored {
+impl<'de> Deserialize<'de> for DecodedEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OneVisitor).map(Self)
+        deserializer.deserialize_any(EventVisitor).map(Self)
     }
 }
 
-struct OneVisitor;
+struct EventVisitor;
 
-impl<'de> Visitor<'de> for OneVisitor {
+impl<'de> Visitor<'de> for EventVisitor {
     type Value = Event;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,12 +145,12 @@ pub(super) mod tests {
     use super::*;
 
     fn written(event: &Event) -> String {
-        serde_json::to_string(&ToStore(std::iter::once(event))).expect("it is JSON")
+        serde_json::to_string(&EncodedEvents(std::iter::once(event))).expect("it is JSON")
     }
 
     fn read(text: &str) -> Vec<Event> {
-        let stored: Vec<Stored> = serde_json::from_str(text).expect("it was written so");
-        stored.into_iter().map(|Stored(event)| event).collect()
+        let stored: Vec<DecodedEvent> = serde_json::from_str(text).expect("it was written so");
+        stored.into_iter().map(|DecodedEvent(event)| event).collect()
     }
 
     pub(in super::super) fn time() -> impl Strategy<Value = Timestamp> {
@@ -226,7 +225,7 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn events_are_read_as_they_were_stored(events in proptest::collection::vec(event(), 0..5)) {
-            let text = serde_json::to_string(&ToStore(events.iter())).expect("it is JSON");
+            let text = serde_json::to_string(&EncodedEvents(events.iter())).expect("it is JSON");
             prop_assert_eq!(read(&text), events);
         }
 
@@ -238,7 +237,7 @@ pub(super) mod tests {
 
         #[test]
         fn whatever_is_stored_is_read_or_refused(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}") {
-            let _ = serde_json::from_str::<Vec<Stored>>(&format!("[{text}]"));
+            let _ = serde_json::from_str::<Vec<DecodedEvent>>(&format!("[{text}]"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The handle: opening, closing, and each method of the contract in a line or two.
+//! The handle: opening, closing, and the methods of the traits, each in a line or two.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::Connection;
 use tokio::sync::Mutex;
 
-use super::blobs::{Contents, Cutter, Folder};
+use super::blobs::{BlobFiles, Externalizer, Folder};
 use super::checkpoint::Checkpointer;
 use super::counters::Counters;
-use super::encode::{Done, Key, Work};
-use super::gauge::{self, Gauge};
-use super::place::Place;
+use super::encode::{SecretKey, WriteOp, WriteResult};
+use super::paths::StorePaths;
 use super::poison::Poison;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::readahead::Readahead;
 use super::settings;
+use super::usage::{self, Usage};
 use super::writer::Writer;
-use super::{check, forget, polls, pool, read, schema, sendings, state, waits};
+use super::{check, dedup, polls, pool, prune, read, schema, state, waits};
 use crate::traits::{
     DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
     WaitStore,
 };
 use crate::types::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, PollWrite, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite,
-    Subscription, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
+    Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, Wait, Watermark,
 };
 use crate::{Durability, Error, Options};
 
-/// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written
-/// and the file is let go; [`Store::close`] does the same without blocking a thread.
+/// A cheap handle to a store in one SQLite file. Dropping the last handle commits the queued writes and closes the file;
+/// [`Store::close`] does the same without blocking a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct SqliteStore(Arc<Inner>);
 
@@ -46,9 +46,9 @@ struct Inner {
     weakened: Vec<String>,
     pool: Arc<Pool>,
     folder: Arc<Folder>,
-    cutter: Cutter,
-    gauge: Gauge,
-    /// None where the store is open for reading only.
+    externalizer: Externalizer,
+    usage: Usage,
+    /// `None` if the store is open only for reading.
     queue: Option<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
     counters: Counters,
@@ -59,48 +59,48 @@ impl SqliteStore {
     /// Opens the store at `path` for reading and writing, as [`crate::open`] documents.
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self, Error> {
         settings::check_version(rusqlite::version_number(), rusqlite::version())?;
-        let place = Place::of(path);
-        place.make_directory()?;
-        let mut weakened: Vec<String> = place.judge_file_system()?.into_iter().collect();
+        let paths = StorePaths::of(path);
+        paths.make_directory()?;
+        let mut weakened: Vec<String> = paths.check_file_system()?.into_iter().collect();
         if options.durability == Durability::Relaxed {
             weakened.push("durability is relaxed: a loss of power may take the last writes along".to_owned());
         }
-        let lock = place.lock()?;
-        place.check_before_opening()?;
-        place.make_file()?;
-        let connection = open_file(&place, &options).map_err(|error| place.judge(error))?;
+        let lock = paths.lock()?;
+        paths.check_before_opening()?;
+        paths.make_file()?;
+        let connection = open_file(&paths, &options).map_err(|error| paths.refine_error(error))?;
         let (poison, counters) = (Poison::default(), Counters::default());
-        let checkpointer = Checkpointer::start(&place.file, &options, poison.clone())?;
-        let gauge = Gauge::new(options.max_bytes);
-        let opened = |reason: String| Error::Open { path: place.file.clone(), reason };
-        gauge.measure(&connection).map_err(|error| settings::open_error(&place.file, &error))?;
-        let folder = Arc::new(Folder::of(&place, gauge.clone()));
+        let checkpointer = Checkpointer::start(&paths.file, &options, poison.clone())?;
+        let usage = Usage::new(options.max_bytes);
+        let opened = |reason: String| Error::Open { path: paths.file.clone(), reason };
+        usage.measure(&connection).map_err(|error| settings::open_error(&paths.file, &error))?;
+        let folder = Arc::new(Folder::of(&paths, usage.clone()));
         folder.take_over().map_err(|error| opened(error.to_string()))?;
-        let cutter = Cutter::new(folder.clone(), options.blob_bytes);
+        let externalizer = Externalizer::new(folder.clone(), options.blob_bytes);
         let (queue, receiver) = queue();
         let writer = Writer {
             connection,
             receiver,
             checkpointer,
-            readahead: Readahead::new(&place.file),
+            readahead: Readahead::new(&paths.file),
             poison: poison.clone(),
             counters: counters.clone(),
             folder: folder.clone(),
-            gauge: gauge.clone(),
+            usage: usage.clone(),
             lock,
             mishaps: options.mishaps,
         };
         let thread = writer
             .start()
-            .map_err(|error| Error::Open { path: place.file.clone(), reason: error.to_string() })?;
-        let (pool, thread) = (Pool::new(place.file.clone(), poison.clone()), Mutex::new(Some(thread)));
+            .map_err(|error| Error::Open { path: paths.file.clone(), reason: error.to_string() })?;
+        let (pool, thread) = (Pool::new(paths.file.clone(), poison.clone()), Mutex::new(Some(thread)));
         Ok(Self(Arc::new(Inner {
-            file: place.file,
+            file: paths.file,
             weakened,
             pool,
             folder,
-            cutter,
-            gauge,
+            externalizer,
+            usage,
             queue: Some(queue),
             thread,
             counters,
@@ -111,18 +111,18 @@ impl SqliteStore {
     /// Opens the store at `path` only for reading, as [`crate::open_read_only`] documents.
     pub(crate) fn open_read_only(path: &Path) -> Result<Self, Error> {
         settings::check_version(rusqlite::version_number(), rusqlite::version())?;
-        let place = Place::of(path);
-        let weakened = place.judge_file_system()?.into_iter().collect();
-        let connection = settings::open_reader(&place.file)?;
-        schema::check(&connection, &place.file).map_err(|error| place.judge(error))?;
-        let (folder, poison) = (Arc::new(Folder::of(&place, Gauge::default())), Poison::default());
+        let paths = StorePaths::of(path);
+        let weakened = paths.check_file_system()?.into_iter().collect();
+        let connection = settings::open_reader(&paths.file)?;
+        schema::check(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
+        let (folder, poison) = (Arc::new(Folder::of(&paths, Usage::default())), Poison::default());
         Ok(Self(Arc::new(Inner {
             weakened,
-            pool: Pool::new(place.file.clone(), poison.clone()),
-            cutter: Cutter::new(folder.clone(), usize::MAX),
+            pool: Pool::new(paths.file.clone(), poison.clone()),
+            externalizer: Externalizer::new(folder.clone(), usize::MAX),
             folder,
-            gauge: Gauge::default(),
-            file: place.file,
+            usage: Usage::default(),
+            file: paths.file,
             queue: None,
             thread: Mutex::new(None),
             counters: Counters::default(),
@@ -134,13 +134,13 @@ impl SqliteStore {
         self.0.queue.as_ref().ok_or(Error::ReadOnly)
     }
 
-    async fn write(&self, work: Work) -> Result<Done, Error> {
+    async fn write(&self, work: WriteOp) -> Result<WriteResult, Error> {
         self.queue()?.write(work).await
     }
 
-    /// As [`Self::write`], with large values kept apart. They are on disk before what names them is queued.
-    async fn write_apart(&self, work: Work) -> Result<Done, Error> {
-        let work = self.0.cutter.cut(work).await.inspect_err(|error| {
+    /// Like [`Self::write`], but moves large values into blobs. They are synced before the row that names them is queued.
+    async fn write_apart(&self, work: WriteOp) -> Result<WriteResult, Error> {
+        let work = self.0.externalizer.cut(work).await.inspect_err(|error| {
             if let Error::Commit { reason } = error {
                 self.0.poison.set(reason);
             }
@@ -152,7 +152,7 @@ impl SqliteStore {
 #[async_trait]
 impl DefinitionStore for SqliteStore {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
-        self.write(Work::PutDefinition(definition)).await.map(drop)
+        self.write(WriteOp::PutDefinition(definition)).await.map(drop)
     }
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
@@ -162,19 +162,19 @@ impl DefinitionStore for SqliteStore {
 
 #[async_trait]
 impl ExecutionStore for SqliteStore {
-    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
-        // A watermark alone takes no room.
-        if !accept.executions.is_empty() && self.0.gauge.room() == Room::None {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
+        // A watermark alone needs no space.
+        if !accept.executions.is_empty() && self.0.usage.capacity() == Capacity::Exhausted {
             return Err(Error::Full);
         }
-        match self.write_apart(Work::accept(accept, self.0.cutter.threshold())?).await? {
-            Done::Accepted(accepted) => Ok(accepted),
+        match self.write_apart(WriteOp::accept(accept, self.0.externalizer.threshold())?).await? {
+            WriteResult::Accepted(accepted) => Ok(accepted),
             _ => Ok(Vec::new()),
         }
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
-        self.write_apart(Work::append(append)?).await.map(drop)
+        self.write_apart(WriteOp::append(append)?).await.map(drop)
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
@@ -206,12 +206,16 @@ impl ExecutionStore for SqliteStore {
 
 #[async_trait]
 impl WaitStore for SqliteStore {
-    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
-        self.0.pool.read(move |connection| waits::resting(connection, after, limit)).await
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        self.0.pool.read(move |connection| waits::list_suspended(connection, after, limit)).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
-        self.0.pool.read(move |connection| waits::of(connection, execution)).await
+        self.0.pool.read(move |connection| waits::of_execution(connection, execution)).await
     }
 
     async fn waiting_for_event(
@@ -246,7 +250,7 @@ impl StateStore for SqliteStore {
     }
 
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
-        self.write(Work::write_state(writes)?).await.map(drop)
+        self.write(WriteOp::write_state(writes)?).await.map(drop)
     }
 }
 
@@ -257,18 +261,18 @@ impl TriggerStore for SqliteStore {
     }
 
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
-        self.write(Work::PutAddresses(addresses)).await.map(drop)
+        self.write(WriteOp::PutAddresses(addresses)).await.map(drop)
     }
 
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.0.pool.read(|connection| read::watermarks(connection)).await
     }
 
-    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
         self.0.pool.read(|connection| polls::standings(connection)).await
     }
 
-    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
         let (automation, keys) = (automation.clone(), keys.to_vec());
         self.0.pool.read(move |connection| polls::seen(connection, &automation, &keys)).await
     }
@@ -283,29 +287,29 @@ impl TriggerStore for SqliteStore {
     }
 
     async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
-        self.write(Work::put_subscription(subscription)?).await.map(drop)
+        self.write(WriteOp::put_subscription(subscription)?).await.map(drop)
     }
 
-    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
-        self.write(Work::PutSubscription { id: id.to_owned(), kept: None }).await.map(drop)
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        self.write(WriteOp::PutSubscription { id: id.to_owned(), kept: None }).await.map(drop)
     }
 
-    async fn sent(
+    async fn find_dedup(
         &self,
         automation: &AutomationId,
         key: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Sent>, Error> {
+    ) -> Result<Option<DedupHit>, Error> {
         let automation = automation.clone();
-        self.0.pool.read(move |connection| sendings::find(connection, &automation, &key, now)).await
+        self.0.pool.read(move |connection| dedup::find(connection, &automation, &key, now)).await
     }
 }
 
 #[async_trait]
 impl SecretStore for SqliteStore {
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        match self.write(Work::PutSecret(Key(fresh))).await? {
-            Done::Secret(Key(kept)) => Ok(kept),
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        match self.write(WriteOp::PutSecret(SecretKey(fresh))).await? {
+            WriteResult::Secret(SecretKey(kept)) => Ok(kept),
             _ => Ok(fresh),
         }
     }
@@ -313,24 +317,24 @@ impl SecretStore for SqliteStore {
 
 #[async_trait]
 impl MaintenanceStore for SqliteStore {
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        forget::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
+        prune::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        forget::prune_keys(self.queue()?, before, limit).await
+        prune::prune_keys(self.queue()?, before, limit).await
     }
 
-    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        sendings::prune(self.queue()?, before, limit).await
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        dedup::prune(self.queue()?, before, limit).await
     }
 
     async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         state::prune(self.queue()?, before, limit).await
     }
 
-    async fn tidy(&self) -> Result<u64, Error> {
-        forget::tidy(self.queue()?, &self.0.pool, &self.0.folder).await
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        prune::collect_garbage(self.queue()?, &self.0.pool, &self.0.folder).await
     }
 }
 
@@ -338,18 +342,18 @@ impl MaintenanceStore for SqliteStore {
 impl Store for SqliteStore {
     fn files(&self) -> Arc<dyn FileStorage> {
         match self.0.queue {
-            Some(_) => Arc::new(Contents(self.0.folder.clone())),
+            Some(_) => Arc::new(BlobFiles(self.0.folder.clone())),
             None => Arc::new(MemoryFiles),
         }
     }
 
-    fn room(&self) -> Room {
-        self.0.gauge.room()
+    fn capacity(&self) -> Capacity {
+        self.0.usage.capacity()
     }
 
     async fn info(&self) -> Result<Info, Error> {
         let (file, weakened) = (self.0.file.clone(), self.0.weakened.clone());
-        let (max_bytes, room) = (self.0.gauge.most(), self.0.gauge.room());
+        let (max_bytes, capacity) = (self.0.usage.most(), self.0.usage.capacity());
         self.0
             .pool
             .read(move |connection| {
@@ -361,10 +365,10 @@ impl Store for SqliteStore {
                     location: file.display().to_string(),
                     schema: schema::CURRENT,
                     bytes: size(&file) + size(Path::new(&log)),
-                    used: gauge::used_bytes(connection).map_err(pool::read_error)?,
-                    blob_bytes: gauge::blob_bytes(connection).map_err(pool::read_error)?,
+                    used: usage::used_bytes(connection).map_err(pool::read_error)?,
+                    blob_bytes: usage::blob_bytes(connection).map_err(pool::read_error)?,
                     max_bytes,
-                    room,
+                    capacity,
                     weakened,
                 })
             })
@@ -380,9 +384,9 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) -> Result<(), Error> {
-        // Held until the end, so that a second caller waits for the first.
+        // Locked until the end, so that a second caller waits for the first.
         let mut thread = self.0.thread.lock().await;
-        // Readers first: the log can be emptied only when nobody reads it.
+        // Readers first: the log can be truncated only while no connection reads it.
         self.0.pool.close().await;
         if let Some(queue) = &self.0.queue {
             queue.close().await;
@@ -399,7 +403,7 @@ impl Store for SqliteStore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Without a sender the writer finishes and ends.
+        // The writer ends once its queue is dropped.
         self.queue = None;
         if let Some(thread) = self.thread.get_mut().take() {
             join(thread);
@@ -407,21 +411,21 @@ impl Drop for Inner {
     }
 }
 
-/// Opens the file to write it, checks it, and brings its tables up to date.
-fn open_file(place: &Place, options: &Options) -> Result<Connection, Error> {
-    let mut connection = settings::open_writer(&place.file, options)?;
-    if schema::is_new(&connection, &place.file)? {
-        // It may be a store whose log is gone, and with it all it held.
-        place.check_not_emptied(false, false)?;
+/// Opens the file for writing, checks it, and migrates its tables.
+fn open_file(paths: &StorePaths, options: &Options) -> Result<Connection, Error> {
+    let mut connection = settings::open_writer(&paths.file, options)?;
+    if schema::is_new(&connection, &paths.file)? {
+        // It may be a store that lost its write-ahead log, and all content with it.
+        paths.check_not_emptied(false, false)?;
     } else {
-        check::at_start(&connection, &place.file)?;
+        check::at_start(&connection, &paths.file)?;
     }
-    schema::migrate(&mut connection, &place.file)?;
+    schema::migrate(&mut connection, &paths.file)?;
     Ok(connection)
 }
 
 fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {
-        tracing::error!("the store's writer had panicked");
+        tracing::error!("the writer thread of the store panicked");
     }
 }

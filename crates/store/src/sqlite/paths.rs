@@ -1,4 +1,4 @@
-//! Where the file is: its directory, its permissions, its lock, and whether the file system can be relied on.
+//! Paths of a store: directory, permissions, lock file, and a check of the file system.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -6,30 +6,30 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The file's name where only a directory is given.
+/// The name of the database file in a directory.
 const FILE_NAME: &str = "cogwork.db";
 
-/// The key in the same directory with which secrets of the store are sealed. It is made once there is a store.
+/// The file of the key that encrypts stored secrets, in the same directory. It is created after the store.
 const KEY_FILE: &str = "master.key";
 
 /// The paths of a store.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct StorePaths {
     /// The directory that holds the file, its write-ahead log and its lock.
     pub(super) directory: PathBuf,
     /// The database file.
     pub(super) file: PathBuf,
-    /// Whether the directory is the store's own.
+    /// True if the directory belongs to the store alone.
     own_directory: bool,
 }
 
-/// The lock that keeps a second daemon out, for as long as it lives.
+/// The lock against a second daemon. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock(#[expect(dead_code, reason = "the lock is released when the file is closed")] File);
 
-impl Place {
-    /// The place that a path names: a file if it is one or ends in `.db`, `.sqlite` or `.sqlite3`, else a
-    /// directory with a `cogwork.db` in it.
+impl StorePaths {
+    /// Creates the paths for a file, if `path` is one or ends in `.db`, `.sqlite` or `.sqlite3`, else for a directory
+    /// with a `cogwork.db` in it.
     pub(super) fn of(path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let names_file =
@@ -43,12 +43,12 @@ impl Place {
         }
     }
 
-    /// The place in this directory, whatever its name is and whether it is there.
+    /// Creates the paths for a directory, which need not exist.
     pub(super) fn of_directory(path: &Path) -> Self {
         Self { directory: path.to_owned(), file: path.join(FILE_NAME), own_directory: true }
     }
 
-    /// Makes the directory if it is missing. One that is the store's own is for its owner only.
+    /// Creates the directory if it is missing. If it belongs to the store alone, only its owner gets access.
     pub(super) fn make_directory(&self) -> Result<(), Error> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true);
@@ -61,7 +61,7 @@ impl Place {
         Ok(())
     }
 
-    /// Takes the lock, and writes this process into it for whoever finds it taken.
+    /// Takes the lock, and writes the id of this process into the file for the error of a second daemon.
     pub(super) fn lock(&self) -> Result<Lock, Error> {
         let path = self.beside(".lock");
         let mut options = OpenOptions::new();
@@ -87,16 +87,16 @@ impl Place {
         Ok(Lock(file))
     }
 
-    /// Makes the file if it is missing, for its owner only; SQLite gives its log the same permissions. To be
-    /// called only under the lock: closing a file that this process has open elsewhere would drop the locks
-    /// SQLite holds on it.
+    /// Creates the file if it is missing, with access for its owner only; SQLite gives its log the same permissions.
+    /// Call it only under the lock: closing a file that this process has open elsewhere would release the POSIX locks of
+    /// SQLite on it.
     pub(super) fn make_file(&self) -> Result<(), Error> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         match options.open(&self.file) {
-            // The file's name must be as durable as its content will be.
+            // The name of the file must be as durable as its content.
             Ok(file) => file.sync_all().and_then(|()| sync_directory(&self.directory)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => restrict(&self.file, 0o600),
             Err(error) => Err(error),
@@ -104,7 +104,7 @@ impl Place {
         .map_err(|error| self.error(&self.file, &error))
     }
 
-    /// Refuses to make a new store where what lies beside it belongs to one. `is_missing` says whether there is no file.
+    /// Returns an error if files of a store are beside the database file, which is missing (`is_missing`) or empty.
     pub(super) fn check_not_emptied(&self, is_missing: bool, with_log: bool) -> Result<(), Error> {
         let mut traces = Vec::new();
         let log = self.beside("-wal");
@@ -124,10 +124,10 @@ impl Place {
         let name =
             |path: &PathBuf| format!("`{}`", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
         let traces = traces.iter().map(name).collect();
-        Err(Error::Emptied { path: self.file.clone(), is_missing, traces })
+        Err(Error::DatabaseLost { path: self.file.clone(), is_missing, traces })
     }
 
-    /// Refuses to take a file that is missing or empty for a new store, where there was one.
+    /// Returns an error if the database file is missing or empty, but there was a store.
     pub(super) fn check_before_opening(&self) -> Result<(), Error> {
         match std::fs::metadata(&self.file) {
             Ok(found) if found.len() > 0 => Ok(()),
@@ -137,18 +137,18 @@ impl Place {
         }
     }
 
-    /// Says of an error on opening what it means here: in a directory of its own there is no other database than the
-    /// store's, so that a file that is none is a damaged one.
-    pub(super) fn judge(&self, error: Error) -> Error {
+    /// Refines an error on opening: in a directory that belongs to the store alone, a file that is not a store must be a
+    /// damaged one.
+    pub(super) fn refine_error(&self, error: Error) -> Error {
         match error {
-            Error::NotAStore { path } if self.own_directory => {
-                Error::Damaged { what: format!("`{}` is no database of Cogwork any more", path.display()) }
-            }
+            Error::NotAStore { path } if self.own_directory => Error::DatabaseDamaged {
+                detail: format!("`{}` is no longer a database of Cogwork", path.display()),
+            },
             error => error,
         }
     }
 
-    /// The folder of the blobs: `blobs` beside a `cogwork.db`, else one named after the file.
+    /// Returns the folder of the blobs: `blobs` beside a `cogwork.db`, else one named after the file.
     pub(super) fn blobs(&self) -> PathBuf {
         if self.file.file_name().is_some_and(|name| name == FILE_NAME) {
             self.directory.join("blobs")
@@ -157,7 +157,7 @@ impl Place {
         }
     }
 
-    /// The lock between those who delete blobs and those who copy them.
+    /// Returns the lock file between deleting and copying blobs.
     pub(super) fn blobs_lock(&self) -> PathBuf {
         self.beside(".blobs-lock")
     }
@@ -168,11 +168,11 @@ impl Place {
         PathBuf::from(path)
     }
 
-    /// What the file system weakens, in words.
+    /// Returns a sentence about the guarantees that the file system weakens; `None` if it is reliable.
     ///
     /// # Errors
-    /// [`Error::NetworkFileSystem`] if it cannot be relied on at all.
-    pub(super) fn judge_file_system(&self) -> Result<Option<String>, Error> {
+    /// [`Error::NetworkFileSystem`] if its locks and syncs are not reliable.
+    pub(super) fn check_file_system(&self) -> Result<Option<String>, Error> {
         match file_system(&self.directory).map_err(|error| self.error(&self.directory, &error))? {
             FileSystem::Sound => Ok(None),
             FileSystem::Weak(how) => Ok(Some(format!("`{}` is {how}", self.directory.display()))),
@@ -190,14 +190,14 @@ pub(crate) fn exists(path: &Path) -> bool {
     path.is_file() || path.join(FILE_NAME).is_file()
 }
 
-/// Whether a folder of blobs has any; what is half written there does not count.
+/// Returns true if the folder has blobs. Incomplete files do not count.
 fn holds_blobs(folder: &Path) -> bool {
     let parts = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut parts = parts.filter(|part| part.file_name().len() == 2);
     parts.any(|part| std::fs::read_dir(part.path()).is_ok_and(|mut files| files.next().is_some()))
 }
 
-/// Takes from group and others what `mode` does not give them.
+/// Removes the permissions of group and others that `mode` does not have.
 fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
     #[cfg(unix)]
     {
@@ -212,12 +212,12 @@ fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the names in a directory durable.
+/// Syncs a directory, which makes the names in it durable.
 pub(super) fn sync_directory(directory: &Path) -> std::io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
-/// Whether locks and syncs on a file system can be relied on.
+/// The reliability of locks and syncs on a file system.
 #[derive(Debug, PartialEq, Eq)]
 enum FileSystem {
     Sound,
@@ -228,9 +228,9 @@ enum FileSystem {
 #[cfg(target_os = "linux")]
 fn file_system(directory: &Path) -> std::io::Result<FileSystem> {
     let found = rustix::fs::statfs(directory)?;
-    // The kernel's numbers are of 32 bits, whatever the width of the field.
+    // The numbers of the kernel have 32 bits; the field may be wider.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only 32 bits are used")]
-    Ok(judge(found.f_type as u32))
+    Ok(classify(found.f_type as u32))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -238,9 +238,9 @@ fn file_system(_directory: &Path) -> std::io::Result<FileSystem> {
     Ok(FileSystem::Sound)
 }
 
-/// The numbers are those of `statfs(2)` and of the kernel's `magic.h`.
+/// Classifies a file system by its number in `statfs(2)` and the `magic.h` of the kernel.
 #[cfg(target_os = "linux")]
-fn judge(magic: u32) -> FileSystem {
+fn classify(magic: u32) -> FileSystem {
     match magic {
         0x6969 => FileSystem::Network("NFS"),
         0x517b | 0xff53_4d42 | 0xfe53_4d42 => FileSystem::Network("SMB"),
@@ -262,20 +262,20 @@ mod tests {
 
     #[test]
     fn a_path_names_a_directory_unless_it_looks_like_a_file() {
-        let place = Place::of(Path::new("/none/.cogwork"));
-        assert_eq!(place.file, Path::new("/none/.cogwork/cogwork.db"));
-        let place = Place::of(Path::new("/none/data/flows.sqlite"));
-        assert_eq!((place.directory.as_path(), place.own_directory), (Path::new("/none/data"), false));
-        assert_eq!(Place::of(Path::new("flows.db")).directory, Path::new("."));
+        let paths = StorePaths::of(Path::new("/none/.cogwork"));
+        assert_eq!(paths.file, Path::new("/none/.cogwork/cogwork.db"));
+        let paths = StorePaths::of(Path::new("/none/data/flows.sqlite"));
+        assert_eq!((paths.directory.as_path(), paths.own_directory), (Path::new("/none/data"), false));
+        assert_eq!(StorePaths::of(Path::new("flows.db")).directory, Path::new("."));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn network_file_systems_are_refused_and_volatile_ones_are_named() {
-        assert_eq!(judge(0x6969), FileSystem::Network("NFS"));
-        assert_eq!(judge(0xff53_4d42), FileSystem::Network("SMB"));
-        assert!(matches!(judge(0x0102_1994), FileSystem::Weak(_)));
-        assert_eq!(judge(0xef53), FileSystem::Sound);
+        assert_eq!(classify(0x6969), FileSystem::Network("NFS"));
+        assert_eq!(classify(0xff53_4d42), FileSystem::Network("SMB"));
+        assert!(matches!(classify(0x0102_1994), FileSystem::Weak(_)));
+        assert_eq!(classify(0xef53), FileSystem::Sound);
     }
 
     #[cfg(unix)]
@@ -286,14 +286,14 @@ mod tests {
         let own = outer.path().join("data");
         std::fs::create_dir(&own).expect("it is made");
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).expect("it is opened to all");
-        let place = Place::of(&own);
-        std::fs::write(&place.file, "").expect("it is written");
-        std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o644))
+        let paths = StorePaths::of(&own);
+        std::fs::write(&paths.file, "").expect("it is written");
+        std::fs::set_permissions(&paths.file, std::fs::Permissions::from_mode(0o644))
             .expect("it is opened to all");
-        place.make_directory().expect("it is restricted");
-        let _lock = place.lock().expect("it is free");
-        place.make_file().expect("it is restricted");
+        paths.make_directory().expect("it is restricted");
+        let _lock = paths.lock().expect("it is free");
+        paths.make_file().expect("it is restricted");
         let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
-        assert_eq!((mode(&own), mode(&place.file)), (0o700, 0o600));
+        assert_eq!((mode(&own), mode(&paths.file)), (0o700, 0o600));
     }
 }
