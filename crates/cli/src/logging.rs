@@ -62,5 +62,5 @@ impl io::Write for Hiding {
 
 /// Reports on files are shown as such, so they are left out of a log that stands beside them.
 fn is_no_report(metadata: &Metadata<'_>) -> bool {
-    !(metadata.target().starts_with("engine") && metadata.fields().field("file").is_some())
+    !(metadata.target().starts_with("catalog") && metadata.fields().field("file").is_some())
 }
