@@ -168,6 +168,11 @@ fn the_module_map_names_the_modules_that_there_are() {
                 wrong.push(format!("{name} has no module `{word}`"));
             }
         }
+        for module in files.keys().filter_map(|path| path.first()).collect::<BTreeSet<_>>() {
+            if !named.iter().any(|word| word.split('/').next() == Some(module)) {
+                wrong.push(format!("{name}: `{module}` is not on the map"));
+            }
+        }
     }
     assert_eq!(wrong, Vec::<String>::new());
 }
