@@ -201,11 +201,16 @@ mod tests {
     #[test]
     fn age_count_and_outcome_each_have_their_say() {
         let days = Retention { days: Some(10), ..Retention::default() };
-        check(days, &["succeeded before day 90", "other before day 90"]);
+        check(days, &["succeeded before day 90", "unsuccessful before day 90"]);
         let longer = Retention { failed_days: Some(30), ..days };
-        check(longer, &["succeeded before day 90", "other before day 70"]);
+        check(longer, &["succeeded before day 90", "unsuccessful before day 70"]);
         let counted = Retention { count: Some(5), ..longer };
-        let all = ["succeeded before day 90", "other before day 70", "succeeded but 5", "other but 5"];
+        let all = [
+            "succeeded before day 90",
+            "unsuccessful before day 70",
+            "succeeded but 5",
+            "unsuccessful but 5",
+        ];
         check(counted, &all);
         let kept = Retention { keep_failed: Some(true), count: Some(5), ..days };
         check(kept, &["succeeded before day 90", "succeeded but 5"]);
