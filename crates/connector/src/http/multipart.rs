@@ -1,6 +1,6 @@
-//! Forms with files, `multipart/form-data` (RFC 7578), with names as browsers write them: UTF-8, and the three
-//! characters that could end a name percent-encoded. `filename*`, which HTTP clients like to write, is forbidden there
-//! and not understood by many servers.
+//! Encoding of `multipart/form-data` (RFC 7578), with names as browsers write them: UTF-8, with the three characters
+//! that could end a name percent-encoded. `filename*`, which HTTP clients tend to write, is forbidden by the RFC and
+//! unknown to many servers.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
