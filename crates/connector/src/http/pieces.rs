@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 #[derive(Debug)]
 pub struct Pieces {
     left: VecDeque<Data>,
-    /// How much of the first one was sent.
+    /// The position in the first part.
     at: u64,
     bytes_left: u64,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
@@ -50,7 +50,7 @@ impl Pieces {
             let (at, data) = (self.at, data.clone());
             let count = usize::try_from(length - at).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
             self.at += count as u64;
-            // Made here, where it is given back: what one thread asks for and another gives back stays with the allocator for long.
+            // Allocated on the thread that frees it: an allocator keeps memory cached that another thread frees.
             let mut buffer = vec![0; count];
             self.reading = Some(spawn_blocking(move || {
                 data.read_exact_at(at, &mut buffer)?;

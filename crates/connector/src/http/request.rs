@@ -11,10 +11,10 @@ use url::Url;
 
 use super::multipart::Part;
 
-/// Everything but the letters, digits and marks that never mean anything in a URL (RFC 3986, section 2.3).
+/// All characters except the unreserved ones of URLs (RFC 3986, section 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Headers that belong to the connection itself or to the client, and that no input may set.
+/// Headers of the connection or the client itself, which inputs may not set.
 const RESERVED: [&str; 10] = [
     "connection",
     "content-length",

@@ -1,4 +1,4 @@
-//! Lists by page, by offset, and to their end.
+//! Tests of page numbers, offsets, and `fetchAll`.
 
 use std::sync::Arc;
 

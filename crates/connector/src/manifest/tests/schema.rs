@@ -1,4 +1,4 @@
-//! The schema of manifests against their reader.
+//! Tests that compare the schema of manifests with their reader.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};

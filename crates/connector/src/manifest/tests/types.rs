@@ -1,4 +1,4 @@
-//! The types of results: as they are written, and what is said of mistakes in them.
+//! Tests of result types and of the errors in them.
 
 use model::ResultType;
 use pretty_assertions::assert_eq;
