@@ -11,8 +11,8 @@ use model::expression::Expression;
 use model::trial::{CallsExpect, Case, Double, Pattern, Reply, Shape, Start, Suite, Target, What};
 use model::{AutomationId, Span};
 
+use crate::observed::{find_step, split};
 use crate::result;
-use crate::seen::{find_step, split};
 use catalog::{Catalog, stem};
 use catalog::{ProjectFileError, check_project_target};
 
