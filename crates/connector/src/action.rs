@@ -1,4 +1,4 @@
-//! One operation of a connector, and what a call of it is given.
+//! The [`Action`] trait, and [`Call`] with the arguments of one call.
 
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, Map, Value};
@@ -9,76 +9,77 @@ use crate::log::LogSink;
 use crate::trace::Trace;
 use crate::written::{InputProblem, Written};
 
-/// One operation of a connector. It describes itself and can be called any number of times at once.
+/// One operation of a connector. It describes itself, and any number of calls may run concurrently.
 #[async_trait]
 pub trait Action: Send + Sync {
-    /// What it declares of itself.
+    /// Returns the declaration of the action.
     fn spec(&self) -> &ActionSpec;
 
-    /// What a call may do to the world, as far as that is known before it is made: no more than what is declared. `known`
-    /// gives the value of an input, or its default; nothing if that shows only then.
+    /// Returns the effect of a call as far as it is known before the call; never more than the declared effect.
+    /// `known` returns the value or the default of an input, or `None` if only the run determines it.
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
         let _ = known;
         self.spec().effect
     }
 
-    /// Does it once.
+    /// Calls the action once. The caller owns retries.
     ///
     /// # Errors
-    /// Whatever keeps it from giving a result, as a record for people and for `onError`. The caller owns retries.
+    /// Returns the reason why there is no result, as a record for people and for `onError`.
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError>;
 
-    /// The request that a call with these checked inputs would send first, without sending it; `None` for an action
-    /// that sends none.
+    /// Builds the first request of a call with these checked inputs, without sending it; `None` if the action sends
+    /// no request.
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         let _ = (inputs, base);
         None
     }
 
-    /// What keeps a call with these inputs from ever succeeding, beyond the types of its inputs, as far as it shows in the
-    /// file. What is computed is checked by the call itself.
+    /// Returns the reasons, visible in the file, why a call with these inputs can never succeed. The types of the
+    /// inputs are checked elsewhere, and computed values by the call itself.
     fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
         let _ = written;
         Vec::new()
     }
 
-    /// Whether Debug Request of this action logs credentials, where the settings let it.
+    /// True if Debug Request of this action logs credentials (only if the settings allow it).
     fn reveals_credentials(&self) -> bool {
         false
     }
 }
 
-/// Everything one call is given. It is used up by the call.
+/// The arguments of one call; the call consumes them.
 pub struct Call<'a> {
     /// The inputs, evaluated and checked by [`crate::check_inputs`].
     pub inputs: &'a Map,
     /// The credentials, if the step names a connection.
     pub connection: Option<&'a ResolvedConnection>,
-    /// The same for every attempt at this step; sent as `Idempotency-Key` with whatever may change something.
+    /// Identical for every attempt at this step; sent as `Idempotency-Key` with each request that may change
+    /// something.
     pub idempotency_key: &'a str,
-    /// The way out.
+    /// The HTTP client.
     pub http: &'a Http,
-    /// Debug Request: whether request and answer are logged, credentials masked.
+    /// True if Debug Request is on: request and response are logged, with credentials masked.
     pub debug: bool,
-    /// Where lines for people go.
+    /// Receives log lines for people.
     pub log: &'a dyn LogSink,
-    /// The chain of executions that the call belongs to.
+    /// The chain of executions that caused the call.
     pub trace: Option<&'a Trace>,
 }
 
-/// How an action sends a request.
+/// Variations in how an action sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// Like any other.
+    /// No variation.
     Plain,
     /// Debug Request may show credentials.
     Revealing,
-    /// The action retries by itself, as its inputs say.
+    /// The action retries by itself, as its inputs define.
     Retrying,
 }
 
 impl<'a> Call<'a> {
-    /// The connection, after a check that it is of a type that the action accepts.
+    /// Returns the connection after checking that the action accepts its type.
     pub(crate) fn connection_for(
         &self,
         spec: &ActionSpec,
@@ -101,7 +102,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends a request with the credentials of the connection. An answer of any status is an answer.
+    /// Sends a request with the credentials of the connection. A response of any status is `Ok`.
     pub(crate) async fn send(
         &self,
         request: &Request,

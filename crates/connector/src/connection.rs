@@ -1,4 +1,4 @@
-//! Connection types as connectors declare them, and connections ready for use.
+//! Connection types that connectors declare, and connections resolved for use.
 
 mod base;
 mod words;
@@ -20,35 +20,35 @@ use crate::oauth::{Flow, Gateway, OAuthClient, OAuthRule, TokenSource};
 pub use base::{BaseUrl, BaseUrlError};
 pub(crate) use words::Words;
 
-/// A kind of connection that a connector declares: its inputs, and how they become an address and credentials.
+/// A connection type of a connector: its inputs, and the rules that derive an address and credentials from them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionType {
     /// The full name that `type:` takes, such as `wiki.basic`.
     pub name: String,
-    /// What it is, in one line.
+    /// A one-line description.
     pub title: String,
-    /// What else an author should know.
+    /// Further notes for authors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its inputs, in the order an author would fill them.
+    /// Its inputs, in the order in which an author fills them in.
     pub inputs: Vec<ConnectionInput>,
     #[serde(skip)]
     pub(crate) base: Base,
     #[serde(skip)]
     pub(crate) auth: Auth,
-    /// The call that shows whether a connection works.
+    /// The call that tests a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) test: Option<ConnectionTest>,
-    /// Words of the manifest, each with the input that says what the service calls it.
+    /// Manifest terms, each with the input that names the service's term for it.
     #[serde(skip)]
     pub(crate) words: Vec<(String, String)>,
-    /// The input with the name of the header by which the service's support finds a request.
+    /// The input that names the header with the service's request id, which its support asks for.
     #[serde(skip)]
     pub(crate) request_id: Option<String>,
 }
 
-/// A call that shows whether a connection works: an action of its connector, with inputs.
+/// A call that tests a connection: an action of its connector, with inputs.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionTest {
     /// The full name of the action, such as `wiki.listSpaces`.
@@ -65,20 +65,20 @@ pub struct ConnectionInput {
     /// Its name, type and meaning.
     #[serde(flatten)]
     pub spec: InputSpec,
-    /// Whether its value is never shown, logged or stored.
+    /// True if the value is never displayed, logged or stored.
     pub secret: bool,
 }
 
-/// Where the address of a connection comes from.
+/// The source of a connection's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Base {
-    /// The connector has one address for everybody.
+    /// All connections of the connector share this address.
     Fixed(BaseUrl),
-    /// This input names it; a path that it may end in is taken away.
+    /// The input `name` holds the address; a trailing path equal to `strip` is removed.
     Input { name: String, strip: Option<String> },
 }
 
-/// How credentials are sent. Each list names inputs of which the first that is given counts.
+/// The way credentials are sent. Of each list of input names, the first input that is set counts.
 #[derive(Clone, Debug)]
 pub(crate) enum Auth {
     None,
@@ -88,26 +88,26 @@ pub(crate) enum Auth {
     Granted(Box<OAuthRule>),
 }
 
-/// The name of the header that carries a credential.
+/// The name of the header that carries the credential.
 #[derive(Clone, Debug)]
 pub(crate) enum AuthHeader {
     Fixed(HeaderName),
     Input(String),
 }
 
-/// A connection whose inputs have been evaluated: what calls are made with. Holds secrets; its `Debug` hides them.
+/// A connection with evaluated inputs, ready for calls. It holds secrets, which its `Debug` hides.
 #[derive(Clone, Debug)]
 pub struct ResolvedConnection {
     /// The name that steps use.
     pub name: String,
     /// The type, such as `wiki.basic`.
     pub kind: String,
-    /// The inputs by name, secrets sealed.
+    /// The inputs by name, secrets wrapped in [`ConnectionValue::Secret`].
     pub values: IndexMap<Key, ConnectionValue>,
     base: BaseUrl,
-    /// Marked sensitive, so that their `Debug` hides them too.
+    /// Marked sensitive, so that `Debug` of a header value hides them too.
     credentials: Vec<(HeaderName, HeaderValue)>,
-    /// What gives its tokens, for one of a type with OAuth 2.0.
+    /// The OAuth 2.0 client that obtains its tokens; `None` for other types.
     oauth: Option<Arc<OAuthClient>>,
     gateway: Option<Gateway>,
     tokens: Option<Tokens>,
@@ -115,7 +115,7 @@ pub struct ResolvedConnection {
     request_id: Option<HeaderName>,
 }
 
-/// What gives the token of each request.
+/// The source of the bearer token of each request; its `Debug` hides the token.
 #[derive(Clone)]
 struct Tokens(Arc<dyn TokenSource>);
 
@@ -125,29 +125,29 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// A value of a connection.
+/// The value of a connection's input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConnectionValue {
-    /// One that may be shown.
+    /// A value that may be displayed.
     Plain(Value),
-    /// One that may not.
+    /// A value that must not be displayed.
     Secret(Secret),
 }
 
 impl ResolvedConnection {
-    /// The address that the credentials are bound to.
+    /// Returns the address to which the credentials are bound.
     #[must_use]
     pub fn base(&self) -> &BaseUrl {
         &self.base
     }
 
-    /// What gives its tokens, for one of a type with OAuth 2.0.
+    /// Returns the OAuth 2.0 client that obtains its tokens; `None` for other types.
     #[must_use]
     pub fn oauth(&self) -> Option<&Arc<OAuthClient>> {
         self.oauth.as_ref()
     }
 
-    /// The connection with tokens, and where its requests go to another address than the gateway's, with that.
+    /// Sets the source of tokens, and replaces the address of the gateway by `base` if it is given.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<dyn TokenSource>, base: Option<BaseUrl>) -> Self {
         self.tokens = Some(Tokens(tokens));
@@ -157,12 +157,12 @@ impl ResolvedConnection {
         self
     }
 
-    /// The words that its service calls otherwise than the manifest does.
+    /// Returns the terms in which the service differs from the manifest.
     pub(crate) fn words(&self) -> &Words {
         &self.words
     }
 
-    /// The header by which its service's support finds a request, if it is one of its own.
+    /// Returns the header with the service's request id; `None` if the connection names none.
     pub(crate) fn request_id(&self) -> Option<&HeaderName> {
         self.request_id.as_ref()
     }
@@ -171,7 +171,7 @@ impl ResolvedConnection {
         self.tokens.as_ref().map(|tokens| &*tokens.0)
     }
 
-    /// The address and the path for what a site has at `path`: behind a gateway some paths have another name.
+    /// Returns the base address and the path of a request for `path`; the gateway has other paths for some of them.
     pub(crate) fn place<'p>(&'p self, path: &'p str) -> (&'p BaseUrl, &'p str) {
         let moved = self.gateway.as_ref().and_then(|gateway| {
             let (_, there) = gateway.paths.iter().find(|(here, _)| here == path)?;
@@ -180,18 +180,18 @@ impl ResolvedConnection {
         moved.unwrap_or((&self.base, path))
     }
 
-    /// Whether its credentials come in this header.
+    /// True if the credentials are sent in this header.
     pub(crate) fn sets(&self, header: &HeaderName) -> bool {
         let bearer = self.tokens.is_some() && header == ::http::header::AUTHORIZATION;
         bearer || self.credentials.iter().any(|(name, _)| name == header)
     }
 
-    /// The headers that carry the credentials; only the request builder asks for them.
+    /// Returns the headers that carry the credentials. Only the request builder calls this.
     pub(crate) fn credentials(&self) -> &[(HeaderName, HeaderValue)] {
         &self.credentials
     }
 
-    /// The secrets, for whoever masks them in what is logged or stored.
+    /// Returns the secrets, to mask them in logs and stored data.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.values.values().filter_map(|value| match value {
             ConnectionValue::Secret(secret) => Some(secret),
@@ -201,32 +201,32 @@ impl ResolvedConnection {
 }
 
 impl ConnectionType {
-    /// The input called `name`.
+    /// Returns the input called `name`.
     #[must_use]
     pub fn input(&self, name: &str) -> Option<&ConnectionInput> {
         self.inputs.iter().find(|input| input.spec.name == name)
     }
 
-    /// The manifest's cheap call that shows whether a connection of this type works.
+    /// Returns the manifest's inexpensive call that tests a connection of this type.
     #[must_use]
     pub fn test(&self) -> Option<&ConnectionTest> {
         self.test.as_ref()
     }
 
-    /// Whether its connections are given tokens, which change while they are used.
+    /// True if connections of this type use tokens, which change over their lifetime.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
         matches!(&self.auth, Auth::Granted(_))
     }
 
-    /// Whether somebody has to consent before a connection of this type can be used.
+    /// True if a person must consent before a connection of this type is usable.
     #[must_use]
     pub fn needs_login(&self) -> bool {
         matches!(&self.auth, Auth::Granted(rule) if rule.flow == Flow::AuthorizationCode)
     }
 
-    /// The inputs of which at least one must be given although none is required by itself, such as `apiToken` and
-    /// `password`; empty if there are no such.
+    /// Returns the alternative inputs of which at least one must be set, such as `apiToken` and `password`. The list
+    /// is empty if there is no such alternative.
     #[must_use]
     pub fn needs_one_of(&self) -> &[String] {
         let lists = match &self.auth {
@@ -238,8 +238,9 @@ impl ConnectionType {
         if lists.len() > 1 { lists } else { &[] }
     }
 
-    /// The base address of a connection of this type, where calls to `address` would leave it. `given` has the inputs that
-    /// are written out; nothing is said where the base is not among them. Unless `is_whole`, only the host is known.
+    /// Returns the base address if calls to `address` would leave it; `None` if they stay below it, or if the base is
+    /// not known before the run. `given` returns the literal value of an input. Unless `is_whole`, only the host of
+    /// `address` is known.
     pub fn leaves<'v>(
         &self,
         given: &dyn Fn(&str) -> Option<&'v str>,
@@ -255,11 +256,11 @@ impl ConnectionType {
         (!stays).then(|| base.to_string())
     }
 
-    /// Makes a connection called `name` of evaluated inputs.
+    /// Resolves a connection called `name` from evaluated inputs.
     ///
     /// # Errors
-    /// [`ErrorKind::Connection`]: an input is missing, unknown or of the wrong type, no credential is given, or the
-    /// address cannot be one. No message holds a secret.
+    /// Returns [`ErrorKind::Connection`] if an input is missing, unknown or of the wrong type, if no credential is
+    /// set, or if the address is invalid. No message contains a secret.
     pub fn resolve(&self, name: &str, inputs: &Map) -> Result<ResolvedConnection, ActionError> {
         let refuse = |words: String| {
             ActionError::new(
@@ -328,7 +329,7 @@ impl ConnectionType {
             Auth::None | Auth::Granted(_) => return Ok(Vec::new()),
             Auth::Basic { user, password } => {
                 let (user, password) = (first(user)?, first(password)?);
-                // RFC 7617, section 2: the first colon ends the user's name.
+                // RFC 7617, section 2: the first colon ends the user name.
                 if user.contains(':') {
                     return Err(
                         "the user's name holds a `:`, which Basic authentication cannot carry".to_owned()

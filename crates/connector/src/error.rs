@@ -1,9 +1,9 @@
-//! What can go wrong before any action is called. A call itself fails with [`model::ActionError`].
+//! Errors of setting up this crate. A failed call is a [`model::ActionError`].
 
-/// Why the crate cannot be set up.
+/// An error that prevents setting up the HTTP client.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An entry of the outbound allow list is of no known form.
+    /// An entry of the outbound allow list has no known form.
     #[error(
         "`{entry}` cannot be allowed: write an address (`127.0.0.1`), a network (`10.0.0.0/8`) or a host name \
          (`wiki.internal`, `*.internal`)"

@@ -1,4 +1,5 @@
-//! What happens in other applications, as manifests declare it: how it is polled for, or how it is told of.
+//! Events of other applications, as manifests declare them: found by polling, or received through a webhook
+//! subscription.
 
 use std::time::Duration;
 
@@ -8,129 +9,129 @@ use serde::Serialize;
 
 use crate::http::dig;
 
-/// Something that happens in another application.
+/// An event of another application.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSpec {
     /// The full name, such as `wiki.pageChanged`.
     pub name: String,
-    /// What happens, in one line.
+    /// A one-line description.
     pub title: String,
-    /// What else an author should know.
+    /// Further notes for authors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The full names of the connection types it takes.
+    /// The full names of the connection types that it accepts.
     pub connections: Vec<String>,
-    /// Whether it needs one of them.
+    /// True if it needs a connection.
     pub connection_required: bool,
-    /// What an author may say of it.
+    /// Inputs that an author may set.
     pub inputs: Vec<InputSpec>,
-    /// How it is noticed.
+    /// The way the event is detected.
     pub source: EventSource,
 }
 
-/// How an event is noticed.
+/// The way an event is detected.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EventSource {
-    /// The connector looks for it again and again.
+    /// The engine polls a list.
     Poll(PolledEvent),
-    /// The other application tells of it.
+    /// The other application sends webhooks.
     Hook(HookedEvent),
 }
 
-/// How an event is looked for: a list with the newest first, which is read until something older than what is known.
+/// A polled event: a list with the newest entry first, read until an entry is older than the known ones.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolledEvent {
-    /// The full name of the action that lists.
+    /// The full name of the listing action.
     pub action: String,
-    /// Inputs of it that are always the same.
+    /// Its constant inputs.
     pub with: Map,
-    /// The input that takes the cursor of the next page, where the list has pages.
+    /// Its input for the cursor of the next page; `None` if the list has no pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// The path to the list in what the action gives.
+    /// The path to the list in the result of the action.
     pub items: String,
-    /// The paths to what tells one record from all others, in each.
+    /// The paths, in each record, to the parts of its unique key.
     pub id: Vec<String>,
-    /// The path to the instant by which the list is sorted, in each: one of the other application's clock.
+    /// The path, in each record, to the timestamp that sorts the list, taken from the other application's clock.
     pub time: String,
-    /// The path and the value by which a record is told to be new rather than changed; without it all are new.
+    /// The path and the value that mark a record as new rather than changed; `None` if all records are new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<(String, Value)>,
-    /// How often it is looked for, where the author does not say.
+    /// The default polling interval.
     #[serde(serialize_with = "seconds")]
     pub every: Duration,
-    /// How much before the newest known instant something may come to light later.
+    /// The longest time by which a record may appear late, before the newest known timestamp.
     #[serde(serialize_with = "seconds")]
     pub overlap: Duration,
 }
 
-/// How another application is made to tell of an event.
+/// An event that the other application sends to a webhook, after a subscription.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookedEvent {
     /// The full name of the action that subscribes.
     pub subscribe: String,
-    /// Inputs of it that are always the same.
+    /// Its constant inputs.
     pub with: Map,
-    /// The input of it that takes our address.
+    /// Its input for our webhook address.
     pub url: String,
-    /// The input of it that takes the secret by which we know the sender.
+    /// Its input for the secret that authenticates the sender.
     pub secret: String,
-    /// The path to the id of the subscription in what it gives.
+    /// The path to the id of the subscription in its result.
     pub id: String,
-    /// The full name of the action that takes the subscription back.
+    /// The full name of the action that cancels the subscription.
     pub unsubscribe: String,
-    /// The input of it that takes the id.
+    /// Its input for the id of the subscription.
     pub id_input: String,
-    /// How the subscriptions that there are can be listed, where they can.
+    /// The listing of existing subscriptions; `None` if the application cannot list them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<Box<ListedHooks>>,
-    /// The preset by which requests are verified.
+    /// The signature preset that verifies requests.
     pub verify: String,
-    /// The header, in lower case, with what tells one request from all others, though it be sent again.
+    /// The header, in lower case, with the delivery id, which is the same when a delivery is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
-    /// The header, in lower case, and the value by which a request is about this event.
+    /// The header, in lower case, and the value that select requests of this event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<(String, String)>,
 }
 
-/// How the subscriptions that another application has can be listed.
+/// The listing of subscriptions that exist in another application.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedHooks {
-    /// The full name of the action that lists.
+    /// The full name of the listing action.
     pub action: String,
-    /// Inputs of it that are always the same.
+    /// Its constant inputs.
     pub with: Map,
-    /// The input that takes the cursor of the next page, where the list has pages.
+    /// Its input for the cursor of the next page; `None` if the list has no pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// The path to the list in what the action gives.
+    /// The path to the list in the result of the action.
     pub items: String,
-    /// The path to the address that is told, in each.
+    /// The path to the webhook address in each entry.
     pub url: String,
 }
 
-/// Something that a poll found.
+/// A record found by a poll.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// What tells it from all others.
+    /// The unique key.
     pub key: String,
-    /// When it happened, by the other application's clock.
+    /// The time of the event by the other application's clock.
     pub at: Timestamp,
-    /// What an execution gets of it: `changeType` and `record`.
+    /// The payload of the execution: `changeType` and `record`.
     pub value: Value,
 }
 
 impl PolledEvent {
-    /// The records in what the action gave, as they stand there.
+    /// Returns the records in the result of the action, in its order.
     ///
     /// # Errors
-    /// It is not of the form that the manifest says; in words.
+    /// Returns a message if the result does not have the form that the manifest declares.
     pub fn records(&self, result: &Value) -> Result<Vec<Record>, String> {
         let list = dig(result, &self.items);
         let list = list.as_ref().and_then(Value::as_list);

@@ -1,4 +1,4 @@
-//! The one way out: every request of every action passes the guard, the limits and the redirect rules here.
+//! The HTTP client: it applies the guard, the limits and the redirect rules to every request of every action.
 
 pub mod guard;
 
@@ -49,64 +49,64 @@ pub(crate) use failure::{ErrorShape, dig};
 pub(crate) use request::{decode, encode, whole};
 pub(crate) use response::Reading;
 
-/// How many redirects of a GET or HEAD are followed (threat model 4.4).
+/// The largest number of redirects followed for a GET or HEAD (threat model 4.4).
 pub const MAX_REDIRECTS: usize = 5;
-/// The most bytes that the headers of an answer may have (threat model 4.4).
+/// The largest size of response headers in bytes (threat model 4.4).
 pub const MAX_RESPONSE_HEADERS: usize = 64 * 1024;
-/// The longest time that an input may ask a request to be given.
+/// The longest timeout that an input may set.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// Installs the cryptography that TLS uses. Call it first thing in `main`; calling it again does nothing.
+/// Installs the cryptography provider of TLS. Call it first in `main`; further calls have no effect.
 ///
-/// Without it the first HTTPS request of the process would panic, so [`Http::new`] calls it too.
+/// Without a provider the first HTTPS request of the process would panic, so [`Http::new`] calls this too.
 pub fn install_crypto() {
-    // An error means that one is installed already, which is just as good.
+    // An error means that a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// The limits and rules of outgoing requests.
 #[derive(Clone)]
 pub struct HttpOptions {
-    /// What the guard lets through although it is private.
+    /// Private addresses and names that the guard lets through.
     pub allow: AllowList,
-    /// The addresses of our own listeners and of the database: never called, whatever `allow` says.
+    /// The addresses of our own listeners and of the database. They are never called, even if `allow` has them.
     pub blocked_own: Vec<SocketAddr>,
-    /// How long connecting may take.
+    /// The timeout of connecting.
     pub connect_timeout: Duration,
-    /// How long a request may take in all, redirects and body included, unless an input says otherwise.
+    /// The default timeout of a request, including redirects and body.
     pub timeout: Duration,
-    /// How long an answer may pause between two pieces of its body.
+    /// The longest pause between two chunks of a response body.
     pub idle_timeout: Duration,
-    /// The most bytes that a body may have, after inflating.
+    /// The largest response body in bytes, after decompression.
     pub max_response: usize,
-    /// How many requests go to one host at once; further ones wait.
+    /// The largest number of concurrent requests to one host; further requests wait.
     pub per_host: usize,
-    /// Whether Debug Request of a raw GraphQL request shows credentials, as its specification has it.
+    /// True if Debug Request of a raw GraphQL request may log credentials, as its specification defines it.
     pub allow_credential_debug: bool,
-    /// Hides secrets where a text of the other side is cut.
+    /// Hides secrets in excerpts of responses.
     pub redactor: Redactor,
-    /// How names become addresses.
+    /// Resolves host names.
     pub lookup: Arc<dyn Lookup>,
-    /// The clock, and how retries inside an action wait.
+    /// The clock, which also delays retries inside an action.
     pub timer: Arc<dyn Timer>,
-    /// Where requests go.
+    /// The destination of requests.
     pub transport: Transport,
 }
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Clone, Debug, Default)]
 pub enum Transport {
-    /// Out into the world.
+    /// The network.
     #[default]
     Wire,
-    /// Onto a tape: out into the world and recorded, or answered from a recording without going anywhere.
+    /// A cassette: requests go to the network and are recorded, or a recording answers them offline.
     Tape(Arc<Tape>),
-    /// Nowhere: every request is refused.
+    /// None: every request fails.
     Nowhere,
 }
 
 impl Transport {
-    /// Whether anything goes out.
+    /// True if requests reach the network.
     fn is_open(&self) -> bool {
         match self {
             Self::Wire => true,
@@ -117,7 +117,8 @@ impl Transport {
 }
 
 impl Default for HttpOptions {
-    /// The limits of threat model 4.4: 5 s to connect, 60 s in all, 15 s idle, 10 MiB, 16 a host, nothing private.
+    /// Returns the limits of threat model 4.4: 5 s to connect, 60 s in total, 15 s idle, 10 MiB, 16 per host, no
+    /// private addresses.
     fn default() -> Self {
         Self {
             allow: AllowList::default(),
@@ -136,12 +137,12 @@ impl Default for HttpOptions {
     }
 }
 
-/// The clock of an action, so that tests need not wait.
+/// The clock of actions; tests replace it to avoid waiting.
 #[async_trait]
 pub trait Timer: Send + Sync {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
-    /// Returns after this long.
+    /// Returns after this time.
     async fn pause(&self, wait: Duration);
 }
 
@@ -161,9 +162,9 @@ impl Timer for SystemTimer {
     }
 }
 
-/// Sends requests. One for the whole process: it holds the pool of connections.
+/// The HTTP client of the process. It owns the connection pool.
 pub struct Http {
-    /// Absent where nothing goes out.
+    /// `None` if no request reaches the network.
     client: Option<reqwest::Client>,
     guard: Arc<Guard>,
     slots: slots::Slots,
@@ -172,10 +173,10 @@ pub struct Http {
 }
 
 impl Http {
-    /// A way out under these rules.
+    /// Creates a client with these rules.
     ///
     /// # Errors
-    /// The TLS set-up of the system cannot be used.
+    /// Returns an error if the TLS configuration of the system is unusable.
     pub fn new(options: HttpOptions) -> Result<Self, Error> {
         let guard =
             Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
@@ -191,7 +192,7 @@ impl Http {
             .user_agent(concat!("cogwork/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(options.connect_timeout)
             .dns_resolver(resolve::Resolver(guard.clone()))
-            // A proxy from the environment would resolve names behind the guard's back.
+            // A proxy from the environment would resolve names without the guard.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
@@ -202,19 +203,19 @@ impl Http {
         Ok(client)
     }
 
-    /// The rules it was made with.
+    /// Returns the options that it was created with.
     #[must_use]
     pub fn options(&self) -> &HttpOptions {
         &self.options
     }
 
-    /// How the hosts do that were called: their limits, whom they asked to wait, whether they answer.
+    /// Returns the state of each host that was called: its rate limit, its back-off and its circuit breaker.
     #[must_use]
     pub fn health(&self) -> Vec<HostHealth> {
         self.hosts.health()
     }
 
-    /// An address of a host that is called by another protocol, judged as those of all requests are.
+    /// Resolves a host for another protocol than HTTP, under the rules of the guard.
     pub(crate) async fn judged(&self, host: &str, port: u16, subject: &str) -> Result<IpAddr, ActionError> {
         if self.client.is_none() {
             return Err(failure::nowhere(subject));
@@ -226,16 +227,16 @@ impl Http {
         &*self.options.timer
     }
 
-    /// Whether the settings let an action log its credentials that was asked to.
+    /// True if the settings allow an action to log its credentials.
     #[must_use]
     pub fn may_reveal_credentials(&self) -> bool {
         self.options.allow_credential_debug
     }
 }
 
-/// What surrounds one request: who is spoken to, on whose behalf, and what is logged of it.
+/// The context of one request: the called system, the connection, and the logging.
 pub(crate) struct Context<'a> {
-    /// Who is called, in the words of messages: `the wiki`.
+    /// The called system as messages name it: `the wiki`.
     pub subject: &'a str,
     pub connection: Option<&'a ResolvedConnection>,
     pub idempotency_key: &'a str,
@@ -245,23 +246,23 @@ pub(crate) struct Context<'a> {
     pub trace: Option<&'a Trace>,
 }
 
-/// How far a request is bound by what is remembered of its host.
+/// The checks of a host's state that a request must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// A short wait that the host is owed is waited for, a longer one and an open circuit are an error.
+    /// A short back-off delays the request; a longer one and an open circuit are errors.
     Ordinary,
-    /// The author gave the call retries of its own: only a `Retry-After` that the host sent counts, and it is always an error with
-    /// `not_sent`, so that the caller waits and does not take it for an attempt.
+    /// Only a `Retry-After` of the host applies, and always as an error with `not_sent`. Used where the author set
+    /// retries on the call itself: the caller then waits without counting an attempt.
     OwnRetries,
 }
 
-/// How much of a request is logged.
+/// The amount of detail logged of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     Nothing,
-    /// Everything but credentials.
+    /// All but credentials.
     Masked,
-    /// Everything.
+    /// All, including credentials.
     Everything,
 }
 
@@ -277,5 +278,5 @@ impl Context<'_> {
     }
 }
 
-/// What sending gives.
+/// The result of sending a request.
 type Sent = Result<Response, ActionError>;

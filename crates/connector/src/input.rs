@@ -1,22 +1,23 @@
-//! Inputs against what an action declares: defaults filled in, types checked and gently bent, nothing unknown.
+//! Validation of inputs against the declaration of an action: fills in defaults, coerces types, rejects unknown
+//! names.
 //!
-//! What is bent, because authors write it and one reading only makes sense: a whole number where a text is wanted
-//! (ids, never through a float), its digits where a whole number is wanted, one value where a list is wanted, and
-//! `a,b` where a list of words is wanted. Never: `"true"` for true, or anything that loses a digit.
+//! Coercions are limited to forms that authors use and that have one meaning: a whole number for a text (ids, never
+//! through a float), digits for a whole number, a single value for a list, and `a,b` for a list of choices. Never
+//! coerced: `"true"` to true, or anything that would lose a digit.
 
 use model::diagnostic::nearest;
 use model::value::{MAX_LOADED_BYTES, Number};
 use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
 
-/// Whole numbers up to here are exact as floats; beyond, a float may stand for several of them.
+/// The largest magnitude up to which whole numbers are exact as floats.
 const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 
-/// Checks evaluated inputs against what `spec` declares. The answer holds every input that is given or has a
-/// default, in the order of the declaration; an input that is not required counts as not given when it is `null`,
-/// or an empty text where no text is wanted.
+/// Checks evaluated inputs against the declaration in `spec`. The result holds each input that is set or has a
+/// default, in the order of the declaration. An optional input counts as absent if it is `null`, or an empty text
+/// where its type is not text.
 ///
 /// # Errors
-/// [`ErrorKind::Input`], naming everything that is wrong at once: missing, unknown, or of the wrong type.
+/// Returns [`ErrorKind::Input`] with all problems at once: missing and unknown inputs, and wrong types.
 pub fn check_inputs(spec: &ActionSpec, inputs: &Map) -> Result<Map, ActionError> {
     let mut problems = Problems::default();
     let checked = fields(&spec.inputs, inputs, "", &mut problems);
@@ -27,10 +28,10 @@ pub fn check_inputs(spec: &ActionSpec, inputs: &Map) -> Result<Map, ActionError>
     Err(ActionError::new(ErrorKind::Input, message))
 }
 
-/// Checks one value against a type: what [`check_inputs`] will say at run time, for literals when a file is loaded.
+/// Checks one literal against a type when a file is loaded, with the rules that [`check_inputs`] applies at run time.
 ///
 /// # Errors
-/// What is wrong, in words that go behind the input's name: "must be a whole number from 1 to 250, found text".
+/// Returns the problem as a phrase to follow the input's name: "must be a whole number from 1 to 250, found text".
 pub fn check_value(kind: &InputType, value: &Value) -> Result<(), String> {
     let mut problems = Problems::default();
     bend(kind, value, "", &mut problems);
@@ -41,7 +42,7 @@ pub fn check_value(kind: &InputType, value: &Value) -> Result<(), String> {
 struct Problems(Vec<String>);
 
 impl Problems {
-    /// Notes a problem of the value at `path`; at the root there is no name to put before it.
+    /// Adds a problem of the value at `path`; at the root, where `path` is empty, no name precedes it.
     fn push<T>(&mut self, path: &str, words: impl std::fmt::Display) -> Option<T> {
         self.0.push(if path.is_empty() { words.to_string() } else { format!("`{path}` {words}") });
         None
@@ -90,8 +91,8 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// An expression without a value gives `null` or an empty text; an author means "leave it out" by both. Where any
-/// value may stand, `null` is one.
+/// True if the value means "leave this input out": `null`, or the empty text of an expression without a value. `null`
+/// is a value where the type is any.
 fn counts_as_absent(spec: &InputSpec, value: &Value) -> bool {
     match value {
         Value::Null => spec.kind != InputType::Any,
@@ -155,7 +156,7 @@ fn bend(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) ->
     }
 }
 
-/// Only the kind of what was found is told: the value itself may be a secret.
+/// Reports a type mismatch. Names only the type of the value, since the value may be a secret.
 fn wrong(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
     let article = match kind {
         InputType::Integer { .. } | InputType::Number | InputType::List { .. } => "a ",
@@ -185,7 +186,7 @@ fn text(value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
     }
 }
 
-/// Whether the number is known digit by digit: an integer, or a float too small to have swallowed one.
+/// True if each digit of the number is exact: an integer, or a float below [`MAX_EXACT_FLOAT`].
 fn is_exact(number: &Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|float| float.abs() < MAX_EXACT_FLOAT)
 }
@@ -200,7 +201,7 @@ fn integer(
     let number = match value {
         Value::Number(number) if number.is_f64() => whole(number),
         Value::Number(number) => number.as_i64(),
-        // Digits only, so that `1e3`, ` 5` and `+5` stay what they are: text.
+        // Only plain digits: `1e3`, ` 5` and `+5` remain text.
         Value::String(text) if is_canonical(text) => text.parse().ok(),
         _ => None,
     };
@@ -217,13 +218,13 @@ fn is_canonical(text: &str) -> bool {
         && (digits == "0" && digits == text || !digits.starts_with('0') && !digits.is_empty())
 }
 
-/// A float that is a whole number, as division gives it.
+/// Returns the integer value of a float without fraction, such as a division yields.
 fn whole(number: &Number) -> Option<i64> {
     let float = number.as_f64()?;
     if float.fract() != 0.0 || float.abs() >= MAX_EXACT_FLOAT {
         return None;
     }
-    // `{:.0}` writes a whole float of this size digit by digit, so nothing is cast.
+    // `{:.0}` formats a whole float of this size exactly, which avoids a cast.
     format!("{float:.0}").parse().ok()
 }
 
@@ -246,11 +247,12 @@ fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems
 fn list(items: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
     let given = match (value, items) {
         (Value::List(list), _) => list.0.clone(),
-        // No word of a choice holds a comma, so `a,b` can only be meant as two of them.
+        // No option of a choice contains a comma, so `a,b` always means two options.
         (Value::String(text), InputType::Choice { .. }) => {
             text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Value::from).collect()
         }
-        // A text that holds nothing is a list of nothing: a filter that was computed and is empty, not one that is left out.
+        // An empty text is an empty list, for example a computed filter without entries. It does not mean that the
+        // input is absent.
         (Value::String(text), _) if text.is_empty() => Vec::new(),
         (one, _) => vec![one.clone()],
     };

@@ -1,8 +1,9 @@
-//! The only crate that calls other systems; it does not know what an automation is.
+//! Calls to other systems: connectors, their actions and the HTTP client that they share.
 //!
-//! A [`Registry`] holds [`Connector`]s. A connector is data: a manifest in YAML that declares connection types and
-//! actions, interpreted here once for all of them; what needs more than data is a native action in Rust behind the
-//! same [`Action`] trait. Every request leaves through one [`Http`], whose guard decides where calls may go.
+//! A [`Registry`] holds [`Connector`]s. A connector is data: a YAML manifest declares connection types and actions,
+//! and one interpreter here runs them all. An operation that data cannot describe is a native action in Rust behind
+//! the same [`Action`] trait. Every request goes through one [`Http`], whose guard decides which addresses it may
+//! call. This crate does not know what an automation is.
 
 mod error;
 mod log;

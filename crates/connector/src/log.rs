@@ -1,22 +1,22 @@
-//! Where what a call has to tell people goes.
+//! The sink for log lines and timings of a call.
 
 use std::time::Duration;
 
 use model::LogLevel;
 
-/// Where an action writes lines for people.
+/// Receives the log lines of an action, and reports of its requests.
 pub trait LogSink: Send + Sync {
-    /// Takes one line. It must not block.
+    /// Writes one line. It must not block.
     fn line(&self, level: LogLevel, message: &str);
 
-    /// Takes note of a request that is about to be sent, each redirect and repetition by itself. `url` has neither
-    /// credentials nor query nor fragment. It must not block.
+    /// Reports a request before it is sent; redirects and repetitions are reported separately. `url` has no
+    /// credentials, query or fragment. It must not block.
     fn request(&self, method: &str, url: &str) {
         let _ = (method, url);
     }
 
-    /// Takes note that a request waited so long for its host: for the end of other requests to it, or of a break that it
-    /// had asked for. It must not block.
+    /// Reports the time that a request waited for its host: for a free slot, or for a back-off that the host had
+    /// requested. It must not block.
     fn waited(&self, host: &str, time: Duration) {
         let _ = (host, time);
     }

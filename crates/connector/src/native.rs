@@ -1,4 +1,4 @@
-//! Native actions: what needs more than data, in Rust behind the same trait. One file each; the registry lists them.
+//! Native actions: operations that a manifest cannot describe, one file each. The registry lists them.
 
 pub(crate) mod data;
 pub(crate) mod graphql;
@@ -25,18 +25,18 @@ use crate::http::{MAX_TIMEOUT, Request};
 use crate::manifest::{Head, empty_filter};
 use crate::written::{InputProblem, Written};
 
-/// An input that may be left out.
+/// Returns the spec of an optional input.
 fn optional(name: &str, kind: InputType, description: &str) -> InputSpec {
     let description = Some(description.to_owned());
     InputSpec { name: name.to_owned(), kind, required: false, default: None, description }
 }
 
-/// An input that must be given.
+/// Returns the spec of a required input.
 fn required(name: &str, kind: InputType, description: &str) -> InputSpec {
     InputSpec { required: true, ..optional(name, kind, description) }
 }
 
-/// An input with a default.
+/// Returns the spec of an input with a default.
 fn defaulted(name: &str, kind: InputType, default: impl Into<Value>, description: &str) -> InputSpec {
     InputSpec { default: Some(default.into()), ..optional(name, kind, description) }
 }
@@ -49,7 +49,7 @@ fn map_of(values: InputType) -> InputType {
     InputType::Map { values: Box::new(values) }
 }
 
-/// The spec of a native action of a connector with connections.
+/// Returns the spec of a native action in a connector with connections.
 fn spec_for(head: &Arc<Head>, name: &str, title: &str) -> ActionSpec {
     ActionSpec {
         name: format!("{}.{name}", head.name),
@@ -65,7 +65,7 @@ fn spec_for(head: &Arc<Head>, name: &str, title: &str) -> ActionSpec {
     }
 }
 
-/// The spec of an action that needs nothing but its inputs.
+/// Returns the spec of a pure action, which uses only its inputs.
 fn pure_spec(name: &str, title: &str, inputs: Vec<InputSpec>, example: Value) -> ActionSpec {
     ActionSpec {
         name: name.to_owned(),
@@ -81,7 +81,7 @@ fn pure_spec(name: &str, title: &str, inputs: Vec<InputSpec>, example: Value) ->
     }
 }
 
-/// What [`Response::envelope`](crate::http::Response::envelope) gives.
+/// Returns the type of [`Response::envelope`](crate::http::Response::envelope).
 fn envelope() -> ResultType {
     let fields = [
         ResultField::new("statusCode", ResultType::Integer).about("The HTTP status, 200 to 299."),
@@ -92,7 +92,7 @@ fn envelope() -> ResultType {
     ResultType::Object(Arc::new(ObjectType { fields: fields.into(), ..ObjectType::default() }))
 }
 
-/// What a request may do by its method: one of the safe methods only reads (RFC 9110, 9.2.1).
+/// Returns the effect of a request: safe methods only read (RFC 9110, 9.2.1).
 fn effect_of(method: Option<&str>) -> Effect {
     match method {
         Some("GET" | "HEAD" | "OPTIONS" | "TRACE") => Effect::Read,
@@ -104,17 +104,17 @@ fn input_error(message: impl Into<String>) -> ActionError {
     ActionError::new(ErrorKind::Input, message)
 }
 
-/// The text of an input; empty if it is not given.
+/// Returns the text of an input; empty if it is not set.
 fn text_of<'a>(inputs: &'a Map, name: &str) -> &'a str {
     inputs.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The entries of an input that is a map; none if it is not given.
+/// Returns the entries of an input that is a map; none if it is not set.
 fn entries_of<'a>(inputs: &'a Map, name: &str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     inputs.get(name).and_then(Value::as_map).into_iter().flat_map(Map::iter)
 }
 
-/// The input `timeout`, a duration as people write it, at most [`MAX_TIMEOUT`].
+/// Parses the input `timeout`, a duration such as `30s`, of at most [`MAX_TIMEOUT`].
 fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
     let text = text_of(inputs, "timeout");
     if text.is_empty() {
@@ -129,7 +129,7 @@ fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
     Ok(Some(timeout))
 }
 
-/// The problems that the inputs of any request may have: its timeout, its headers and its query.
+/// Returns the problems that any request may have: in its timeout, its headers and its query.
 fn request_problems(written: &Written<'_>, query: &str) -> Vec<InputProblem> {
     let mut found = Vec::new();
     if let Err(error) = timeout_of(&written.alone_as_text("timeout")) {
@@ -151,10 +151,11 @@ fn request_problems(written: &Written<'_>, query: &str) -> Vec<InputProblem> {
     found
 }
 
-/// The way out of an empty list in the query.
+/// The help text for an empty list in the query.
 const EMPTY_FILTER: &str = "leave the parameter out, or give null, where nothing is to be filtered";
 
-/// Refuses parameters of the query of which one is an empty list: it would be no filter, which its author cannot mean.
+/// Rejects query parameters with an empty list: the request would have no such filter, which the author does not
+/// intend.
 fn check_query(inputs: &Map, name: &str) -> Result<(), ActionError> {
     let parameters = inputs.get(name).and_then(Value::as_map);
     match parameters.and_then(|parameters| empty_filter(name, parameters)) {
@@ -163,17 +164,17 @@ fn check_query(inputs: &Map, name: &str) -> Result<(), ActionError> {
     }
 }
 
-/// An address that stands for any, where only a form is checked.
+/// Returns a placeholder address for checks that need no real one.
 fn nowhere() -> url::Url {
     url::Url::parse("https://example.invalid/").unwrap_or_else(|_| unreachable!("a constant address"))
 }
 
-/// Adds the author's headers.
+/// Adds the headers that the author set.
 fn add_headers(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
     entries_of(inputs, "headers").try_for_each(|(name, value)| request.set_header(name, value))
 }
 
-/// Refuses a header of the author that the connection's credentials would silently replace.
+/// Rejects a header of the author that the connection's credentials would silently replace.
 fn check_credentials(request: &Request, connection: Option<&ResolvedConnection>) -> Result<(), ActionError> {
     let Some(connection) = connection else { return Ok(()) };
     match request.headers.keys().find(|name| connection.sets(name)) {

@@ -1,4 +1,4 @@
-//! All actions and connection types there are: built in one visible place, passed down.
+//! The registry of actions, events and connection types. It is built in one place and passed down.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::event::EventSpec;
 use crate::manifest::{self, Manifest, Natives};
 use crate::native;
 
-/// The manifests that are shipped, each with the name it is shown under.
+/// The manifests that ship with the program, each with its display path.
 const MANIFESTS: [(&str, &str); 4] = [
     ("connectors/wiki.yaml", include_str!("../manifests/wiki.yaml")),
     ("connectors/http.yaml", include_str!("../manifests/http.yaml")),
@@ -20,7 +20,7 @@ const MANIFESTS: [(&str, &str); 4] = [
     ("connectors/mail.yaml", include_str!("../manifests/mail.yaml")),
 ];
 
-/// The native actions that a manifest may switch on.
+/// The native actions that a manifest may enable.
 pub(crate) const NATIVES: &Natives = &[
     ("rawRequest", native::raw_request::build),
     ("rawGraphqlRequest", native::graphql::build),
@@ -28,10 +28,10 @@ pub(crate) const NATIVES: &Natives = &[
     ("send", native::mail::build),
 ];
 
-/// A connector that is native as a whole: name, title, actions.
+/// The name, the title and the actions of a connector without a manifest.
 type NativeConnector = (&'static str, &'static str, Vec<Arc<dyn Action>>);
 
-/// The connectors that are native as a whole.
+/// Returns the connectors without a manifest.
 fn native_connectors() -> [NativeConnector; 4] {
     [
         ("log", "Log", native::log::actions()),
@@ -41,22 +41,22 @@ fn native_connectors() -> [NativeConnector; 4] {
     ]
 }
 
-/// Names that a user's connector may not take: they are the engine's own.
+/// Names of the engine, which a user's connector may not take.
 const RESERVED: [&str; 9] = ["log", "text", "data", "hash", "http", "mail", "files", "state", "events"];
 
-/// The names of the connectors that are built in.
+/// Returns the names of the built-in connectors.
 pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
     let shipped =
         MANIFESTS.iter().filter_map(|(path, _)| path.strip_prefix("connectors/")?.strip_suffix(".yaml"));
     shipped.chain(RESERVED)
 }
 
-/// True if no file may take the place of the connector of this name.
+/// True if no user file may replace the connector of this name.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// The JSON Schema (draft 2020-12) of a connector's manifest, for editors.
+/// Returns the JSON Schema (draft 2020-12) of connector manifests, for editors.
 #[must_use]
 pub fn manifest_schema() -> serde_json::Value {
     manifest::schema(NATIVES)
@@ -68,11 +68,11 @@ pub fn manifest_schema() -> serde_json::Value {
 pub struct Connector {
     /// The name before the dot in `wiki.createPage`.
     pub name: String,
-    /// What it is called, for people.
+    /// The display name.
     pub title: String,
     /// The version of its manifest, or of this program.
     pub version: String,
-    /// What else an author should know.
+    /// Further notes for authors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The full names of its connection types.
@@ -82,27 +82,27 @@ pub struct Connector {
     /// The full names of its events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// The file it comes from, for a user's own.
+    /// The path of a user's manifest; `None` for built-in connectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
-/// Everything that steps may call and connections may be of. A value: reloading makes a new one.
+/// An immutable set of connectors, actions, events and connection types. A reload builds a new one.
 #[derive(Clone)]
 pub struct Registry {
     connectors: IndexMap<String, Connector>,
     actions: IndexMap<String, Arc<dyn Action>>,
     connection_types: IndexMap<String, ConnectionType>,
     events: IndexMap<String, Arc<EventSpec>>,
-    /// The connectors whose manifests have errors, and the files of these.
+    /// Connectors whose manifests have errors, by name, with the paths of the files.
     broken: IndexMap<String, String>,
 }
 
 impl Registry {
-    /// The connectors that are shipped.
+    /// Creates a registry of the built-in connectors.
     ///
     /// # Errors
-    /// A manifest that is shipped is wrong, which a test of this crate rules out.
+    /// Returns the reports of built-in manifests with errors; a test of this crate rules this out.
     pub fn builtin() -> Result<Self, Vec<Report>> {
         let mut registry = Self {
             connectors: IndexMap::new(),
@@ -125,7 +125,7 @@ impl Registry {
         if reports.is_empty() { Ok(registry) } else { Err(reports) }
     }
 
-    /// Adds a connector that is native as a whole.
+    /// Adds a connector without a manifest.
     #[must_use]
     pub fn with_native(mut self, name: &str, title: &str, actions: Vec<Arc<dyn Action>>) -> Self {
         let connector = Connector {
@@ -142,10 +142,10 @@ impl Registry {
         self
     }
 
-    /// Adds a user's own manifests. One with an error is reported and left out; one that bears the name of a shipped
-    /// connector takes its place; of two with the same name the first stays.
+    /// Adds a user's manifests, and returns reports of all files with errors or warnings.
     ///
-    /// The reports are of the files that there is something to say of, warnings included.
+    /// A manifest with errors is left out. A manifest with the name of a shipped connector replaces it. Of two user
+    /// manifests with one name, the first wins.
     #[must_use]
     pub fn with_manifests(mut self, files: Vec<Arc<Source>>) -> (Self, Vec<Report>) {
         let mut reports = Vec::new();
@@ -166,14 +166,14 @@ impl Registry {
         (self, reports)
     }
 
-    /// The file of a connector of this name that has errors, so that nothing of it can be called.
+    /// Returns the path of the manifest if the connector `name` is unavailable because that file has errors.
     #[must_use]
     pub fn broken(&self, name: &str) -> Option<&str> {
         self.broken.get(name).filter(|_| self.connector(name).is_none()).map(String::as_str)
     }
 
-    /// Keeps the connector that the file at `path` was in `before`, where that file is none now: its place is empty, or
-    /// taken by one that is shipped.
+    /// Keeps the connector that `before` had loaded from the file at `path`, if that file is now missing or invalid.
+    /// It takes the place of a shipped connector, but not of another user's file.
     pub fn keep(&mut self, before: &Self, path: &str) {
         let is_there = |connector: &&Connector| connector.file.as_deref() == Some(path);
         if self.connectors().any(|connector| is_there(&connector)) {
@@ -240,46 +240,46 @@ impl Registry {
         self.connectors.insert(connector.name.clone(), connector);
     }
 
-    /// The action of this full name, such as `wiki.createPage`.
+    /// Returns the action with this full name, such as `wiki.createPage`.
     #[must_use]
     pub fn action(&self, name: &str) -> Option<&Arc<dyn Action>> {
         self.actions.get(name)
     }
 
-    /// All actions, connector by connector, in the order they are declared.
+    /// Returns all actions, grouped by connector, in declaration order.
     pub fn actions(&self) -> impl Iterator<Item = &Arc<dyn Action>> {
         self.actions.values()
     }
 
-    /// The event of this full name, such as `wiki.pageChanged`.
+    /// Returns the event with this full name, such as `wiki.pageChanged`.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<&Arc<EventSpec>> {
         self.events.get(name)
     }
 
-    /// All events, connector by connector, in the order they are declared.
+    /// Returns all events, grouped by connector, in declaration order.
     pub fn events(&self) -> impl Iterator<Item = &Arc<EventSpec>> {
         self.events.values()
     }
 
-    /// All connectors.
+    /// Returns all connectors.
     pub fn connectors(&self) -> impl Iterator<Item = &Connector> {
         self.connectors.values()
     }
 
-    /// The connector of this name.
+    /// Returns the connector with this name.
     #[must_use]
     pub fn connector(&self, name: &str) -> Option<&Connector> {
         self.connectors.get(name)
     }
 
-    /// The connection type of this full name, such as `wiki.basic`.
+    /// Returns the connection type with this full name, such as `wiki.basic`.
     #[must_use]
     pub fn connection_type(&self, name: &str) -> Option<&ConnectionType> {
         self.connection_types.get(name)
     }
 
-    /// All connection types.
+    /// Returns all connection types.
     pub fn connection_types(&self) -> impl Iterator<Item = &ConnectionType> {
         self.connection_types.values()
     }
@@ -291,7 +291,7 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// The name of the connector in a manifest that cannot be read as a whole.
+/// Returns the name of the connector in a manifest that fails to parse.
 fn name_in(source: &Source) -> Option<String> {
     let value = source.text().lines().find_map(|line| line.strip_prefix("connector:"))?;
     let value = value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);

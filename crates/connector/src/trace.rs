@@ -1,29 +1,29 @@
-//! The chain of executions that a call belongs to.
+//! The chain of executions that caused a call, carried in a header to detect loops through other systems.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The header that carries the chain of executions a call belongs to, so that a loop over the outside is noticed
-/// when it comes back in (threat model 4.4).
+/// The header that carries the chain of executions. A request that comes back in with a deep chain is a loop (threat
+/// model 4.4).
 pub const TRACE_HEADER: &str = "x-cogwork-trace";
 
-/// The chain of executions that caused a call, and how long it is.
+/// The chain of executions that caused a call, and its depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// What all executions of the chain share.
+    /// The id shared by all executions of the chain.
     pub chain: String,
-    /// How many executions deep this one is; the first is 0.
+    /// The depth of this execution; the first has depth 0.
     pub depth: u32,
 }
 
 impl fmt::Display for Trace {
-    /// The form of [`TRACE_HEADER`]: `<chain>;<depth>`.
+    /// Writes the form of [`TRACE_HEADER`]: `<chain>;<depth>`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{};{}", self.chain, self.depth)
     }
 }
 
-/// Why a text is no [`Trace`].
+/// A text that is not a valid [`Trace`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a trace; the form is `<chain>;<depth>`")]
 pub struct NotATrace;
@@ -31,7 +31,7 @@ pub struct NotATrace;
 impl FromStr for Trace {
     type Err = NotATrace;
 
-    /// Reads what [`fmt::Display`] writes: at most 64 letters, digits and dashes, then the depth.
+    /// Parses the form that [`fmt::Display`] writes: at most 64 letters, digits and dashes, then the depth.
     fn from_str(text: &str) -> Result<Self, NotATrace> {
         let (chain, depth) = text.split_once(';').ok_or(NotATrace)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';

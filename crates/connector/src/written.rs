@@ -1,24 +1,24 @@
-//! What is known of the inputs of a step before it runs: what stands in its file.
+//! Inputs of a step before it runs, as far as its file determines them.
 
 use model::template::Part;
 use model::{Map, Template, Value};
 
-/// The inputs of a step as its author wrote them.
+/// The unevaluated inputs of a step.
 pub struct Written<'a> {
-    /// What was written for an input.
+    /// Returns the template of an input; `None` if the step does not set it.
     pub input: &'a dyn Fn(&str) -> Option<&'a Template>,
-    /// Whether the step names a connection.
+    /// True if the step names a connection.
     pub has_connection: bool,
 }
 
-/// Why a call with these inputs can only fail.
+/// A reason why a call with these inputs can only fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputProblem {
-    /// The input.
+    /// The name of the input.
     pub input: String,
-    /// What is wrong, ready to be put behind the input's name and a colon.
+    /// The problem, as a phrase to follow the input's name and a colon.
     pub message: String,
-    /// The way out.
+    /// The suggested fix.
     pub help: String,
 }
 
@@ -29,18 +29,19 @@ impl InputProblem {
 }
 
 impl<'a> Written<'a> {
-    /// The value of an input, if it holds no expression.
+    /// Returns the value of an input without expressions.
     pub(crate) fn literal(&self, name: &str) -> Option<&'a Value> {
         (self.input)(name)?.literal().filter(|value| !value.is_null())
     }
 
-    /// An input of text alone, as the map that a call is given; empty if it holds an expression.
+    /// Returns an input that is literal text as the input map of a call; the map is empty if the input holds an
+    /// expression.
     pub(crate) fn alone_as_text(&self, name: &str) -> Map {
         let text = self.literal(name).filter(|value| matches!(value, Value::String(_) | Value::Number(_)));
         text.into_iter().map(|value| (name, Value::from(value.to_text()))).collect()
     }
 
-    /// True if an input is certain to be there and not empty when the step runs.
+    /// True if the input is certain to be set and not empty when the step runs.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         match (self.input)(name) {
             None | Some(Template::Expression(_)) => false,
@@ -50,7 +51,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The names of the entries of an input that is a map, if they are known.
+    /// Returns the keys of an input that is a map; `None` if they are not known.
     pub(crate) fn keys(&self, name: &str) -> Option<Vec<&'a str>> {
         match (self.input)(name)? {
             Template::Map(entries) => Some(entries.iter().map(|(key, _)| &**key).collect()),
@@ -60,7 +61,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The entries of an input that is a map and that hold no expression.
+    /// Returns the literal entries of an input that is a map.
     pub(crate) fn literal_entries(&self, name: &str) -> Map {
         match (self.input)(name) {
             Some(Template::Map(entries)) => {
@@ -73,7 +74,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The text that an input begins with, and true if that is all of it.
+    /// Returns the literal prefix of a text input, and true if it is the whole text.
     pub(crate) fn beginning(&self, name: &str) -> Option<(&'a str, bool)> {
         match (self.input)(name)? {
             Template::Literal(Value::String(text)) => Some((text, true)),

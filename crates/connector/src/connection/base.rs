@@ -1,48 +1,49 @@
-//! The address that a connection's credentials are bound to, and what may be joined to it.
+//! The base address to which a connection's credentials are bound, and the rules for joining paths to it.
 
 use std::fmt;
 
 use url::Url;
 
-/// Scheme, host and perhaps the beginning of a path, without a slash at the end. Credentials go nowhere else.
+/// The scheme, the host and an optional path prefix of a connection, without a trailing slash. Credentials go nowhere
+/// else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(Url);
 
-/// Why a text is no address, or why a path cannot be joined to one. The words go behind the input's name.
+/// An invalid address, or a path that cannot be joined to one. The message is a phrase to follow the input's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("is empty; write the address, such as `https://acme.example.com`")]
     Empty,
-    /// Not the form of an address.
+    /// The text is not a URL.
     #[error("is not an address ({0}); write it like `https://acme.example.com`")]
     Malformed(url::ParseError),
-    /// Neither http nor https.
+    /// The scheme is neither http nor https.
     #[error("must begin with `https://` or `http://`")]
     Scheme,
-    /// Credentials, a query or a fragment.
+    /// The address contains credentials, a query or a fragment.
     #[error("must hold no user name, `?` or `#`")]
     Extras,
-    /// Not a path.
+    /// The path does not begin with exactly one `/`.
     #[error("must be a path that begins with one `/`; the address comes from the connection")]
     NotAPath,
-    /// Something in the path that could lead elsewhere.
+    /// The path contains something that could lead to another address.
     #[error("must hold no `{0}`, which could lead away from the connection's address")]
     Escape(&'static str),
-    /// A fragment.
+    /// The path contains a fragment.
     #[error("must hold no `#`; write it as `%23`")]
     Fragment,
-    /// Another place than the connection is for.
+    /// The joined URL is outside of the base address.
     #[error("leaves `{0}`, which the connection's credentials are bound to")]
     Elsewhere(String),
 }
 
 impl BaseUrl {
-    /// Reads an address as people write it: `acme.example.com`, `https://acme.example.com/`. Without a scheme it is
-    /// https. If the path ends in `strip`, that end is taken away.
+    /// Parses an address as people write it: `acme.example.com`, `https://acme.example.com/`. The default scheme is
+    /// https. A trailing path equal to `strip` is removed.
     ///
     /// # Errors
-    /// It is not an address of http or https, or holds credentials, a query or a fragment.
+    /// Returns an error if the text is not an http or https address, or contains credentials, a query or a fragment.
     pub fn parse(text: &str, strip: Option<&str>) -> Result<Self, BaseUrlError> {
         let text = text.trim();
         if text.is_empty() {
@@ -64,31 +65,31 @@ impl BaseUrl {
         Ok(Self(url))
     }
 
-    /// The path of the address, without a slash at the end: empty for most.
+    /// Returns the path of the address without a trailing slash; empty for most.
     fn prefix(&self) -> &str {
         self.0.path().trim_end_matches('/')
     }
 
-    /// The address with `path` behind it, for a path whose parts are encoded already.
+    /// Appends `path`, whose segments are already percent-encoded.
     ///
     /// # Errors
-    /// A part of the path is `.` or `..`, in whatever spelling.
+    /// Returns an error if a segment is `.` or `..` in any encoding.
     pub(crate) fn join_encoded(&self, path: &str) -> Result<Url, BaseUrlError> {
         let whole = format!("{}{path}", self.prefix());
         let mut url = self.0.clone();
         url.set_path(&whole);
-        // The URL parser resolves dot segments; a path that it changed was about to go somewhere else.
+        // The URL parser resolves dot segments: if it changed the path, the path would have led elsewhere.
         if url.path() != whole {
             return Err(BaseUrlError::Escape(".."));
         }
         Ok(url)
     }
 
-    /// The address with a path as an author wrote it, perhaps with a query (threat model 4.4: path only).
+    /// Appends a path as an author wrote it, with an optional query (threat model 4.4: path only).
     ///
     /// # Errors
-    /// It is not a path with one `/` first, or holds something that could lead away from this address: a scheme,
-    /// `\`, `@`, a dot segment in any spelling, a control character.
+    /// Returns an error if the path does not begin with exactly one `/`, or contains something that could lead to
+    /// another address: a scheme, `\`, `@`, a dot segment in any encoding, or a control character.
     pub fn join(&self, path: &str) -> Result<Url, BaseUrlError> {
         if !path.starts_with('/') || path.starts_with("//") {
             return Err(BaseUrlError::NotAPath);
@@ -118,7 +119,7 @@ impl BaseUrl {
         if self.holds(&url) { Ok(url) } else { Err(BaseUrlError::Elsewhere(self.to_string())) }
     }
 
-    /// Whether `url` is below this address: same scheme, host and port, and a path that begins with this one's.
+    /// True if `url` is below this address: the same scheme, host and port, and a path that begins with this path.
     #[must_use]
     pub fn holds(&self, url: &Url) -> bool {
         let prefix = self.prefix();
@@ -128,28 +129,28 @@ impl BaseUrl {
         self.same_origin(url) && below && !has_user
     }
 
-    /// Whether `url` has the same scheme, host and port.
+    /// True if `url` has the same scheme, host and port.
     #[must_use]
     pub fn same_origin(&self, url: &Url) -> bool {
         self.0.origin() == url.origin()
     }
 
-    /// The address as a URL.
+    /// Returns the address as a URL.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.0
     }
 }
 
-/// Whether a path has a segment `.` or `..`, also with its dots or the slashes beside it encoded: URL parsers resolve
-/// `%2e`, and many a server decodes `%2f` and `%5c` before it looks for segments.
+/// True if a path has a segment `.` or `..`, also if its dots or the slashes next to it are encoded: URL parsers
+/// resolve `%2e`, and many servers decode `%2f` and `%5c` before they split the path.
 fn has_dot_segment(path: &str) -> bool {
     let decoded = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
     decoded.split('/').any(|segment| segment == "." || segment == "..")
 }
 
 impl fmt::Display for BaseUrl {
-    /// The address without a slash at the end.
+    /// Writes the address without a trailing slash.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.0.as_str().trim_end_matches('/'))
     }

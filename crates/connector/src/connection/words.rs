@@ -1,10 +1,10 @@
-//! The words that a service calls otherwise than its manifest does: one manifest serves them all, and a connection says
-//! how its own service speaks.
+//! The vocabulary of a service: terms in which it differs from its manifest. One manifest serves several services,
+//! and the connection names the terms of its own.
 
 use model::action::{InputSpec, InputType, ObjectType, ResultType};
 use model::value::{Key, List, Map, Value};
 
-/// Words of a manifest, each with the service's own. Only those that differ are kept.
+/// Manifest terms with the service's terms for them. Terms that are equal on both sides are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words(Vec<(String, String)>);
 
@@ -13,12 +13,12 @@ impl Words {
         Self(words.into_iter().filter(|(ours, own)| !own.is_empty() && ours != own).collect())
     }
 
-    /// Whether the service speaks as the manifest does.
+    /// True if the service uses the manifest's terms.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The inputs as the service has them: its own words where a choice is made.
+    /// Translates the options of choices in inputs to the service's terms.
     pub(crate) fn sent(&self, specs: &[InputSpec], inputs: &Map) -> Map {
         let mut sent = inputs.clone();
         for spec in specs {
@@ -48,7 +48,7 @@ impl Words {
         }
     }
 
-    /// An answer as the manifest has it: its words where a choice stands, and for the keys of a map.
+    /// Translates the options of choices and the keys of maps in a response to the manifest's terms.
     pub(crate) fn read(&self, kind: &ResultType, value: Value) -> Value {
         match (kind, value) {
             (ResultType::Choice { .. }, Value::String(text)) => match self.ours(&text) {

@@ -1,8 +1,8 @@
-//! Recordings of HTTP exchanges: made while a test calls the real system, and played back offline from then on.
+//! Recordings of HTTP exchanges: recorded while a test calls the real system, and replayed offline afterwards.
 //!
-//! The tape sits below everything else of a request: address, headers and credentials are as they would be sent. What is
-//! kept of them is redacted first, so that a recording can stand in a repository; what is played back is redacted in the
-//! same way before it is compared.
+//! A cassette sits below all other layers of a request and sees the final address, headers and credentials. It
+//! redacts an exchange before storing it, so that a recording may be committed to a repository. On replay it redacts
+//! each request in the same way before comparing it.
 
 mod exchange;
 mod mask;
@@ -24,15 +24,15 @@ pub use exchange::{
 };
 use mask::Mask;
 
-/// The most exchanges of one recording.
+/// The largest number of exchanges in a recording.
 const MAX_EXCHANGES: usize = 10_000;
-/// The most differences of a request to one that was recorded that are told.
+/// The largest number of reported differences between a request and a recorded one.
 const MAX_DIFFERENCES: usize = 5;
 
-/// A recording in a recorder.
+/// A recording that is being made, or one that is being replayed.
 #[derive(Debug)]
 pub struct Tape {
-    /// Whether requests go out and are recorded; else they are answered from the recording.
+    /// True if requests go to the network and are recorded; false if the recording answers them.
     records: bool,
     state: Mutex<State>,
 }
@@ -40,29 +40,29 @@ pub struct Tape {
 #[derive(Debug, Default)]
 struct State {
     exchanges: Vec<Exchange>,
-    /// Of a recording that is played back, which exchanges have been used.
+    /// On replay, true at the index of each exchange that has been used.
     used: Vec<bool>,
     mask: Mask,
     unrecorded: Vec<Unrecorded>,
 }
 
-/// A request that the recording has no answer for.
+/// A request that no recorded exchange matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// Method and address.
+    /// The method and the address.
     pub line: String,
-    /// How it differs from the recorded request that is nearest to it; empty where there is none like it.
+    /// Differences from the most similar recorded request; empty if none is similar.
     pub differences: Vec<String>,
 }
 
 impl Tape {
-    /// An empty tape, to record on.
+    /// Creates an empty cassette for recording.
     #[must_use]
     pub fn blank() -> Self {
         Self { records: true, state: Mutex::default() }
     }
 
-    /// A recording, to be played back: each exchange answers one request.
+    /// Creates a cassette that replays a recording; each exchange answers one request.
     #[must_use]
     pub fn play(recording: Recording) -> Self {
         let used = vec![false; recording.exchanges.len()];
@@ -70,30 +70,30 @@ impl Tape {
         Self { records: false, state: Mutex::new(state) }
     }
 
-    /// Whether it records.
+    /// True if the cassette records.
     #[must_use]
     pub fn records(&self) -> bool {
         self.records
     }
 
-    /// Keeps a secret out of what is recorded, in whatever form it is sent.
+    /// Adds a secret to remove from the recording, in every encoding in which it may be sent.
     pub fn hide(&self, secret: &str) {
         self.state().mask.hide(secret);
     }
 
-    /// What is on it.
+    /// Returns the recording.
     #[must_use]
     pub fn recording(&self) -> Recording {
         Recording { exchanges: self.state().exchanges.clone() }
     }
 
-    /// Requests that were not recorded, each once.
+    /// Returns the requests without a matching exchange, without duplicates.
     #[must_use]
     pub fn unrecorded(&self) -> Vec<Unrecorded> {
         self.state().unrecorded.clone()
     }
 
-    /// Recorded requests that nobody sent: method and address.
+    /// Returns the recorded requests that were not sent, as method and address.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let state = self.state();
@@ -101,7 +101,7 @@ impl Tape {
         unused.map(|(exchange, _)| exchange.request.line()).collect()
     }
 
-    /// Takes an exchange down.
+    /// Adds an exchange to the recording.
     pub(super) fn record(
         &self,
         request: &Request,
@@ -119,7 +119,7 @@ impl Tape {
         }
     }
 
-    /// The recorded answer to a request: that of the first recorded one which is the same and has not been used.
+    /// Returns the recorded response to a request: that of the first matching exchange not yet used.
     pub(super) fn answer(
         &self,
         request: &Request,

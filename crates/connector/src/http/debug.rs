@@ -1,4 +1,5 @@
-//! What Debug Request logs: the whole exchange, credentials masked, long bodies as their size.
+//! The log output of Debug Request: the whole exchange, with credentials masked and long bodies replaced by their
+//! size.
 
 use std::fmt::Write as _;
 
@@ -9,12 +10,12 @@ use super::request::{Body, Request, decode};
 use super::response::Response;
 use super::{Context, Detail};
 
-/// Longer bodies are logged as their size (wiki-api facts 1.4).
+/// Larger bodies are logged as their size (wiki-api facts 1.4).
 const MAX_BODY: usize = 10 * 1024;
 
 pub(super) const MASK: &str = "***";
 
-/// Pieces of the names of headers and query parameters whose values are credentials, in lower case.
+/// Substrings, in lower case, of names of headers and query parameters that carry credentials.
 const SENSITIVE: [&str; 10] = [
     "authorization",
     "cookie",
@@ -28,10 +29,10 @@ const SENSITIVE: [&str; 10] = [
     "access_key",
 ];
 
-/// Shorter secrets are not searched for in texts: they would mask half of it (threat model 4.7).
+/// Shorter secrets are not masked in texts, because they would match too often (threat model 4.7).
 const MIN_SECRET: usize = 8;
 
-/// The request as people read it.
+/// Formats a request for the log.
 pub(super) fn request(request: &Request, url: &Url, headers: &HeaderMap, context: &Context<'_>) -> String {
     let mut text = format!("→ {} {}", request.method, shown_url(url, context.detail));
     write_headers(&mut text, headers, context.detail);
@@ -50,7 +51,7 @@ pub(super) fn request(request: &Request, url: &Url, headers: &HeaderMap, context
     finish(text, &body, context)
 }
 
-/// The answer as people read it.
+/// Formats a response for the log.
 pub(super) fn response(response: &Response, context: &Context<'_>) -> String {
     let mut text = format!("← {} from {}", response.status, shown_url(&response.url, context.detail));
     write_headers(&mut text, &response.headers, context.detail);

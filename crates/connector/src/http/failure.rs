@@ -1,4 +1,4 @@
-//! From what went wrong on the wire, or what the other side said, to a record for people and programs.
+//! Errors of requests: transport failures and error responses, as records for people and programs.
 
 use std::io;
 use std::time::Duration;
@@ -12,30 +12,31 @@ use url::Url;
 use super::guard::Refused;
 use super::response::Response;
 
-/// The length at which an answer's own words in a message are cut.
+/// The length at which a message of the service is cut.
 const MAX_WORDS: Limit = Limit::Bytes(400);
-/// The length at which a body without a known message is cut.
+/// The length at which a body without a recognised message is cut.
 const MAX_SHOWN_BODY: Limit = Limit::Chars(200);
-/// How many errors of an answer a message repeats.
+/// The largest number of errors that a message repeats from one response.
 const MAX_ERRORS: i64 = 3;
-/// The most bytes of an answer's body that an error carries on.
+/// The largest size, in bytes, of the response body in an error.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// Where the answers of a service say what went wrong. Each list is tried in order; the first non-empty text counts.
+/// The locations of error details in a service's responses. Of each list, the first that yields a non-empty text
+/// counts.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorShape {
-    /// Paths in the body.
+    /// Paths in the body to the message.
     pub message: Vec<String>,
-    /// Paths in the body, for a second sentence.
+    /// Paths in the body to a second sentence.
     pub detail: Vec<String>,
-    /// Paths in the body.
+    /// Paths in the body to the error code.
     pub code: Vec<String>,
-    /// Names of headers.
+    /// Names of headers with the request id.
     pub request_id: Vec<String>,
 }
 
 impl Default for ErrorShape {
-    /// The shapes that are met most.
+    /// Returns the most common locations.
     fn default() -> Self {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Self {
@@ -60,17 +61,17 @@ impl Default for ErrorShape {
     }
 }
 
-/// Why a body is not the JSON it should be.
+/// The reason why a body is not valid JSON.
 #[derive(Debug)]
 pub(crate) struct NotJson(pub(crate) String);
 
 impl ErrorShape {
-    /// The error for an answer whose status is one.
+    /// Creates the error for a response with an error status.
     pub(crate) fn status_error(&self, subject: &str, response: &Response, now: Timestamp) -> ActionError {
         let status = response.status.as_u16();
         let json = response.json().ok().filter(|value| matches!(value, Value::Map(_) | Value::List(_)));
         let code = json.as_ref().and_then(|body| first_text(body, &self.code));
-        // A code that only repeats the status says nothing.
+        // A code that equals the status adds nothing.
         let code = code.filter(|code| *code != status.to_string());
         let name = code.clone().or_else(|| response.status.canonical_reason().map(str::to_owned));
         let mut message = format!("{subject} answered {status}");
@@ -99,7 +100,7 @@ impl ErrorShape {
         error
     }
 
-    /// The error for an answer that should have been JSON.
+    /// Creates the error for a response that is not JSON as expected.
     pub(crate) fn not_json(&self, subject: &str, response: &Response, reason: &NotJson) -> ActionError {
         let found = if is_html(response) {
             "an HTML page".to_owned()
@@ -111,7 +112,7 @@ impl ErrorShape {
         self.about(ErrorKind::Response, message, response)
     }
 
-    /// An error that carries what the answer says of itself: status, request id and body.
+    /// Creates an error with the status, the request id and the body of the response.
     pub(crate) fn about(&self, kind: ErrorKind, message: String, response: &Response) -> ActionError {
         let mut error = ActionError::new(kind, message).with_status(response.status.as_u16());
         if let Some(id) = self.request_id.iter().find_map(|name| response.header(name)) {
@@ -127,7 +128,7 @@ impl ErrorShape {
         error.with_body(body)
     }
 
-    /// What the other side says, ready to be put behind the status.
+    /// Returns the message of the service, as a suffix to the status.
     fn words(&self, json: Option<&Value>, response: &Response) -> Option<String> {
         let Some(body) = json else {
             if is_html(response) {
@@ -150,7 +151,7 @@ impl ErrorShape {
     }
 }
 
-/// The value at a dotted path, whose numbers are places in lists.
+/// Returns the value at a dotted path, in which numbers index lists.
 pub(crate) fn dig(value: &Value, path: &str) -> Option<Value> {
     path.split('.').try_fold(value.clone(), |value, key| match (&value, key.parse::<i64>()) {
         (Value::List(_), Ok(index)) => value.at(index).cloned(),
@@ -162,7 +163,7 @@ fn first_text(body: &Value, paths: &[String]) -> Option<String> {
     first_of(body, paths).map(|(_, text)| text)
 }
 
-/// The first of the paths that leads to a text, and the text.
+/// Returns the first path that leads to a text, with that text.
 fn first_of<'a>(body: &Value, paths: &'a [String]) -> Option<(&'a str, String)> {
     paths.iter().find_map(|path| Some((path.as_str(), text_at(body, path)?)))
 }
@@ -176,7 +177,7 @@ fn text_at(body: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// The further errors of a list of which `path` names the first: `errors.0.title`.
+/// Returns the further errors of a list whose first entry `path` names: `errors.0.title`.
 fn more_of(body: &Value, path: &str, redactor: &Redactor) -> String {
     let Some(at) = path.split('.').position(|key| key == "0") else { return String::new() };
     let keys: Vec<&str> = path.split('.').collect();
@@ -199,14 +200,14 @@ fn more_of(body: &Value, path: &str, redactor: &Redactor) -> String {
     words
 }
 
-/// The beginning of a body in which no message was found.
+/// Returns the beginning of a body without a recognised message.
 fn shown_body(body: &Value, redactor: &Redactor) -> Option<String> {
     let is_empty = match body {
         Value::Map(map) => map.is_empty(),
         Value::List(list) => list.0.is_empty(),
         _ => false,
     };
-    // Secrets are hidden in the values, where no escape of JSON is in them.
+    // Secrets are hidden in the values, before JSON escapes could change them.
     let text = redactor.value(body.clone()).to_json();
     (!is_empty).then(|| format!(": {}", redactor.excerpt(&text, MAX_SHOWN_BODY)))
 }
@@ -215,15 +216,15 @@ fn is_html(response: &Response) -> bool {
     response.media_type() == "text/html" || response.body.trim_ascii_start().starts_with(b"<!")
 }
 
-/// The text on one line, cut. Secrets are hidden before its white space is joined, which may be in one of them.
+/// Joins a text to one line and cuts it. Secrets are hidden first, because they may contain white space.
 fn one_line(text: &str, redactor: &Redactor) -> String {
     let text = redactor.text(text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     redactor.excerpt(&line, MAX_WORDS).into_owned()
 }
 
-/// How long the answer asks to wait (RFC 9110, 10.2.3): whole seconds, or a date, which counts from the answer's own
-/// `Date` so that a wrong clock on either side does not matter. At most [`RetryPolicy::MAX_RETRY_AFTER`] of it is waited.
+/// Returns the time that a response asks to wait (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
+/// of the response, which makes clock differences irrelevant. Callers wait at most [`RetryPolicy::MAX_RETRY_AFTER`].
 pub(super) fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
     let text = response.header("retry-after")?.trim();
     let wait = match text.parse::<u64>() {
@@ -242,18 +243,18 @@ fn http_date(text: &str) -> Option<Timestamp> {
     PARSER.parse_timestamp(text).ok()
 }
 
-/// The error for a request that did not end in time.
+/// Creates the error for a request that exceeded its timeout.
 pub(super) fn timed_out(subject: &str, limit: Duration) -> ActionError {
     let limit = model::units::format_duration(limit);
     ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
 }
 
-/// The error for a request where nothing may go out.
+/// Creates the error for a request while the network is disabled.
 pub(super) fn nowhere(subject: &str) -> ActionError {
     ActionError::new(ErrorKind::Blocked, format!("{subject} is not called: nothing goes out here"))
 }
 
-/// The error for an address that the guard refuses.
+/// Creates the error for an address that the guard blocks.
 pub(super) fn refused(reason: &Refused) -> ActionError {
     let kind = match reason {
         Refused::Scheme(_) | Refused::NoHost | Refused::UserInfo => ErrorKind::Input,
@@ -262,12 +263,12 @@ pub(super) fn refused(reason: &Refused) -> ActionError {
     ActionError::new(kind, reason.to_string())
 }
 
-/// Who was asked, and where; said once where they are the same.
+/// Names the called system and its address, or only the address if they are the same.
 fn place(subject: &str, host: &str, address: &str) -> String {
     if *subject == format!("`{host}`") { format!("`{address}`") } else { format!("{subject} at `{address}`") }
 }
 
-/// The error for a host that has no address, or one that the guard refuses.
+/// Creates the error for a host name that does not resolve, or whose address the guard blocks.
 pub(super) fn unfound(subject: &str, host: &str, error: &io::Error) -> ActionError {
     match error.get_ref().and_then(|reason| reason.downcast_ref::<Refused>()) {
         Some(reason) => refused(reason),
@@ -278,9 +279,9 @@ pub(super) fn unfound(subject: &str, host: &str, error: &io::Error) -> ActionErr
     }
 }
 
-/// The error for a failure of the HTTP client.
+/// Creates the error for a failure of the HTTP client.
 pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionError {
-    // The address may hold secrets in its query; host and port are enough to find the fault.
+    // The query of the address may contain secrets; host and port are enough to find the cause.
     let error = error.without_url();
     let mut cause: &(dyn std::error::Error + 'static) = &error;
     let mut is_garbled = false;
@@ -288,7 +289,7 @@ pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionE
         if let Some(reason) = source.downcast_ref::<Refused>() {
             return not_sent(refused(reason));
         }
-        // The client calls every failure in a body one of decoding; of those only the decoder's own are.
+        // `reqwest` reports each failure while reading a body as a decoding error; only these come from the decoder.
         is_garbled |= source
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
@@ -321,10 +322,10 @@ fn not_sent(mut error: ActionError) -> ActionError {
     error
 }
 
-/// True if a request that is answered with this status may have been carried out: the server failed somewhere in it.
+/// True if a request answered with this status may have been executed: the server failed at an unknown point.
 #[must_use]
 pub fn may_have_acted(status: u16) -> bool {
-    // 501 and 505 say that it was not even begun.
+    // 501 and 505 mean that the server did not begin.
     matches!(status, 500..=599) && !matches!(status, 501 | 505)
 }
 
@@ -451,7 +452,8 @@ mod tests {
 
     const SECRET: &str = "canary-0042-lantern";
 
-    /// Asserts that nothing is left of the secret in what `cut` makes of a text with it, wherever the cut at `limit` falls.
+    /// Asserts that no part of the secret is left in the result of `cut`, at any position of the secret relative to
+    /// `limit`.
     fn check_cut(limit: usize, cut: impl Fn(&str, &Redactor) -> String) {
         let redactor = Redactor::default();
         redactor.hide(SECRET);

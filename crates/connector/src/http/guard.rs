@@ -1,8 +1,8 @@
-//! Which addresses calls may go to (threat model 4.4).
+//! Rules about the addresses that requests may reach (threat model 4.4).
 //!
-//! By default only public unicast addresses. An allow list lets private ones through; our own listeners and the
-//! database stay closed whatever it says. Names are judged by all of their addresses, at the moment of connecting,
-//! so that a name cannot point elsewhere between check and use.
+//! By default only public unicast addresses. The allow list lets private ones through; our own listeners and the
+//! database stay closed regardless of the list. A name is checked by all of its addresses at the moment of
+//! connecting, so that it cannot resolve to another address between check and use.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,7 +14,7 @@ use url::{Host, Url};
 use super::resolve::Lookup;
 use crate::error::Error;
 
-/// IPv4 networks that calls may not go to. Source: the IANA registry of special-purpose addresses.
+/// IPv4 networks that requests may not reach. Source: the IANA registry of special-purpose addresses.
 const BLOCKED_V4: [(Network, &str); 18] = [
     (Network::v4([0, 0, 0, 0], 8), "this network"),
     (Network::v4([10, 0, 0, 0], 8), "a private network"),
@@ -36,7 +36,7 @@ const BLOCKED_V4: [(Network, &str); 18] = [
     (Network::v4([240, 0, 0, 0], 4), "a reserved network"),
 ];
 
-/// IPv6 networks that calls may not go to, among them all that carry an IPv4 address inside.
+/// IPv6 networks that requests may not reach, including all that embed an IPv4 address.
 const BLOCKED_V6: [(Network, &str); 16] = [
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
     (Network::v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96), "an IPv4 address in disguise"),
@@ -56,10 +56,11 @@ const BLOCKED_V6: [(Network, &str); 16] = [
     (Network::v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "a multicast group"),
 ];
 
-/// The only IPv6 addresses that are given out to the public: whatever lies outside is refused unnamed.
+/// The only IPv6 range assigned to public unicast; the guard refuses addresses outside of it without a specific
+/// reason.
 const PUBLIC_V6: Network = Network::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// Why an address may not be called. It travels through the HTTP client as the cause of its error.
+/// A reason for blocking an address. The HTTP client passes it on as the source of its error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("only http and https addresses can be called, not `{0}`")]
@@ -76,12 +77,12 @@ pub(crate) enum Refused {
     Own { host: String, address: IpAddr },
 }
 
-/// A range of addresses.
+/// A range of IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     /// The first address, IPv4 in the low 32 bits.
     first: u128,
-    /// How many leading bits count, of 32 or 128.
+    /// The number of leading bits that count, of 32 or 128.
     prefix: u8,
     is_v6: bool,
 }
@@ -100,7 +101,7 @@ impl Network {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
             IpAddr::V6(address) => (address.to_bits(), 128),
         };
-        // A prefix of 0 would shift by the whole width, which has no meaning to the machine.
+        // A prefix of 0 shifts by the whole width, which `>>` does not support.
         let ignored = u32::from(width - self.prefix);
         address.is_ipv6() == self.is_v6
             && (bits.checked_shr(ignored).unwrap_or(0) == self.first.checked_shr(ignored).unwrap_or(0))
@@ -121,7 +122,7 @@ impl Network {
     }
 }
 
-/// The private addresses and host names that calls may go to all the same.
+/// Private addresses and host names that requests may reach.
 #[derive(Clone, Debug, Default)]
 pub struct AllowList {
     networks: Vec<Network>,
@@ -129,11 +130,11 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Reads entries: an address (`127.0.0.1`, `::1`), a network (`10.0.0.0/8`), a host name (`wiki.internal`), or all
-    /// names below one (`*.internal`). Empty entries are skipped.
+    /// Parses entries: an address (`127.0.0.1`, `::1`), a network (`10.0.0.0/8`), a host name (`wiki.internal`), or
+    /// all names below one (`*.internal`). Empty entries are skipped.
     ///
     /// # Errors
-    /// The first entry that is none of these.
+    /// Returns the first entry of another form.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
         let mut list = Self::default();
         for entry in entries.into_iter().map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -147,7 +148,7 @@ impl AllowList {
             if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(plain) {
                 return Err(refused());
             }
-            // Something like `1.2.3.4.5` or `10.0.0.1e` would be taken for a name that never matches.
+            // `1.2.3.4.5` or `10.0.0.1e` would be a name that never matches.
             if name.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_digit())) {
                 return Err(refused());
             }
@@ -174,16 +175,16 @@ fn normal_name(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The judge of every address, shared by the sender and the resolver of names.
+/// Checks every address, for the sender and for the resolver of names.
 pub(crate) struct Guard {
     allow: AllowList,
     own: Vec<SocketAddr>,
     pub(super) lookup: Arc<dyn Lookup>,
-    /// The ports that requests in flight go to, by name: the resolver is told the name alone.
+    /// The ports of requests in flight by host name, because the HTTP client passes only the name to the resolver.
     in_flight: Mutex<HashMap<String, Vec<u16>>>,
 }
 
-/// Until it is dropped, a request to this name and port is in flight.
+/// Marks a request to this name and port as in flight until it is dropped.
 pub(crate) struct InFlight<'g> {
     guard: &'g Guard,
     target: Option<(String, u16)>,
@@ -194,7 +195,7 @@ impl Guard {
         Self { allow, own, lookup, in_flight: Mutex::default() }
     }
 
-    /// Judges the address of a request as far as it can be without asking for names, and notes its port.
+    /// Checks the address of a request as far as possible without resolving names, and registers its port.
     pub(super) fn enter(&self, url: &Url) -> Result<InFlight<'_>, Refused> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refused::Scheme(url.scheme().to_owned()));
@@ -216,7 +217,7 @@ impl Guard {
         Ok(InFlight { guard: self, target: None })
     }
 
-    /// The first address of a host, all of whose addresses have been judged.
+    /// Resolves a host and returns its first address, after checking all of them.
     pub(super) async fn find(&self, host: &str, port: u16) -> io::Result<IpAddr> {
         let refused = |reason| io::Error::other::<Refused>(reason);
         let name = match Host::parse(host) {
@@ -239,8 +240,8 @@ impl Guard {
         self.judge(None, address, |own| own == port).map(|()| address)
     }
 
-    /// Judges one address that a name has. Which of the ports in flight the connection is for is not known here, so
-    /// one of ours among them is enough to refuse; with none in flight every port may be meant.
+    /// Checks one address of a name. The port of the connection is not known here, so one of our own ports among the
+    /// ports in flight is enough to refuse; with none in flight, any port may be meant.
     pub(super) fn check_resolved(&self, name: &str, address: IpAddr) -> Result<(), Refused> {
         let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         let ports = in_flight.get(name);
@@ -281,21 +282,21 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// What makes the address one that calls may not go to by default, in words; nothing for a public one.
+/// Returns the reason why requests may not reach the address by default; `None` for a public address.
 fn private(address: IpAddr) -> Option<&'static str> {
     let table: &[(Network, &str)] = if address.is_ipv4() { &BLOCKED_V4 } else { &BLOCKED_V6 };
     let named = table.iter().find(|(network, _)| network.contains(address)).map(|(_, what)| *what);
     named.or_else(|| (address.is_ipv6() && !PUBLIC_V6.contains(address)).then_some("no public address"))
 }
 
-/// Whether a connection to `target` can end at a listener on `own`.
+/// True if a connection to `target` may end at a listener on `own`.
 fn is_same_machine(own: IpAddr, target: IpAddr) -> bool {
     let (own, target) = (own.to_canonical(), target.to_canonical());
     if target.is_unspecified() {
         return true;
     }
-    // A listener on 0.0.0.0 hears on every address of the machine. Binding to an address is how to ask the system
-    // whether it is one.
+    // A listener on 0.0.0.0 accepts on every address of the machine. Binding succeeds only for addresses of the
+    // machine.
     own == target || (own.is_unspecified() && (target.is_loopback() || UdpSocket::bind((target, 0)).is_ok()))
 }
 

@@ -1,9 +1,8 @@
-//! What is remembered of the hosts that are called: whom they asked to wait, how many calls they still take, and whether
-//! they answer at all.
+//! The state of called hosts: rate limits, back-off, and a circuit breaker per host.
 //!
-//! A host that asks to be left alone (429, or `Retry-After`) is left alone, by every call with the same connection: asking
-//! again too early makes it longer. A host that does not answer is not asked again and again: after some failures in a row
-//! its circuit is open, calls fail at once, and one in a while is let through to see.
+//! A host that responds with 429 or `Retry-After` receives no call with the same connection until its back-off ends;
+//! calling it earlier would make the back-off longer. A host that does not respond opens its circuit after several
+//! consecutive failures: calls then fail at once, and single probes test whether it has recovered.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,96 +17,99 @@ use url::Url;
 use super::response::Response;
 use super::{Admission, failure};
 
-/// Above this many hosts those that were called longest ago are forgotten.
+/// Above this number of hosts, the one called longest ago is removed.
 const MAX_HOSTS: usize = 1024;
-/// How many failures in a row open the circuit.
+/// The number of consecutive failures that opens the circuit.
 pub const OPEN_AFTER: u32 = 20;
-/// How long the circuit is open at first; twice as long after each call that was let through and failed.
+/// The time for which the circuit opens at first; doubled after each failed probe.
 pub const OPEN_FOR: Duration = Duration::from_secs(30);
-/// The longest time that the circuit is open.
+/// The longest time for which the circuit opens.
 pub const OPEN_AT_MOST: Duration = Duration::from_secs(300);
-/// A wait up to this long is waited for by the call itself; with a longer one it fails, and the step's `retry` waits.
+/// The longest back-off that a call waits out itself. Beyond it the call fails, and the step's `retry` waits.
 const WAITED_FOR: Duration = Duration::from_secs(5);
-/// How long a host is left alone that says 429 and not how long; twice as long after each further one.
+/// The back-off after a 429 without `Retry-After`; doubled after each consecutive one.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
-/// The longest such time.
+/// The longest such back-off.
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
-/// The length at which a header that is kept is cut.
+/// The length at which stored headers are cut.
 const MAX_WORDS: Limit = Limit::Chars(80);
 
-/// How a host that is called does.
+/// The state of a called host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostHealth {
     /// Scheme, host and port.
     pub host: String,
-    /// The connection it is called with, if there is one.
+    /// The connection of the calls; `None` for calls without a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
-    /// When it last answered or failed.
+    /// The time of the last response or failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub called_at: Option<Timestamp>,
-    /// The status of its last answer.
+    /// The status of the last response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How many calls have failed in a row: no answer, 502, 503, 504.
+    /// The number of consecutive failures: no response, 502, 503, 504.
     pub failures: u32,
-    /// Until when no call is made because it does not answer.
+    /// The end of the time in which the circuit is open; `None` if it is closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_until: Option<Timestamp>,
-    /// Until when it asked to be left alone.
+    /// The end of the back-off that the host requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
-    /// What it last said of how many calls it takes.
+    /// The rate limit that the host last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
 }
 
-/// What a host says of how many calls it takes: `X-RateLimit-…` or `RateLimit-…`, as they came. A reset is seconds, an
-/// instant or a count of seconds since 1970, depending on the service, so it stays a text.
+/// The rate limit that a host reports in `X-RateLimit-…` or `RateLimit-…` headers. A reset is seconds, a timestamp or
+/// Unix seconds, depending on the service, and therefore stays text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimit {
-    /// How many it takes in a window.
+    /// The number of calls per window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// How many are left.
+    /// The number of calls left in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<String>,
-    /// When the window ends.
+    /// The end of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset: Option<String>,
-    /// Why a call was refused.
+    /// The reason why a call was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What is remembered beside the health.
+/// The health of a host with the internal state of its circuit breaker and back-off.
 #[derive(Default)]
 struct Host {
     health: HostHealth,
-    /// Whether the host itself said until when it is to be left alone.
+    /// True if the last response had a `Retry-After`.
     has_asked: bool,
-    /// How often in a row it has said 429 without saying how long.
+    /// The number of consecutive 429 responses without `Retry-After`.
     refusals: u32,
-    /// How often the circuit has opened since the last success.
+    /// The number of times that the circuit has opened since the last success.
     openings: u32,
-    /// Whether a call was let through the open circuit to see.
+    /// True while a probe passes the open circuit.
     is_probed: bool,
 }
 
-/// The hosts, by origin and connection.
+/// The states of all hosts, by origin and connection.
 #[derive(Default)]
 pub(super) struct Hosts(Mutex<HashMap<(String, String), Host>>);
 
-/// What became of a call.
+/// The outcome of a call.
 pub(super) enum Outcome<'a> {
     Answer(&'a Response),
     Failure,
 }
 
 impl Hosts {
-    /// Whether the host may be called now, and after which short wait.
+    /// Returns the time to wait before calling the host.
+    ///
+    /// # Errors
+    /// Returns an error with `not_sent` if the circuit is open or the back-off is too long to wait out.
     pub(super) fn admit(
         &self,
         url: &Url,
@@ -126,7 +128,7 @@ impl Hosts {
             if let Some(wait) = left(until, now) {
                 return Err(open(subject, url, host.health.failures, wait));
             }
-            // This call is let through to see. Should nobody ever hear how it went, the next one is after as long.
+            // This call is the probe. If its outcome is never recorded, the next probe follows after the same time.
             host.health.open_until = now.checked_add(OPEN_FOR).ok();
             host.is_probed = true;
         }
@@ -136,7 +138,7 @@ impl Hosts {
         }
     }
 
-    /// Remembers what became of a call.
+    /// Records the outcome of a call.
     pub(super) fn note(&self, url: &Url, connection: Option<&str>, outcome: &Outcome<'_>, now: Timestamp) {
         let key = key(url, connection);
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +162,7 @@ impl Hosts {
         }
     }
 
-    /// How the hosts do, by name.
+    /// Returns the health of all hosts, sorted by host and connection.
     pub(super) fn health(&self) -> Vec<HostHealth> {
         let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<HostHealth> = hosts.values().map(|host| host.health.clone()).collect();
@@ -200,7 +202,7 @@ impl Host {
 
     fn failed(&mut self, now: Timestamp) {
         self.health.failures = self.health.failures.saturating_add(1);
-        // What was under way when the circuit opened says nothing new.
+        // Failures of calls that began before the circuit opened carry no new information.
         let is_open = self.health.open_until.is_some() && !self.is_probed;
         if self.health.failures < OPEN_AFTER || is_open {
             return;
@@ -348,7 +350,7 @@ mod tests {
             assert_eq!(admit(&hosts, 0), Ok(0));
             hosts.note(&url(), Some("main"), &Outcome::Failure, at(0));
         }
-        // What was under way when it opened changes nothing.
+        // Failures of calls that began before the circuit opened have no effect.
         hosts.note(&url(), Some("main"), &Outcome::Failure, at(1));
         let words = admit(&hosts, 10).expect_err("open");
         assert!(words.contains("the last 21 calls got no answer; it is tried again in 20s"), "{words}");

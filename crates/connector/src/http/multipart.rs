@@ -1,6 +1,6 @@
-//! Forms with files, `multipart/form-data` (RFC 7578), with names as browsers write them: UTF-8, and the three
-//! characters that could end a name percent-encoded. `filename*`, which HTTP clients like to write, is forbidden there
-//! and not understood by many servers.
+//! Encoding of `multipart/form-data` (RFC 7578), with names as browsers write them: UTF-8, with the three characters
+//! that could end a name percent-encoded. `filename*`, which HTTP clients tend to write, is forbidden by the RFC and
+//! unknown to many servers.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::request::whole;
 pub struct Part {
     /// The name of the field.
     pub name: String,
-    /// The file name, for a file.
+    /// The file name; `None` for a plain field.
     pub file_name: Option<String>,
-    /// The media type, for anything but plain text.
+    /// The media type; `None` for plain text.
     pub content_type: Option<String>,
-    /// The content, sent from where it is.
+    /// The content. A file outside of memory is read while it is sent.
     pub data: Data,
 }
 
 impl Part {
-    /// A value as a part: a file with its name and type, a list or map as JSON, anything else as text.
+    /// Converts a value to a part: a file with its name and type, a list or map as JSON, any other value as text.
     ///
     /// # Errors
-    /// Its JSON would hold a file that is too large for it.
+    /// Returns an error if the JSON would contain a file that is too large.
     pub fn of(name: &str, value: &Value) -> Result<Self, ActionError> {
         let name = name.to_owned();
         Ok(match value {
@@ -42,7 +42,7 @@ impl Part {
         })
     }
 
-    /// A file as a part, under a given name, or its own, or that of the field.
+    /// Converts a file to a part. Its file name is the given one, else that of the file, else the name of the field.
     #[must_use]
     pub fn file(name: String, file: &Arc<File>, file_name: Option<&str>) -> Self {
         let own = file_name.or(file.filename.as_deref()).unwrap_or(&name).to_owned();
@@ -51,13 +51,13 @@ impl Part {
     }
 }
 
-/// A boundary that nobody can guess, so that no content can end its part.
+/// Returns an unpredictable boundary, so that no content can end its part.
 pub(super) fn boundary() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("cogwork-{:016x}{:016x}", random(), random())
 }
 
-/// The parts as one body, in pieces: what is in memory is joined, what is kept outside stays where it is.
+/// Encodes the parts as a sequence of body parts: content in memory is joined, files stay outside.
 pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
     let (mut pieces, mut body) = (Vec::new(), Vec::new());
     for part in parts {
@@ -83,7 +83,7 @@ pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
     pieces
 }
 
-/// A name inside quotes, as the WHATWG form encoding has it.
+/// Quotes a name as the WHATWG form encoding defines it.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

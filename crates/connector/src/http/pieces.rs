@@ -1,4 +1,4 @@
-//! A body that is sent while it is read: whatever its size, one piece of it is in memory.
+//! A request body that is read while it is sent: only one chunk of it is in memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,18 +10,18 @@ use http_body::{Body, Frame, SizeHint};
 use model::value::{CHUNK_SIZE, Data};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// A body of bytes in a row, in memory or kept outside of it. Its length is known.
+/// A body made of consecutive parts, each in memory or in a file. Its length is known in advance.
 #[derive(Debug)]
 pub struct Pieces {
     left: VecDeque<Data>,
-    /// How much of the first one was sent.
+    /// The position in the first part.
     at: u64,
     bytes_left: u64,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
 impl Pieces {
-    /// A body of these, in order.
+    /// Creates a body from these parts in order.
     #[must_use]
     pub fn new(pieces: impl IntoIterator<Item = Data>) -> Self {
         let left: VecDeque<Data> = pieces.into_iter().collect();
@@ -29,7 +29,8 @@ impl Pieces {
         Self { left, at: 0, bytes_left, reading: None }
     }
 
-    /// Begins to read the next piece, and gives what is in memory at once; nothing at the end.
+    /// Returns the next bytes if they are in memory, or starts to read the next chunk of a file. `None` also at the
+    /// end.
     fn next(&mut self) -> Option<Bytes> {
         loop {
             let data = self.left.front()?;
@@ -49,7 +50,7 @@ impl Pieces {
             let (at, data) = (self.at, data.clone());
             let count = usize::try_from(length - at).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
             self.at += count as u64;
-            // Made here, where it is given back: what one thread asks for and another gives back stays with the allocator for long.
+            // Allocated on the thread that frees it: an allocator keeps memory cached that another thread frees.
             let mut buffer = vec![0; count];
             self.reading = Some(spawn_blocking(move || {
                 data.read_exact_at(at, &mut buffer)?;

@@ -1,4 +1,4 @@
-//! A request before it is sent, and the encodings that no input can break out of.
+//! Requests before they are sent, and encodings that no input can break out of.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use url::Url;
 
 use super::multipart::Part;
 
-/// Everything but the letters, digits and marks that never mean anything in a URL (RFC 3986, section 2.3).
+/// All characters except the unreserved ones of URLs (RFC 3986, section 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Headers that belong to the connection itself or to the client, and that no input may set.
+/// Headers of the connection or the client itself, which inputs may not set.
 const RESERVED: [&str; 10] = [
     "connection",
     "content-length",
@@ -28,34 +28,34 @@ const RESERVED: [&str; 10] = [
     "upgrade",
 ];
 
-/// One request, without credentials. It can be sent any number of times.
+/// A request without credentials. It can be sent any number of times.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// Where to, query included.
+    /// The address, including the query.
     pub url: Url,
-    /// The headers, credentials not among them.
+    /// The headers, without credentials.
     pub headers: HeaderMap,
     /// The body.
     pub body: Body,
-    /// How long it may take in all; the daemon's default if not given.
+    /// The timeout of the whole exchange; `None` for the daemon's default.
     pub timeout: Option<Duration>,
 }
 
 /// The body of a request.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// None.
+    /// No body.
     Empty,
-    /// These bytes; their `Content-Type` is among the headers.
+    /// Bytes; their `Content-Type` is among the headers.
     Bytes(Data),
     /// A form with parts, `multipart/form-data`.
     Multipart(Vec<Part>),
 }
 
 impl Request {
-    /// A request without headers and body.
+    /// Creates a request without headers and body.
     #[must_use]
     pub fn new(method: Method, url: Url) -> Self {
         Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None }
@@ -66,10 +66,10 @@ impl Request {
         matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
     }
 
-    /// Adds a header that an input gives.
+    /// Sets a header from an input.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`]: a name or value that HTTP cannot carry, or a header that no input may set.
+    /// Returns [`ErrorKind::Input`] if HTTP cannot carry the name or the value, or if inputs may not set this header.
     pub fn set_header(&mut self, name: &str, value: &Value) -> Result<(), ActionError> {
         let wrong = |words: String| Err(ActionError::new(ErrorKind::Input, words));
         if matches!(value, Value::Null) {
@@ -92,7 +92,7 @@ impl Request {
         Ok(())
     }
 
-    /// Sets the body to bytes of a media type, unless a header names another.
+    /// Sets the body to bytes; their media type applies unless a `Content-Type` header is set.
     pub fn set_bytes(&mut self, content_type: &str, data: impl Into<Data>) {
         if !self.headers.contains_key(CONTENT_TYPE)
             && let Ok(value) = HeaderValue::from_str(content_type)
@@ -102,10 +102,10 @@ impl Request {
         self.body = Body::Bytes(data.into());
     }
 
-    /// Sets the body to a value: a file is its bytes, sent from where they are, a text itself, anything else JSON.
+    /// Sets the body to a value: the bytes of a file, a text as it is, or else JSON.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`]: JSON would hold a file that is too large for it.
+    /// Returns [`ErrorKind::Input`] if the JSON would contain a file that is too large.
     pub fn set_value(&mut self, value: &Value) -> Result<(), ActionError> {
         match value {
             Value::File(file) => self.set_bytes(&file.content_type, file.data.clone()),
@@ -115,7 +115,10 @@ impl Request {
         Ok(())
     }
 
-    /// Sets the body to fields as a browser's form sends them.
+    /// Sets the body to fields as a browser's form encodes them.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Input`] if a field contains a file that is too large.
     pub fn set_form(&mut self, fields: &[(String, Value)]) -> Result<(), ActionError> {
         let fields = fields.iter().map(|(name, value)| Ok((name, whole(value)?)));
         let fields = fields.collect::<Result<Vec<_>, ActionError>>()?;
@@ -125,7 +128,7 @@ impl Request {
         Ok(())
     }
 
-    /// Adds a parameter to the query: a list once for each item, a map as JSON, `null` not at all.
+    /// Adds a query parameter: a list once per item, a map as JSON, `null` not at all.
     pub fn add_query(&mut self, name: &str, value: &Value) {
         let added = encode_pairs(texts(value).map(|text| (name.to_owned(), text)));
         if added.is_empty() {
@@ -138,7 +141,7 @@ impl Request {
         self.url.set_query(Some(&query));
     }
 
-    /// Adds parameters to the query, each in the place of all of that name that are there.
+    /// Adds query parameters; each replaces all parameters of its name.
     pub fn merge_query(&mut self, parameters: &Map) {
         let kept: Vec<&str> =
             self.url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).collect();
@@ -153,7 +156,7 @@ impl Request {
     }
 }
 
-/// A value with the bytes of its files in memory, for where it becomes text.
+/// Returns a value with its files loaded into memory, for conversion to text.
 pub(crate) fn whole(value: &Value) -> Result<Value, ActionError> {
     value.load_files(MAX_LOADED_BYTES).map_err(|error| too_large(&error))
 }
@@ -162,14 +165,14 @@ fn too_large(error: &FileLoadError) -> ActionError {
     ActionError::new(ErrorKind::Input, error.to_string())
 }
 
-/// The media type of a text that an author gave as a body: JSON if it is some, which is what APIs mostly take.
+/// Returns the media type of a text body: JSON if the text parses as JSON, which most APIs expect.
 fn text_type(text: &str) -> &'static str {
     let is_json = text.trim_start().starts_with(['{', '['])
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
     if is_json { "application/json" } else { "text/plain; charset=utf-8" }
 }
 
-/// The texts that a value is sent as: a list one by one, `null` not at all.
+/// Returns the texts that a value is sent as: one per list item, none for `null`.
 fn texts(value: &Value) -> impl Iterator<Item = String> {
     let items = match value {
         Value::List(list) => list.0.as_slice(),
@@ -184,12 +187,12 @@ fn encode_pairs(pairs: impl Iterator<Item = (String, String)>) -> String {
     pairs.join("&")
 }
 
-/// A text as one segment of a path, or as one name or value of a query: nothing in it can end that.
+/// Percent-encodes a text for one path segment, or one name or value of a query.
 pub(crate) fn encode(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
-/// The text that was encoded as a name or value of a query. `+` stays `+`: cursors hold some that nobody escaped.
+/// Decodes a name or value of a query. `+` stays `+`, because services send cursors with unescaped `+`.
 pub(crate) fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! From a name to its addresses, all of which the guard has judged.
+//! Resolution of host names to addresses that the guard has checked.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,17 +9,17 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::guard::Guard;
 
-/// How a name becomes addresses.
+/// Resolves host names.
 #[async_trait]
 pub trait Lookup: Send + Sync {
-    /// All addresses of `name`.
+    /// Returns all addresses of `name`.
     ///
     /// # Errors
-    /// There are none, or nobody could be asked.
+    /// Returns an error if there are none, or if the resolver cannot be reached.
     async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the system, as every other program on the machine does.
+/// The resolver of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemLookup;
 
@@ -30,7 +30,7 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// The resolver that the HTTP client connects with: the addresses it gives are the addresses that were judged.
+/// The resolver that `reqwest` connects with. It returns only addresses that the guard has checked.
 pub(super) struct Resolver(pub(super) Arc<Guard>);
 
 impl Resolve for Resolver {
@@ -42,7 +42,7 @@ impl Resolve for Resolver {
             if addresses.is_empty() {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address").into());
             }
-            // One bad address refuses the name: whoever mixes them is trying to slip one through.
+            // One blocked address refuses the whole name: a mixture suggests an attempt to bypass the guard.
             for address in &addresses {
                 guard.check_resolved(&name, *address)?;
             }

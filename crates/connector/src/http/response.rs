@@ -1,4 +1,4 @@
-//! An answer, read whole within its limits.
+//! Responses, read completely within the limits.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use url::Url;
 use super::failure::NotJson;
 use super::request::decode;
 
-/// What the JSON of an answer may be at most. A page of 250 items with bodies stays far below.
+/// Limits for parsing JSON responses. A page of 250 items with bodies stays far below them.
 const JSON_LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
 
-/// An answer of any status, its body inflated and complete.
+/// A complete response of any status, with its body decompressed.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The status.
@@ -27,13 +27,13 @@ pub struct Response {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// Where it came from, after redirects.
+    /// The final address, after redirects.
     pub url: Url,
-    /// Hides secrets where a text of the answer is cut.
+    /// Hides secrets in excerpts of the response.
     pub(crate) redactor: Redactor,
 }
 
-/// How a body is read.
+/// The format as which a body is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// As JSON; an empty body is `null`.
@@ -42,12 +42,12 @@ pub(crate) enum Reading {
     Text,
     /// As a file.
     Binary,
-    /// As what its media type says: JSON, text, or else a file.
+    /// According to the media type: JSON, text, or else a file.
     Auto,
 }
 
 impl Reading {
-    /// The words that inputs use, in the order they are documented.
+    /// The names that inputs use, in documentation order.
     pub(crate) const WORDS: [&'static str; 4] = ["json", "text", "binary", "auto"];
 
     pub(crate) fn of(word: &str) -> Self {
@@ -61,27 +61,27 @@ impl Reading {
 }
 
 impl Response {
-    /// The value of a header as text.
+    /// Returns the value of a header as text; `None` if it is absent or not ASCII.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The media type without its parameters, in lower case; empty if there is none.
+    /// Returns the media type without parameters, in lower case; empty if there is none.
     #[must_use]
     pub fn media_type(&self) -> String {
         let whole = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Whether the media type is JSON or built on it.
+    /// True if the media type is JSON or based on JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
         let media_type = self.media_type();
         media_type == "application/json" || media_type.ends_with("+json")
     }
 
-    /// The headers as a value: names in lower case, repeated ones joined with `, `, cookies as a list.
+    /// Returns the headers as a map: names in lower case, repeated headers joined by `, `, cookies as a list.
     #[must_use]
     pub fn headers_value(&self) -> Value {
         let mut map = Map::headers();
@@ -98,10 +98,10 @@ impl Response {
         Value::from(map)
     }
 
-    /// The body as JSON; an empty one is `null`.
+    /// Parses the body as JSON; an empty body is `null`.
     ///
     /// # Errors
-    /// It is not JSON, or more than an answer may be.
+    /// Returns an error if the body is not JSON, or exceeds the limits.
     pub(crate) fn json(&self) -> Result<Value, NotJson> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
@@ -113,14 +113,14 @@ impl Response {
         read.map_err(|error| NotJson(error.to_string()))
     }
 
-    /// The body as text, in the encoding that its byte order mark or its content type names, or else UTF-8; bytes that are
-    /// none of it are replaced.
+    /// Returns the body as text, in the encoding of its byte order mark or its content type, or else in UTF-8.
+    /// Invalid bytes become U+FFFD.
     #[must_use]
     pub fn text(&self) -> String {
         self.in_utf8().map_or_else(|| String::from_utf8_lossy(&self.body).into_owned(), Cow::into_owned)
     }
 
-    /// The text of a body that is text in its encoding, without its byte order mark.
+    /// Decodes the body to UTF-8 without byte order mark; `None` if it is not valid in its encoding.
     fn in_utf8(&self) -> Option<Cow<'_, str>> {
         let (encoding, mark) = match Encoding::for_bom(&self.body) {
             Some(found) => found,
@@ -129,7 +129,7 @@ impl Response {
         encoding.decode_without_bom_handling_and_without_replacement(self.body.get(mark..)?)
     }
 
-    /// The encoding that the content type names, if it is a known one.
+    /// Returns the encoding that the content type names; `None` if it is missing or unknown.
     fn charset(&self) -> Option<&'static Encoding> {
         let whole = self.header(CONTENT_TYPE.as_str())?;
         let mut parameters = whole.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
@@ -137,17 +137,17 @@ impl Response {
         Encoding::for_label(label.trim().trim_matches('"').as_bytes())
     }
 
-    /// The body as a file under the name that the answer gives it.
+    /// Returns the body as a file with the name that the response gives.
     #[must_use]
     pub fn file(&self) -> File {
         let content_type = self.header(CONTENT_TYPE.as_str()).unwrap_or("application/octet-stream");
         File { content_type: content_type.into(), filename: self.file_name(), data: self.body.clone().into() }
     }
 
-    /// The body, read as asked for.
+    /// Decodes the body in the given format.
     ///
     /// # Errors
-    /// JSON was asked for, and it is none.
+    /// Returns an error if the format is JSON and the body is not.
     pub(crate) fn read(&self, reading: Reading) -> Result<Value, NotJson> {
         match reading {
             Reading::Json => self.json(),
@@ -167,10 +167,10 @@ impl Response {
         }
     }
 
-    /// `{statusCode, headers, body}`: what raw requests give.
+    /// Returns `{statusCode, headers, body}`, the result of raw requests.
     ///
     /// # Errors
-    /// JSON was asked for, and it is none.
+    /// Returns an error if the format is JSON and the body is not.
     pub(crate) fn envelope(&self, reading: Reading) -> Result<Value, NotJson> {
         let entries = [
             ("statusCode", Value::from(self.status.as_u16())),
@@ -180,8 +180,8 @@ impl Response {
         Ok(Value::from(entries.into_iter().collect::<Map>()))
     }
 
-    /// The name in `Content-Disposition` (RFC 6266: `filename*` before `filename`), without any folder: it is data, and
-    /// nobody should take it for a path.
+    /// Returns the file name in `Content-Disposition` (RFC 6266: `filename*` before `filename`), without any folder,
+    /// since it is untrusted and must not act as a path.
     fn file_name(&self) -> Option<Arc<str>> {
         let disposition = self.header("content-disposition")?;
         let parameter = |wanted: &str| {

@@ -1,4 +1,4 @@
-//! Sending: guard, slot, one exchange, and redirects followed by our own rules.
+//! The path of one request: guard, concurrency limit, exchange, and redirects by our own rules.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ use crate::trace::TRACE_HEADER;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Headers that may follow a redirect to another host: they tell nothing about whoever asks.
+/// Headers that may follow a redirect to another origin, because they reveal nothing about the caller.
 const HARMLESS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
 
 impl Http {
-    /// Sends a request once and gives the answer, whatever its status. Redirects of GET and HEAD are followed.
+    /// Sends a request and returns the response, whatever its status. Redirects of GET and HEAD are followed. If the
+    /// service rejects the token, the request is repeated once with a new token.
     pub(crate) async fn send(&self, request: &Request, context: &Context<'_>) -> Sent {
         let Some(tokens) = context.connection.and_then(|connection| connection.tokens()) else {
             return self.send_with(request, context, None).await;
@@ -36,7 +37,7 @@ impl Http {
             return Ok(response);
         }
         match tokens.another(&token).await? {
-            // Nothing was done by what was refused, so it may be sent again, whatever it does.
+            // The service did not execute the rejected request, so it may be repeated regardless of its effect.
             Some(fresh) => self.send_with(request, context, Some(&fresh)).await,
             None => Ok(response),
         }
@@ -64,7 +65,7 @@ impl Http {
             let Some(next) = redirect(&request.method, &response, context.subject)? else {
                 return Ok(response);
             };
-            // Credentials are bound to the connection's address, whose path is a part of it.
+            // Credentials are bound to the connection's address, including its path.
             let leaves = context.connection.is_some_and(|connection| {
                 connection.base().holds(&request.url) && !connection.base().holds(&next)
             });
@@ -87,7 +88,7 @@ impl Http {
         context.log.request(request.method.as_str(), &bare(url));
         context.note(|| debug::request(request, url, headers, context));
         let response = match (&self.options.transport, &self.client) {
-            // What was recorded may have been private; nothing goes there now.
+            // A recording replays offline; the guard does not apply.
             (Transport::Tape(tape), None) => tape.answer(request, url, headers, context)?,
             (_, None) => return Err(failure::nowhere(context.subject)),
             (Transport::Tape(tape), Some(client)) => {
@@ -167,7 +168,7 @@ impl Http {
                 format!("{} answered with {size} bytes of headers; at most 64KiB are read", context.subject);
             return Err(ActionError::new(ErrorKind::Limit, message));
         }
-        // What answers a HEAD has no body, whatever its headers promise.
+        // The response to a HEAD has no body, even if its headers announce one.
         let body = if request.method == Method::HEAD {
             Bytes::new()
         } else {
@@ -176,7 +177,7 @@ impl Http {
         Ok(Response { status, headers, body, url: url.clone(), redactor: self.options.redactor.clone() })
     }
 
-    /// The whole body, inflated, up to the limit. What is announced to be larger is not even begun.
+    /// Reads the whole decompressed body up to the limit. A body announced as larger is not read at all.
     async fn body(
         &self,
         mut answer: reqwest::Response,
@@ -212,19 +213,20 @@ impl Http {
     }
 }
 
-/// The failure of a request that was sent: if it may have changed something, its outcome is unknown.
+/// Marks the failure of a request that was sent: if the request may have changed something, its outcome is unknown.
 fn marked(error: ActionError, request: &Request) -> ActionError {
     if request.is_safe() { error } else { error.with_outcome_unknown() }
 }
 
-/// The address for the history: scheme, host, port and path.
+/// Returns the address for the history: scheme, host, port and path.
 fn bare(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
-/// A body of these pieces. What is in memory goes as it is; a file is read while it is sent, and its length is known before.
+/// Creates a body of these parts. Content in memory is passed on as it is; a file is read while it is sent, with its
+/// length known in advance.
 fn sent(mut pieces: Vec<Data>) -> reqwest::Body {
     match pieces.as_mut_slice() {
         [Data::InMemory(bytes)] => std::mem::take(bytes).into(),
@@ -245,7 +247,7 @@ trait RetainHarmless {
 }
 
 impl RetainHarmless for HeaderMap {
-    /// Keeps what tells nothing: a custom header of the author may be a credential as well as `Authorization` is.
+    /// Removes all other headers: a custom header may be a credential as much as `Authorization`.
     fn retain_harmless(&mut self) {
         let kept =
             HARMLESS.into_iter().filter_map(|name| self.get(&name).cloned().map(|value| (name, value)));
@@ -253,11 +255,11 @@ impl RetainHarmless for HeaderMap {
     }
 }
 
-/// The headers of the request with what every request carries: credentials, idempotency key, trace.
+/// Returns the headers of the request with those of every request: credentials, idempotency key, trace.
 fn headers(request: &Request, context: &Context<'_>) -> HeaderMap {
     let mut headers = request.headers.clone();
     if matches!(request.body, Body::Multipart(_)) {
-        // It names the boundary, which is known only when the body is written.
+        // The client sets it with the boundary, which is not known yet.
         headers.remove(CONTENT_TYPE);
     }
     for (name, value) in context.connection.into_iter().flat_map(|connection| connection.credentials()) {
@@ -275,7 +277,7 @@ fn headers(request: &Request, context: &Context<'_>) -> HeaderMap {
     headers
 }
 
-/// Where the answer sends a GET or HEAD on to, if it does.
+/// Returns the redirect target of a response to a GET or HEAD; `None` if it is not a redirect.
 fn redirect(method: &Method, response: &Response, subject: &str) -> Result<Option<Url>, ActionError> {
     let is_redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
     if !is_redirect || !matches!(*method, Method::GET | Method::HEAD) {

@@ -1,4 +1,4 @@
-//! How many requests go to one host at once.
+//! A limit on concurrent requests per host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
-/// Above this many hosts the idle ones are forgotten.
+/// Above this number of hosts, semaphores without users are removed.
 const MAX_HOSTS: usize = 1024;
 
 pub(super) struct Slots {
@@ -19,9 +19,9 @@ impl Slots {
         Self { per_host: per_host.max(1), hosts: Mutex::default() }
     }
 
-    /// Waits for a slot of the URL's host and port; it is given back when the answer is dropped.
+    /// Waits for a permit of the URL's host and port. Dropping the permit releases it.
     pub(super) async fn take(&self, url: &Url) -> Option<OwnedSemaphorePermit> {
-        // A semaphore is closed by nobody, so there always is a permit in the end.
+        // The semaphore is never closed, so acquiring always succeeds.
         self.host(url).acquire_owned().await.ok()
     }
 

@@ -1,4 +1,4 @@
-//! A server for tests of what happens on the wire: each answer is raw bytes, or none at all.
+//! A TCP server for transport tests: each response is a sequence of raw bytes.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,11 +18,11 @@ use crate::connection::ResolvedConnection;
 use crate::log::LogSink;
 use model::Map;
 
-/// What the server does with a request.
+/// The reaction of the server to a request.
 pub(crate) enum Answer {
-    /// Sends these bytes and closes.
+    /// Sends these bytes and closes the connection.
     Bytes(Vec<u8>),
-    /// Sends these bytes and keeps silent, with the connection open.
+    /// Sends these bytes and then nothing, with the connection open.
     Stall(Vec<u8>),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Answers the n-th request, counted from 0, with what `respond` makes of it.
+    /// Starts a server that answers request `n`, counted from 0, with the result of `respond`.
     pub(crate) async fn start(respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -75,7 +75,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The requests so far, head and body.
+    /// Returns the requests so far, head and body.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("not poisoned").clone()
     }
@@ -110,7 +110,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// Names with the addresses that a test gives them.
+/// A resolver with names and addresses that a test sets.
 #[derive(Default)]
 pub(crate) struct Names(pub(crate) HashMap<&'static str, Vec<IpAddr>>);
 
@@ -121,7 +121,7 @@ impl Lookup for Names {
     }
 }
 
-/// A clock that moves by the waits that are asked for alone, and notes them.
+/// A clock that advances only by requested waits and records them.
 #[derive(Default)]
 pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
 
@@ -137,7 +137,7 @@ impl Timer for Waits {
     }
 }
 
-/// Lines that were logged.
+/// Recorded log lines.
 #[derive(Default)]
 pub(crate) struct Lines(pub(crate) Mutex<Vec<String>>);
 
@@ -147,7 +147,7 @@ impl LogSink for Lines {
     }
 }
 
-/// Options that let the loopback address through.
+/// Returns options that allow the loopback address.
 pub(crate) fn local() -> HttpOptions {
     let allow = AllowList::parse(["127.0.0.1"]).expect("an entry");
     HttpOptions { allow, ..HttpOptions::default() }
@@ -157,7 +157,7 @@ pub(crate) fn http(options: HttpOptions) -> Http {
     Http::new(options).expect("a client")
 }
 
-/// A call with these inputs and nothing else.
+/// Creates a call with these inputs and no connection.
 pub(crate) fn call<'a>(
     http: &'a Http,
     inputs: &'a Map,

@@ -1,14 +1,14 @@
-//! An OpenAPI document: its references, its addresses, the words in it.
+//! An OpenAPI document: its references, its address and its names.
 
 use serde_json::Value;
 
-/// How many references follow one another at most.
+/// The largest number of references in a chain.
 const MAX_HOPS: usize = 16;
 
-/// A document.
+/// An OpenAPI document.
 pub(super) struct Document<'a> {
     pub root: &'a Value,
-    /// Whether it is of version 2.0, where much stands elsewhere.
+    /// True for version 2.0, which has another structure.
     pub is_v2: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Document<'a> {
         Ok(Self { root, is_v2 })
     }
 
-    /// What stands at the end of a reference, or the value itself. References to other files lead nowhere.
+    /// Resolves a reference; returns other values unchanged. References to other files are not resolved.
     pub(super) fn resolve<'v>(&self, value: &'v Value) -> &'v Value
     where
         'a: 'v,
@@ -43,7 +43,7 @@ impl<'a> Document<'a> {
         &Value::Null
     }
 
-    /// The address of the service, if it is one for everybody.
+    /// Returns the address of the service; `None` if it contains variables.
     pub(super) fn address(&self) -> Option<String> {
         let address = if self.is_v2 {
             let host = self.root["host"].as_str()?;
@@ -61,7 +61,7 @@ impl<'a> Document<'a> {
         (is_whole && parsed && !address.contains('{')).then(|| address.trim_end_matches('/').to_owned())
     }
 
-    /// The ways to say who calls, by name.
+    /// Returns the security schemes by name.
     pub(super) fn security(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let place = if self.is_v2 {
             &self.root["securityDefinitions"]
@@ -72,7 +72,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// A name in camelCase, of letters and digits: `issues/list-for_repo` is `issuesListForRepo`.
+/// Converts a text to camelCase with letters and digits only: `issues/list-for_repo` becomes `issuesListForRepo`.
 pub(super) fn camel(text: &str) -> String {
     let mut name = String::new();
     for word in text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -93,14 +93,14 @@ pub(super) fn camel(text: &str) -> String {
     }
 }
 
-/// A name for a type: in camelCase with a capital first.
+/// Converts a text to PascalCase, for names of types.
 pub(super) fn pascal(text: &str) -> String {
     let name = camel(text);
     let mut letters = name.chars();
     letters.next().into_iter().map(|first| first.to_ascii_uppercase()).chain(letters).collect()
 }
 
-/// The first paragraph in one line, shortened.
+/// Returns the first paragraph on one line, shortened.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
-//! From an OpenAPI document (2.0, 3.0, 3.1) to a manifest that a person can trim.
+//! Import of OpenAPI documents (2.0, 3.0, 3.1) as manifests that a person can then trim.
 //!
-//! What is made is read by the same reader as every manifest, and each example is written by the interpreter itself, so
-//! it shows what the action does. What has no form in a manifest is left out and told.
+//! The normal reader checks the generated manifest, and the interpreter generates the examples, so that they match
+//! the actions. The notes report each part that a manifest cannot express.
 
 mod document;
 mod operation;
@@ -21,37 +21,38 @@ use crate::registry::{NATIVES, builtin_names, is_reserved};
 use document::{Document, camel, one_line};
 use operation::Operations;
 
-/// The methods that a manifest has.
+/// The methods that a manifest supports.
 const METHODS: [&str; 7] = ["get", "head", "options", "post", "put", "patch", "delete"];
 
-/// What of a document is wanted.
+/// The selection of operations, and the name of the connector.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The connector's name; made of the title if not given.
+    /// The connector's name; derived from the title if `None`.
     pub name: Option<String>,
-    /// Only operations with one of these tags; all if empty.
+    /// Selects operations with one of these tags; all if empty.
     pub tags: Vec<String>,
-    /// Only these operations, by the name of the action or their `operationId`; all if empty.
+    /// Selects operations by action name or `operationId`; all if empty.
     pub operations: Vec<String>,
 }
 
-/// A manifest that was made.
+/// A generated manifest.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The connector's name.
     pub name: String,
     /// The manifest, ready to be written as YAML.
     pub manifest: Value,
-    /// How many actions it has.
+    /// The number of its actions.
     pub actions: usize,
-    /// What was left out, and why.
+    /// The parts that were left out, with reasons.
     pub notes: Vec<String>,
 }
 
-/// Makes a manifest of a document.
+/// Generates a manifest from an OpenAPI document.
 ///
 /// # Errors
-/// It is no OpenAPI document, nothing of it is wanted, or the manifest would be no good, in words for a person.
+/// Returns a message for people if the document is not OpenAPI, if no operation is selected, or if the manifest would
+/// be invalid.
 pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, String> {
     let document = Document::new(document)?;
     let info = |key: &str| document.root["info"][key].as_str().unwrap_or_default().trim().to_owned();
@@ -97,8 +98,8 @@ pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, St
     prove(name, head, operations.notes)
 }
 
-/// Refuses the name of a connector that is built in: the file would be refused, or take the connector's place without a word.
-/// Where the name was chosen, that may be meant; the note says so.
+/// Rejects the name of a built-in connector: the file would be invalid, or silently replace that connector. If the
+/// user chose the name, the replacement may be intended and becomes a note.
 fn check_name(name: &str, title: &str, is_chosen: bool) -> Result<Option<String>, String> {
     let taken = builtin_names()
         .find(|taken| if is_chosen { *taken == name } else { taken.eq_ignore_ascii_case(name) });
@@ -140,7 +141,7 @@ fn tags(document: &Document<'_>) -> Vec<String> {
     found
 }
 
-/// A name that is not taken, this one or one like it.
+/// Returns the name, with a number appended if it is taken.
 fn free(taken: &Map<String, Value>, name: &str) -> String {
     let mut free = name.to_owned();
     let mut count = 2;
@@ -151,7 +152,7 @@ fn free(taken: &Map<String, Value>, name: &str) -> String {
     free
 }
 
-/// Reads what was made, has the interpreter write the examples, and leaves out what does not come to a good one.
+/// Reads the generated manifest, adds the examples, and removes actions whose examples are invalid.
 fn prove(name: String, mut head: Map<String, Value>, mut notes: Vec<String>) -> Result<Imported, String> {
     let source = |head: &Map<String, Value>| {
         Arc::new(Source::new("the manifest", Value::Object(head.clone()).to_string()))

@@ -1,4 +1,4 @@
-//! One operation of a document as an action.
+//! Generates an action from an operation.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::{free, sample};
 
 /// Headers that the connection or the client sets.
 const OWN_HEADERS: [&str; 4] = ["accept", "content-type", "authorization", "host"];
-/// The most properties of a body that become inputs of their own.
+/// The largest number of properties of a body that become separate inputs.
 const MAX_PROPERTIES: usize = 60;
 
-/// The actions that are made, with what they share.
+/// The generated actions, with their shared inputs and types.
 pub(super) struct Operations<'a> {
     document: &'a Document<'a>,
     pub actions: Map<String, Value>,
@@ -22,16 +22,16 @@ pub(super) struct Operations<'a> {
     pub results: Results,
 }
 
-/// One action in the making.
+/// An action under construction.
 struct Draft {
     name: String,
     wires: Map<String, Value>,
     with: Map<String, Value>,
-    /// The inputs of the path, by the names that the document has for them.
+    /// The inputs in the path, by their names in the document.
     path: HashMap<String, String>,
 }
 
-/// The name of an operation's action.
+/// Returns the name of an operation's action.
 pub(super) fn name(operation: &Value, method: &str, path: &str) -> String {
     match operation["operationId"].as_str().filter(|id| !id.trim().is_empty()) {
         Some(id) => camel(id),
@@ -107,7 +107,7 @@ impl<'a> Operations<'a> {
             }
             _ => return,
         };
-        // In version 2.0 the parameter is its own schema; in 3 it may be hidden in a media type.
+        // In version 2.0 the parameter is its own schema; in 3.x it may be inside a media type.
         let content = parameter["content"].as_object().and_then(|content| content.values().next());
         let schema = match content {
             Some(content) => &content["schema"],
@@ -152,7 +152,7 @@ impl<'a> Operations<'a> {
         }
     }
 
-    /// The body as inputs; the encoding, if it is not JSON.
+    /// Adds the body as inputs, and returns its encoding unless it is JSON.
     fn body(
         &mut self,
         draft: &mut Draft,
@@ -208,7 +208,7 @@ impl<'a> Operations<'a> {
         encoding
     }
 
-    /// Declares an input and says where it goes; its name in the action.
+    /// Declares an input with its location, and returns its name in the action.
     fn wire(
         &mut self,
         draft: &mut Draft,
@@ -233,7 +233,7 @@ impl<'a> Operations<'a> {
         name
     }
 
-    /// The name under which an input of this type is declared: the same type under the same name is the same input.
+    /// Declares an input and returns its declared name. Inputs of one name and type share a declaration.
     fn declare(&mut self, name: &str, made: Map<String, Value>) -> String {
         let bare = |made: &Map<String, Value>| {
             let mut bare = made.clone();
@@ -253,7 +253,7 @@ impl<'a> Operations<'a> {
         free
     }
 
-    /// What the action gives, by the first answer that is a success.
+    /// Sets the result type of the action from the first success response.
     fn answer(&mut self, operation: &Value, action: &mut Value) {
         let answers = operation["responses"].as_object();
         let Some((status, answer)) =
@@ -296,7 +296,7 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// True if an operation may succeed with no content.
+/// True if a success response may have no content.
 fn has_empty(operation: &Value, document: &Document<'_>) -> bool {
     let answers = operation["responses"].as_object();
     answers.into_iter().flatten().filter(|(status, _)| status.starts_with('2')).any(|(_, answer)| {
@@ -306,14 +306,15 @@ fn has_empty(operation: &Value, document: &Document<'_>) -> bool {
     })
 }
 
-/// A type with null beside it.
+/// Returns the type made nullable.
 fn nullable(results: Value) -> Value {
     let mut results = if results.is_string() { json!({"type": results}) } else { results };
     results["nullable"] = json!(true);
     results
 }
 
-/// The parameters of an operation: those of its path, unless it has its own of the same name and place.
+/// Returns the parameters of an operation: its own, and those of its path without an own one of the same name and
+/// location.
 fn parameters(document: &Document<'_>, item: &Value, operation: &Value) -> Vec<Value> {
     let list = |of: &Value| -> Vec<Value> {
         of["parameters"].as_array().into_iter().flatten().map(|one| document.resolve(one).clone()).collect()
@@ -325,7 +326,7 @@ fn parameters(document: &Document<'_>, item: &Value, operation: &Value) -> Vec<V
     all
 }
 
-/// The body of an operation: its media type, its schema, whether it has to be there.
+/// Returns the body of an operation: its media type, its schema, and true if it is required.
 fn body(document: &Document<'_>, parameters: &[Value], operation: &Value) -> Option<(String, Value, bool)> {
     if !document.is_v2 {
         let body = document.resolve(&operation["requestBody"]);
@@ -356,7 +357,7 @@ fn body(document: &Document<'_>, parameters: &[Value], operation: &Value) -> Opt
     Some((media.to_owned(), json!({"type": "object", "properties": properties, "required": required}), true))
 }
 
-/// What joins the items of a list in one parameter; nothing where the parameter is repeated.
+/// Returns the separator of list items in one parameter; `None` if the parameter is repeated.
 fn join(parameter: &Value, is_v2: bool) -> Option<&'static str> {
     if is_v2 {
         return match parameter["collectionFormat"].as_str() {
@@ -375,7 +376,7 @@ fn join(parameter: &Value, is_v2: bool) -> Option<&'static str> {
     }
 }
 
-/// The default of the other side: shown to the author, and not sent.
+/// Keeps the default of the service for display; it is not sent.
 fn keep_default(document: &Document<'_>, schema: &Value, made: &mut Map<String, Value>) {
     let default = merged(document, schema)["default"].clone();
     let fits = match made["type"].as_str().unwrap_or_default() {

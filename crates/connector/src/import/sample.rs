@@ -1,11 +1,11 @@
-//! Values for examples: the document's own where they fit, otherwise the plainest that do.
+//! Sample values for examples: those of the document if they fit, or else the simplest valid values.
 
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
 use super::schema::{is_required, merged};
 
-/// A value of a type of an input (`made`), for the schema it was made of.
+/// Returns a value of an input type (`made`) that was generated from `schema`.
 pub(super) fn of(document: &Document<'_>, schema: &Value, made: &Map<String, Value>, name: &str) -> Value {
     let schema = &merged(document, schema);
     let own = [&schema["example"], &schema["examples"][0], &schema["default"]];
@@ -38,7 +38,7 @@ pub(super) fn of(document: &Document<'_>, schema: &Value, made: &Map<String, Val
     }
 }
 
-/// The fields that have to be there; the first one if none has.
+/// Returns an object with its required fields, or with the first field if none is required.
 fn object(document: &Document<'_>, schema: &Value, made: &Map<String, Value>) -> Value {
     let fields = made.get("fields").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut wanted: Vec<&String> = fields.keys().filter(|name| is_required(schema, name)).collect();
@@ -52,7 +52,7 @@ fn object(document: &Document<'_>, schema: &Value, made: &Map<String, Value>) ->
     Value::Object(wanted.into_iter().map(sample).collect())
 }
 
-/// The keys of a type that may be written as a word.
+/// Returns the keys of a type, which may also be a single word.
 fn inner(made: &Value) -> Map<String, Value> {
     match made {
         Value::Object(made) => made.clone(),
@@ -60,7 +60,7 @@ fn inner(made: &Value) -> Map<String, Value> {
     }
 }
 
-/// What is not sent: an example must show something.
+/// True for values that are not sent, which would make an example useless.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

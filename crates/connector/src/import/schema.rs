@@ -1,4 +1,4 @@
-//! JSON Schemas as the types of inputs and results.
+//! Conversion of JSON Schemas to types of inputs and results.
 
 use std::collections::HashMap;
 
@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::document::{Document, one_line, pascal};
 
-/// How deep a type of an input is taken over; deeper it is `any`.
+/// The largest depth of an input type; deeper parts are `any`.
 const MAX_DEPTH: usize = 4;
-/// How deep a type of a result is taken over.
+/// The largest depth of a result type; deeper parts are `any`.
 const MAX_RESULT_DEPTH: usize = 8;
-/// The most parts of the type of a result, those of the types it names included.
+/// The largest number of parts of a result type, including the types that it refers to.
 const MAX_PARTS: usize = 800;
-/// The most options of a choice; beyond it is text.
+/// The largest number of options of a choice; with more it is text.
 const MAX_OPTIONS: usize = 100;
 
-/// A schema with the parts of its `allOf` in one, and theirs.
+/// Flattens `allOf` recursively.
 pub(super) fn merged(document: &Document<'_>, schema: &Value) -> Value {
     let mut whole = document.resolve(schema).clone();
     for _ in 0..MAX_DEPTH {
@@ -44,7 +44,7 @@ fn merged_once(document: &Document<'_>, schema: &Value) -> Value {
     Value::Object(whole)
 }
 
-/// The word of a schema's type, and whether null may stand in its place.
+/// Returns the type of a schema, and true if it may be null.
 fn kind(schema: &Value) -> (&str, bool) {
     let nullable = schema["nullable"] == true;
     match &schema["type"] {
@@ -63,7 +63,7 @@ fn kind(schema: &Value) -> (&str, bool) {
     }
 }
 
-/// The texts that a value can be.
+/// Returns the possible texts of a value; `None` if it is not an enumeration of texts.
 fn options(schema: &Value) -> Option<Vec<&str>> {
     let options = schema["enum"].as_array()?.iter().filter(|option| !option.is_null());
     let options: Vec<&str> = options.map(Value::as_str).collect::<Option<_>>()?;
@@ -71,7 +71,7 @@ fn options(schema: &Value) -> Option<Vec<&str>> {
         .then_some(options)
 }
 
-/// The type of an input, as the keys that a manifest has for it.
+/// Returns the keys of an input type.
 pub(super) fn input(document: &Document<'_>, schema: &Value, depth: usize) -> Map<String, Value> {
     let schema = &merged(document, schema);
     let any = json!({"type": "any"});
@@ -129,7 +129,7 @@ fn one_field(
     made
 }
 
-/// The type of items or values: a word where that is enough.
+/// Returns the type of items or values: a single word if that suffices.
 fn inner(document: &Document<'_>, schema: &Value, depth: usize) -> Value {
     if depth >= MAX_DEPTH {
         return json!("any");
@@ -139,12 +139,12 @@ fn inner(document: &Document<'_>, schema: &Value, depth: usize) -> Value {
     if is_word { made["type"].clone() } else { Value::Object(made) }
 }
 
-/// Whether a schema says that this property has to be there.
+/// True if the schema requires this property.
 pub(super) fn is_required(schema: &Value, name: &str) -> bool {
     schema["required"].as_array().is_some_and(|required| required.iter().any(|one| one == name))
 }
 
-/// Adds what it means, in a line.
+/// Adds a one-line description.
 pub(super) fn describe(document: &Document<'_>, schema: &Value, made: &mut Map<String, Value>) {
     let own = schema["description"].as_str().or_else(|| document.resolve(schema)["description"].as_str());
     let line = one_line(own.unwrap_or_default(), 160);
@@ -153,18 +153,18 @@ pub(super) fn describe(document: &Document<'_>, schema: &Value, made: &mut Map<S
     }
 }
 
-/// The types of results, named ones declared as they are met.
+/// Result types; named ones are declared when first used.
 #[derive(Default)]
 pub(super) struct Results {
     pub types: Map<String, Value>,
-    /// What each name stands for, and how many parts that has.
+    /// The type and its number of parts by name.
     known: HashMap<String, (Value, usize)>,
-    /// The types that are being made: one that comes to itself is `any` there.
+    /// The types under construction; a recursive reference to one becomes `any`.
     open: Vec<String>,
 }
 
 impl Results {
-    /// The type of a result.
+    /// Returns the result type of a schema.
     pub(super) fn of(&mut self, document: &Document<'_>, schema: &Value) -> Value {
         let (made, size) = self.one(document, schema, 0);
         if size > MAX_PARTS { json!("any") } else { made }
@@ -240,7 +240,7 @@ impl Results {
         self.open.push(name.to_owned());
         let (made, size) = self.one(document, document.resolve(schema), depth);
         self.open.pop();
-        // A plain word needs no name, and what is too large has none.
+        // A simple type needs no name, and a type that is too large gets none.
         let known = if made.is_object() && size <= MAX_PARTS {
             self.types.insert(name.to_owned(), made);
             (json!(name), size)

@@ -1,14 +1,14 @@
-//! The address of a service, and the types of connections: one for each way to say who calls.
+//! Generates the address of a service, and a connection type for each security scheme.
 
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, camel};
 use super::free;
 
-/// The most scopes that a description lists.
+/// The largest number of scopes in a description.
 const MOST_SCOPES: usize = 20;
 
-/// A way to say who calls, as a manifest has it.
+/// A connection type generated from a security scheme.
 struct Way {
     name: String,
     title: &'static str,
@@ -16,7 +16,7 @@ struct Way {
     auth: Value,
 }
 
-/// Puts the address and the types of connections into the head of a manifest.
+/// Adds the address and the connection types to the manifest.
 pub(super) fn connections(document: &Document<'_>, head: &mut Map<String, Value>, notes: &mut Vec<String>) {
     let address = document.address();
     let mut types = Map::new();
@@ -48,7 +48,8 @@ pub(super) fn connections(document: &Document<'_>, head: &mut Map<String, Value>
     head.insert("connections".into(), Value::Object(types));
 }
 
-/// The ways that a scheme stands for: several for OAuth with several flows, none where manifests have no such thing.
+/// Returns the connection types of a scheme: several for OAuth with several flows, none if manifests do not support
+/// it.
 fn ways(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<Way> {
     let text = |key: &str| scheme[key].as_str().unwrap_or_default();
     let way = |title, inputs, auth| vec![Way { name: name.to_owned(), title, inputs, auth }];
@@ -80,10 +81,10 @@ fn ways(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<Way> {
     }
 }
 
-/// The flows of OAuth 2.0 that a daemon can go through by itself: with a person's consent, or without one. A flow without
-/// whole addresses is none.
+/// Returns the connection types of the OAuth 2.0 flows that the daemon supports: with consent of a person, or with
+/// client credentials. Flows without complete addresses are skipped.
 fn granted(name: &str, scheme: &Value) -> Vec<Way> {
-    // In version 2.0 a scheme has one flow, which stands in the scheme itself.
+    // In version 2.0 a scheme has one flow, in the scheme itself.
     let flow = |v3: &str, v2: &str| match scheme["flow"].as_str() {
         Some(flow) => (flow == v2).then_some(scheme),
         None => scheme["flows"].get(v3),
@@ -109,7 +110,7 @@ fn granted(name: &str, scheme: &Value) -> Vec<Way> {
     consent.into_iter().chain(client).collect()
 }
 
-/// The inputs of a connection with tokens; the document's addresses are their defaults.
+/// Returns the inputs of an OAuth connection; the document's addresses are their defaults.
 fn inputs(flow: &Value, addresses: &[(&str, &str)]) -> Option<Value> {
     let mut inputs = Map::new();
     for (input, key) in addresses {
@@ -118,7 +119,7 @@ fn inputs(flow: &Value, addresses: &[(&str, &str)]) -> Option<Value> {
     }
     inputs.insert("clientId".to_owned(), json!({"type": "text", "required": true}));
     inputs.insert("clientSecret".to_owned(), secret("The client's secret."));
-    // What is asked for is the author's choice: all that there is would be too much.
+    // The author chooses the scopes: all of them would be too many.
     let known: Vec<&str> =
         flow["scopes"].as_object().into_iter().flatten().map(|(scope, _)| scope.as_str()).collect();
     let mut about = "The requested scopes, separated by spaces.".to_owned();

@@ -1,6 +1,6 @@
-//! Three documents of different styles, written for these tests after the manner of well-known public ones: version 2.0
-//! with forms and references (a pet store), 3.0 with shared parameters and links (a code host), 3.1 with form bodies and
-//! merged schemas (a payment service).
+//! Tests with three documents in the style of well-known public ones: version 2.0 with forms and references (a pet
+//! store), 3.0 with shared parameters and links (a code host), 3.1 with form bodies and merged schemas (a payment
+//! service).
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn import(text: &str, options: &ImportOptions) -> Imported {
     openapi(&document, options).unwrap_or_else(|words| panic!("{words}"))
 }
 
-/// The example of an action, as its request line and body.
+/// Returns the request line and the body in the example of an action.
 fn example(imported: &Imported, action: &str) -> (String, Value) {
     let example = &imported.manifest["actions"][action]["example"];
     (example["request"].as_str().unwrap_or_default().to_owned(), example["body"].clone())
@@ -69,7 +69,7 @@ fn a_document_of_version_2_with_forms_and_references() {
     assert!(pets.notes[0].contains("OAuth"), "{:?}", pets.notes);
 }
 
-/// The connection types that come of a document with these ways to say who calls.
+/// Returns the connection types of a document with these security schemes.
 fn connections_of(document: Value) -> Value {
     let mut document = document;
     document["info"] = json!({"title": "Shop"});

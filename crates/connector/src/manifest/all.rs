@@ -1,7 +1,7 @@
-//! `fetchAll`: a list to its end, page by page, within bounds.
+//! `fetchAll`: reads a list to its end, page by page, within limits.
 //!
-//! Every page is the same request with another cursor, so the filters of the first hold for all of them. What is kept of
-//! a page is its items; of a list that is too long the author learns where it goes on.
+//! Each page is the same request with another cursor, so the filters of the first apply to all. Only the items of a
+//! page are kept. If the list is too long, the result has the cursor at which it continues.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,26 +14,26 @@ use super::{Paging, Rest, page};
 use crate::action::Call;
 use crate::connection::BaseUrl;
 
-/// The input that asks for all pages.
+/// The input that requests all pages.
 const FETCH_ALL: &str = "fetchAll";
-/// The input that says after how many items no further page is asked for.
+/// The input with the number of items after which no further page is read.
 const MAX_ITEMS: &str = "maxItems";
-/// The most items if nobody says.
+/// The default of [`MAX_ITEMS`].
 const DEFAULT_ITEMS: usize = 10_000;
-/// The most items that can be asked for.
+/// The largest value of [`MAX_ITEMS`].
 const MOST_ITEMS: i64 = 100_000;
-/// The most pages, so that a list of empty ones comes to an end.
+/// The largest number of pages, which ends a list of empty pages.
 const MOST_PAGES: usize = 10_000;
-/// The most pages in a row without an item: services that filter what they have listed give some.
+/// The largest number of consecutive empty pages. Services that filter after paging return some.
 pub(crate) const MOST_EMPTY: usize = 100;
-/// The most bytes of all pages together: no step may have a larger result.
+/// The largest total size of all pages in bytes, equal to the limit of a step's result.
 const MOST_BYTES: usize = 16 << 20;
-/// How often one page is asked for before the call fails.
+/// The number of attempts per page before the call fails.
 const TRIES: u32 = 4;
-/// The longest wait between two tries of a page; for longer ones the step's own `retry` is the place.
+/// The longest wait between two attempts for a page; the step's own `retry` handles longer ones.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The inputs that every list has besides those of its manifest.
+/// Returns the inputs that each list has in addition to those of its manifest.
 pub(super) fn inputs() -> Vec<InputSpec> {
     let all = InputSpec {
         name: FETCH_ALL.to_owned(),
@@ -59,12 +59,12 @@ pub(super) fn inputs() -> Vec<InputSpec> {
     vec![all, most]
 }
 
-/// Whether the inputs ask for all pages.
+/// True if the inputs request all pages.
 pub(super) fn is_wanted(inputs: &Map) -> bool {
     inputs.get(FETCH_ALL).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// All pages as one answer: the last one, with the items of all.
+/// Reads all pages and returns the last response with the items of all.
 pub(super) async fn fetch(
     rest: &Rest,
     paging: &Paging,
@@ -114,7 +114,7 @@ pub(super) async fn fetch(
     Err(ActionError::new(ErrorKind::Limit, message))
 }
 
-/// The cursors that a list has had, as hashes, so that each costs eight bytes. There are at most [`MOST_PAGES`] of them.
+/// Hashes of the cursors of a list, 8 bytes each; at most [`MOST_PAGES`].
 #[derive(Default)]
 pub(crate) struct Cursors {
     hasher: RandomState,
@@ -122,28 +122,28 @@ pub(crate) struct Cursors {
 }
 
 impl Cursors {
-    /// Takes note of a cursor; false if it has been there before.
+    /// Adds a cursor; false if it is already present.
     pub(crate) fn is_new(&mut self, cursor: &str) -> bool {
         self.seen.insert(self.hasher.hash_one(cursor))
     }
 }
 
-/// The warning of a list that was cut at its bound.
+/// Returns the warning for a list that was cut at its limit.
 pub(crate) fn stopped(subject: &str, count: usize, name: &str) -> String {
     format!("the list of {subject} goes on after these {count} items; for more of it set `{name}`")
 }
 
-/// The failure of a list whose cursors repeat.
+/// Returns the error message for a list whose cursors repeat.
 pub(crate) fn goes_round(subject: &str) -> String {
     format!("{subject} says that the list goes on where it already was")
 }
 
-/// The failure of a list that gives cursors and nothing else.
+/// Returns the error message for a list of cursors without items.
 pub(crate) fn stays_empty(subject: &str) -> String {
     format!("the list of {subject} goes on without end: {MOST_EMPTY} pages in a row had no items; filter it")
 }
 
-/// The inputs of the first page: as many items at a time as can be had, unless the author asks for another number.
+/// Returns the inputs of the first page, with the largest page size unless the author set one.
 fn first_inputs(rest: &Rest, paging: &Paging, given: &Map) -> Map {
     let mut inputs = given.clone();
     let spec = paging.limit.as_ref().and_then(|limit| rest.definition.spec.input(limit));
@@ -156,7 +156,7 @@ fn first_inputs(rest: &Rest, paging: &Paging, given: &Map) -> Map {
     inputs
 }
 
-/// Asks for one page, again if the other side has no time for it: the pages before it need not be asked for again.
+/// Requests one page, and retries while the service is busy, so that the previous pages need not be read again.
 async fn patiently(
     rest: &Rest,
     call: &Call<'_>,
@@ -181,8 +181,8 @@ async fn patiently(
     }
 }
 
-/// Whether the same request may do better later (wiki-api facts, 4). After a 429 nothing was done; after the rest
-/// something may have been, which matters unless the method says that it does not.
+/// True if a retry may succeed (wiki-api facts, 4). A 429 was not executed; other failures may have been, so that
+/// only safe methods are retried after them.
 fn is_passing(error: &ActionError, method: &Method) -> bool {
     let repeats = matches!(*method, Method::GET | Method::HEAD);
     match (error.kind, error.status) {

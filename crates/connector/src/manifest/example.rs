@@ -1,4 +1,4 @@
-//! The example that every action carries, and the proof that the action does what it shows.
+//! The example of an action, and the check that the action sends the request that the example shows.
 
 use model::{ActionError, Map, Value};
 
@@ -7,35 +7,35 @@ use crate::connection::BaseUrl;
 use crate::http::{Body, Request, decode};
 use crate::input::check_inputs;
 
-/// Where examples are called if the connector has no address of its own.
+/// The address of examples if the connector has none.
 const EXAMPLE_HOST: &str = "https://example.invalid";
 
-/// The `with` of a step, and the request that must come of it.
+/// The inputs of a step, and the request that must result.
 #[derive(Debug)]
 pub(crate) struct Example {
     pub with: Map,
-    /// The request line: method, path and query, its parameters in any order.
+    /// The request line: method, path and query, with parameters in any order.
     pub request: String,
-    /// The body, for a request that has one.
+    /// The body; `None` for a request without body.
     pub body: Option<Value>,
-    /// Headers that must be among those sent.
+    /// Headers that the request must contain.
     pub headers: Map,
 }
 
-/// What an example shows that is not so.
+/// A difference between an example and the actual request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Mismatch {
-    /// The inputs are refused.
+    /// The inputs are invalid.
     With(String),
-    /// Another request is sent.
+    /// The request line differs.
     Request(String),
-    /// Another body is sent.
+    /// The body differs.
     Body(String),
-    /// Another header is sent.
+    /// A header differs.
     Headers(String),
 }
 
-/// Calls `action` as far as the request and compares it with the example.
+/// Builds the request of `action` without sending it, and compares it with the example.
 pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
     let inputs =
@@ -61,19 +61,19 @@ pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismat
     Ok(())
 }
 
-/// What a call sends, as examples write it.
+/// The request of a call in the form of examples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     /// The request line: method, path and query.
     pub request: String,
-    /// The body, of a request that has one.
+    /// The body; `None` for a request without body.
     pub body: Option<Value>,
 }
 
-/// Calls `action` with the inputs of its example as far as the request; nothing for an action that sends none.
+/// Builds the request of `action` for the inputs of its example; `None` for an action that sends no request.
 ///
 /// # Errors
-/// The inputs are refused.
+/// Returns a message if the inputs are invalid.
 pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
     let spec = action.spec();
     let with = spec.example.as_map().cloned().unwrap_or_default();
@@ -87,13 +87,13 @@ pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
     Some(prepared.map(shown).map_err(ActionError::into_message))
 }
 
-/// The request line as examples write it.
+/// Formats the request line as in examples.
 fn line_of(request: &Request) -> String {
     let query = request.url.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{} {}{query}", request.method, request.url.path())
 }
 
-/// A request line with its parameters decoded and in order, so that spelling and order do not matter.
+/// Normalises a request line: parameters are decoded and sorted, so that encoding and order do not matter.
 fn normal(line: &str) -> (String, Vec<(String, String)>) {
     let (path, query) = line.split_once('?').unwrap_or((line, ""));
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -107,7 +107,7 @@ fn normal(line: &str) -> (String, Vec<(String, String)>) {
     (path.split_whitespace().collect::<Vec<_>>().join(" "), pairs)
 }
 
-/// The body as an example writes it: JSON as it is, a form as a map, files by their names, anything else as text.
+/// Formats the body as in examples: JSON as it is, a form as a map, files by their names, any other body as text.
 fn body_of(request: &Request) -> Option<Value> {
     match &request.body {
         Body::Empty => None,

@@ -1,4 +1,4 @@
-//! The interpreter: from inputs to a request, and from an answer to a result. Written once for all manifests.
+//! The interpreter of manifests: builds requests from inputs, and results from responses.
 
 use ::http::Method;
 use ::http::header::ACCEPT;
@@ -48,7 +48,7 @@ impl Action for Rest {
 }
 
 impl Rest {
-    /// Sends the request of these inputs; an answer of 4xx or 5xx is an error.
+    /// Sends the request for these inputs; a response of 4xx or 5xx is an error.
     pub(super) async fn send(
         &self,
         call: &Call<'_>,
@@ -63,7 +63,7 @@ impl Rest {
 }
 
 impl Head {
-    /// The answer to a request; one of 4xx or 5xx is an error. `subject` is who is called, in the words of messages.
+    /// Sends a request; a response of 4xx or 5xx is an error. `subject` is the called system as messages name it.
     pub(crate) async fn answered(
         &self,
         call: &Call<'_>,
@@ -84,7 +84,8 @@ impl Head {
         })
     }
 
-    /// The answer as `{statusCode, headers, body}`, its body read as the input `responseType` says.
+    /// Returns the response as `{statusCode, headers, body}`, with the body decoded according to the input
+    /// `responseType`.
     pub(crate) fn envelope(
         &self,
         call: &Call<'_>,
@@ -97,7 +98,7 @@ impl Head {
             .map_err(|reason| self.errors.not_json(subject, response, &reason))
     }
 
-    /// The address of a call: the connection's, or the connector's own.
+    /// Returns the base address of a call: that of the connection, or else that of the connector.
     pub(crate) fn address<'a>(&'a self, base: Option<&'a BaseUrl>) -> Result<&'a BaseUrl, ActionError> {
         base.or(self.base.as_ref()).ok_or_else(|| {
             let message =
@@ -135,7 +136,7 @@ impl Definition {
                 Place::Body(Some(path)) => body.put(path, value),
             }
         }
-        // Whole maps come last, so that what an author names there overrides an input (wiki-api facts 1.2).
+        // Whole maps are applied last, so that their entries override other inputs (wiki-api facts 1.2).
         for (place, value) in merged {
             let Some(map) = value.as_map() else { continue };
             if matches!(place, Place::Query(_)) {
@@ -150,8 +151,8 @@ impl Definition {
         Ok(request)
     }
 
-    /// Refuses inputs that would make another request than the author means: an empty list in the query would be no filter
-    /// at all, and what is required only with other inputs may be missing.
+    /// Rejects inputs that would change the meaning of the request: an empty list in the query would drop the filter,
+    /// and an input with `requiredUnless` may be missing.
     fn check(&self, inputs: &Map) -> Result<(), ActionError> {
         let refuse = |words: String| {
             let message = format!("`{}` cannot be called: {words}", self.spec.name);
@@ -193,7 +194,7 @@ impl Definition {
         })
     }
 
-    /// The inputs that are sent and their places: what is empty is not, nor what the other side does anyway.
+    /// Returns the inputs to send with their locations, without empty values and omitted defaults.
     fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a Place, Value)> {
         let given =
             self.wires.iter().filter_map(move |wire| Some((wire, wire.items(inputs.get(&wire.input)?))));
@@ -226,7 +227,7 @@ impl Definition {
         Ok(())
     }
 
-    /// The body of an answer, and of a list the cursor of its next page.
+    /// Parses the body of a response, and for a list also the cursor of the next page.
     pub(super) fn read(
         &self,
         head: &Head,
@@ -252,8 +253,8 @@ impl Definition {
 }
 
 impl Definition {
-    /// True if an answer is of the kind that the action declares, where that is a map or a list: an answer of another kind
-    /// would fail later, in another step.
+    /// True if the response has the declared kind, for maps and lists. A response of another kind would otherwise
+    /// fail later, in another step.
     fn fits(&self, body: &Value) -> bool {
         let is_shape = |kind: &ResultType| {
             matches!(kind, ResultType::Object(_) | ResultType::Map { .. } | ResultType::List { .. })
@@ -261,7 +262,7 @@ impl Definition {
         !self.answers.alternatives().iter().any(is_shape) || self.answers.admits_kind(body)
     }
 
-    /// The failure of an answer that cannot be used: of a request that changes something, the change was made all the same.
+    /// Marks the error of an unusable response: if the request may change something, it probably did.
     fn unusable(&self, error: ActionError) -> ActionError {
         if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) {
             error
@@ -271,17 +272,17 @@ impl Definition {
     }
 }
 
-/// The way out of an empty filter.
+/// The help text for an empty filter.
 const LEAVE_OUT: &str = "leave the input out, or give null, where nothing is to be filtered, and skip the step with `if` where \
                          nothing is to be found";
 
-/// The way out where an input may be left out with one value of another alone.
+/// Returns the help text for an input with `requiredUnless`.
 fn only_with(other: &str, allowed: &str) -> String {
     format!("it may be left out only with `{other}: {allowed}`")
 }
 
 impl Wire {
-    /// The value with the texts of a list split into items.
+    /// Returns the value with the texts of a list split into items.
     fn items(&self, value: &Value) -> Value {
         let (Some(split), Value::List(_) | Value::String(_)) = (&self.split, value) else {
             return value.clone();
@@ -299,7 +300,7 @@ impl Wire {
         items.collect()
     }
 
-    /// What of the input is wrong whatever else the step computes.
+    /// Returns the problem of an input that is certain before the run.
     fn written_problem(&self, written: &Written<'_>) -> Option<InputProblem> {
         let name = &self.input;
         let entries = Value::from(written.literal_entries(name));
@@ -323,7 +324,7 @@ impl Wire {
         Some(InputProblem::new(name, "it is missing", help))
     }
 
-    /// Why a value would not filter as it says, in words without the way out.
+    /// Returns the reason why a value would not filter as intended, without help text.
     fn problem(&self, value: &Value) -> Option<String> {
         let name = &self.input;
         let named = self.places.iter().any(|place| matches!(place, Place::Query(Some(_))));
@@ -350,14 +351,14 @@ impl Wire {
     }
 }
 
-/// Names the entry of query parameters that is an empty list.
+/// Returns a message about the first query parameter that is an empty list.
 pub(crate) fn empty_filter(name: &str, parameters: &Map) -> Option<String> {
     let is_empty = |value: &Value| value.as_list().is_some_and(|list| list.iter().all(Value::is_null));
     let (key, _) = parameters.iter().find(|(_, value)| is_empty(value))?;
     Some(format!("`{name}.{key}` is an empty list, which would be no filter"))
 }
 
-/// The body in the making.
+/// The body under construction.
 #[derive(Default)]
 struct Body {
     whole: Option<Value>,
@@ -393,7 +394,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether values of the type can stand in a path, a named parameter or a header.
+/// True if values of the type fit in a path, a named query parameter or a header.
 pub(super) fn fits_text(kind: &InputType) -> bool {
     !matches!(kind, InputType::Object { .. } | InputType::Map { .. } | InputType::File)
 }

@@ -1,7 +1,7 @@
-//! Connectors as data: a manifest as it is checked, and the reading, the interpreting and the proving of it.
+//! Connectors as data: checked manifests, with their reader, their interpreter and the check of their examples.
 //!
-//! A manifest holds no logic: no condition, no loop, no template beyond naming an input. Each action is one request
-//! line and the place of each input in it; each carries an example that is checked without a network.
+//! A manifest has no logic: no conditions, no loops, no templates except input names. An action is a request line
+//! with the location of each input, and an example that is checked without a network.
 
 pub(crate) mod all;
 mod example;
@@ -29,23 +29,23 @@ pub(crate) use schema::manifest as schema;
 /// A checked manifest.
 pub(crate) struct Manifest {
     pub head: Arc<Head>,
-    /// Where the name stands, for a clash with another manifest.
+    /// The position of the name, for reports of duplicates.
     pub name_span: Span,
     pub connections: Vec<ConnectionType>,
     pub actions: Vec<Arc<dyn Action>>,
     pub events: Vec<EventSpec>,
 }
 
-/// What all actions of a connector share.
+/// The part of a manifest that all actions of its connector share.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub name: String,
     pub title: String,
     pub version: String,
     pub description: Option<String>,
-    /// Who is called, in the words of messages: `the wiki`.
+    /// The called system as messages name it: `the wiki`.
     pub subject: String,
-    /// The address of every call, unless a connection names another.
+    /// The base address of calls without a connection that has one.
     pub base: Option<BaseUrl>,
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
@@ -56,50 +56,50 @@ pub(crate) struct Head {
     pub connection_required: bool,
 }
 
-/// How lists go on.
+/// The pagination of lists.
 #[derive(Clone, Debug)]
 pub(crate) struct Paging {
-    /// The input that takes the cursor, the number of the page or the offset.
+    /// The input for the cursor, the page number or the offset.
     pub input: String,
     pub style: PagingStyle,
-    /// The path of the items in an answer. Without it they are under `results`, or the answer is a list itself.
+    /// The path to the items in a response; `None` if they are under `results`, or if the response is a list.
     pub items: Option<String>,
-    /// The input that says how many items an answer has at most.
+    /// The input for the largest number of items per page.
     pub limit: Option<String>,
 }
 
-/// What the next page is asked for with.
+/// The style of pagination.
 #[derive(Clone, Debug)]
 pub(crate) enum PagingStyle {
-    /// What an answer says, in the order the places are tried.
+    /// A cursor in the response; the locations are tried in order.
     Cursor(Vec<Next>),
-    /// A count of pages or of items.
+    /// A page number or an offset.
     Counted(Counted),
 }
 
-/// A list whose pages are counted.
+/// A list with page numbers or offsets.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub unit: Unit,
-    /// The path of what is true as long as there are more.
+    /// The path to a Boolean that is true while further pages exist.
     pub more: Option<String>,
-    /// The path of how many units there are in all.
+    /// The path to the total number of pages or items.
     pub total: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Pages, of which the first has this number.
+    /// Page numbers; `first` is the number of the first page.
     Page { first: i64 },
-    /// Items before the page.
+    /// Offsets: the number of items before the page.
     Offset,
 }
 
-/// One place where an answer may say how to go on.
+/// A location of the next cursor in a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Next {
     pub source: NextSource,
-    /// The query parameter of the link that holds the cursor; without one, what is found is the cursor.
+    /// The query parameter of the link that holds the cursor; `None` if the located text is the cursor.
     pub parameter: Option<String>,
 }
 
@@ -107,69 +107,69 @@ pub(crate) struct Next {
 pub(crate) enum NextSource {
     /// A path in the body.
     Body(String),
-    /// The entry of the `Link` header with this relation.
+    /// The target of the `Link` header with this relation.
     Link(String),
     /// A header.
     Header(String),
 }
 
-/// An action that a manifest declares.
+/// The definition of an action in a manifest.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub spec: ActionSpec,
     pub method: Method,
     pub path: Vec<Piece>,
-    /// Parameters that the request line itself has.
+    /// Constant parameters of the request line.
     pub query: Vec<(String, String)>,
     pub wires: Vec<Wire>,
-    /// Values that are always sent.
+    /// Constant values and their locations.
     pub fixed: Vec<(Place, Value)>,
     pub encoding: Encoding,
     pub answer: Reading,
-    /// What an answer is.
+    /// The type of the response.
     pub answers: ResultType,
-    /// How it goes on, for a list that does.
+    /// The pagination; `None` if the result is not a paged list.
     pub paging: Option<Paging>,
 }
 
-/// A piece of a path.
+/// A part of a path: constant text, or an input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Piece {
     Text(String),
     Input(String),
 }
 
-/// Where an input goes.
+/// The placement of an input in the request.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub input: String,
     pub places: Vec<Place>,
-    /// The value that is not sent, because it is what the other side does anyway.
+    /// The value that is left out of the request, because it is the default of the service.
     pub omit: Option<Value>,
-    /// What joins the items of a list in one parameter; without it the parameter is repeated.
+    /// The separator that joins list items in one parameter; `None` to repeat the parameter.
     pub join: Option<String>,
-    /// What separates several items in a text of a list.
+    /// The separator that splits a text given for a list.
     pub split: Option<String>,
-    /// Whether an empty text is an error, since the request would mean something else without it.
+    /// True if an empty text is an error, because the request without it would have another meaning.
     pub not_empty: bool,
-    /// The input and its value with which alone this one may be left out.
+    /// The other input, and the value of it with which this input is optional.
     pub required_unless: Option<(String, String)>,
 }
 
-/// One place in a request.
+/// A location in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The `{…}` of the path that has the input's name.
+    /// The `{…}` of the path with the input's name.
     Path,
-    /// A parameter, or with no name all entries of a map, which take the place of others.
+    /// A query parameter; `None` spreads the entries of a map, which replace other parameters.
     Query(Option<String>),
-    /// A header, or with no name all entries of a map.
+    /// A header; `None` spreads the entries of a map.
     Header(Option<String>),
-    /// A path in the body, or with no path the whole of it.
+    /// A path in the body; `None` is the whole body.
     Body(Option<Vec<String>>),
 }
 
-/// How the body is written.
+/// The encoding of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -177,25 +177,25 @@ pub(crate) enum Encoding {
     Multipart,
 }
 
-/// An action of a manifest, ready to be called.
+/// A callable action of a manifest.
 pub(crate) struct Rest {
     pub head: Arc<Head>,
     pub definition: Definition,
 }
 
-/// What a manifest says of a native action that it switches on.
+/// The settings of a native action in a manifest.
 #[derive(Debug, Default)]
 pub(crate) struct NativeSettings {
-    /// The address's path, for a native that always calls the same.
+    /// The constant path, for native actions that call a single path.
     pub path: Option<String>,
     /// The `with` of its example.
     pub example: Value,
 }
 
-/// Makes a native action for a connector; the error is for whoever wrote the manifest.
+/// Builds a native action for a connector. The error is for the author of the manifest.
 pub(crate) type BuildNative = fn(&Arc<Head>, &NativeSettings) -> Result<Arc<dyn Action>, String>;
 
-/// The native actions that a manifest may switch on, by name.
+/// The native actions that a manifest may enable, by name.
 pub(crate) type Natives = [(&'static str, BuildNative)];
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Where a list goes on: the cursor in an answer (RFC 8288 for the `Link` header).
+//! Pagination: locates the cursor of the next page in a response (RFC 8288 for the `Link` header).
 //!
-//! Only the cursor is taken from a link. The next request goes to the action's own path on the connection's own
-//! address, so a link can lead nowhere else; one that tries to is an error.
+//! Only the cursor is taken from a link. The next request goes to the action's own path at the connection's own
+//! address, so a link cannot redirect it; a link to another origin is an error.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 use crate::connection::BaseUrl;
 use crate::http::{Response, decode, dig};
 
-/// Where the items of an answer are if nobody says.
+/// The default path to the items of a response.
 const ITEMS: &str = "results";
 
-/// The cursor of the next page, or `null` on the last.
+/// Returns the cursor of the next page; `null` on the last page.
 pub(crate) fn next_cursor(
     paging: &Paging,
     head: &Head,
@@ -47,8 +47,8 @@ pub(crate) fn next_cursor(
 }
 
 impl Counted {
-    /// The number of the next page, or how many items are before it. Without `more` and `total` a list ends where a
-    /// page has no items: a page that is not full proves nothing, since services cap what they are asked for.
+    /// Returns the next page number or offset; `None` on the last page. Without `more` and `total`, the list ends at
+    /// an empty page: a page that is not full proves nothing, since services cap the page size.
     fn next(&self, paging: &Paging, inputs: &Map, body: &Value) -> Option<i64> {
         let count = items_of(paging, body).map_or(0, |items| items.len());
         if count == 0 {
@@ -71,12 +71,12 @@ impl Counted {
     }
 }
 
-/// A number, also as the text that a cursor is.
+/// Returns a number, also from the text form of a cursor.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// The items of a page.
+/// Returns the items of a page; `None` if the response has no list there.
 pub(crate) fn items_of(paging: &Paging, body: &Value) -> Option<Vec<Value>> {
     let found = match (body, &paging.items) {
         (Value::List(_), _) => body.clone(),
@@ -85,7 +85,7 @@ pub(crate) fn items_of(paging: &Paging, body: &Value) -> Option<Vec<Value>> {
     found.as_list().map(<[Value]>::to_vec)
 }
 
-/// A page's answer with other items in the place of its own.
+/// Replaces the items of a response.
 pub(super) fn with_items(paging: &Paging, body: Value, items: Vec<Value>) -> Value {
     fn put(body: Value, path: &str, items: Value) -> Value {
         let Value::Map(map) = body else { return body };
@@ -107,7 +107,7 @@ pub(super) fn with_items(paging: &Paging, body: Value, items: Vec<Value>) -> Val
     }
 }
 
-/// The cursor put into a list's results; a bare list has no room for it, and becomes `results` beside it.
+/// Adds the cursor to the result of a list. A bare list becomes `results` in a map.
 pub(super) fn put_cursor(body: Value, cursor: Value) -> Value {
     match body {
         Value::Map(map) => {
@@ -122,7 +122,7 @@ pub(super) fn put_cursor(body: Value, cursor: Value) -> Value {
     }
 }
 
-/// The type of what [`put_cursor`] makes of a list's results.
+/// Returns the type of the result of [`put_cursor`].
 pub(super) fn with_cursor(kind: ResultType) -> ResultType {
     let cursor = ResultField::new("nextCursor", ResultType::Text.or_null())
         .about("Where to go on: the cursor of the next call, or null after the last.");
@@ -160,7 +160,7 @@ fn found(next: &Next, response: &Response, body: &Value) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The value of a parameter, split at its first `=` only: cursors end in `=` that nobody escaped.
+/// Returns the value of a query parameter, split at its first `=` only, because cursors may end in unescaped `=`.
 fn parameter_of(query: &str, name: &str) -> Option<String> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs
@@ -169,7 +169,7 @@ fn parameter_of(query: &str, name: &str) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// The address of the entry with this relation.
+/// Returns the target of the `Link` header entry with this relation.
 fn link(text: &str, relation: &str) -> Option<String> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('<') {
@@ -189,7 +189,7 @@ fn link(text: &str, relation: &str) -> Option<String> {
     None
 }
 
-/// Where an entry's parameters end: at a comma outside quotes.
+/// Returns the end of an entry: the first comma outside quotes.
 fn entry_end(text: &str) -> usize {
     let mut quoted = false;
     for (at, byte) in text.bytes().enumerate() {

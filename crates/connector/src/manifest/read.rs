@@ -1,4 +1,4 @@
-//! From the YAML of a manifest to its checked form: every problem at once, each with its place.
+//! Reads the YAML of a manifest into its checked form, and reports all problems with their positions.
 
 mod action;
 mod connection;
@@ -22,7 +22,7 @@ use crate::http::ErrorShape;
 use input::Declared;
 use types::Types;
 
-/// Reads a manifest. Nothing is returned if an error stands in the way; the report has warnings all the same.
+/// Reads a manifest. Returns `None` if there are errors; the report also has warnings.
 pub(crate) fn read(source: Arc<Source>, natives: &Natives) -> (Option<Manifest>, Report) {
     let diagnostics = Diagnostics::new(source);
     let manifest = parse(&diagnostics).and_then(|node| manifest(&node, natives, &diagnostics));
@@ -30,13 +30,13 @@ pub(crate) fn read(source: Arc<Source>, natives: &Natives) -> (Option<Manifest>,
     (manifest.filter(|_| !report.has_errors()), report)
 }
 
-/// An action by its name, and what its example sends or why it sends nothing.
+/// The name of an action, and the request of its example or the reason why it has none.
 type NamedExample = (String, Result<Shown, String>);
 
-/// What the actions of a manifest send with the inputs of their examples, whatever else these say.
+/// Returns the requests of all actions for the inputs of their examples, regardless of the requests in the examples.
 ///
 /// # Errors
-/// Something else is wrong with the manifest.
+/// Returns the first other error of the manifest.
 pub(crate) fn examples(source: Arc<Source>, natives: &Natives) -> Result<Vec<NamedExample>, String> {
     let diagnostics = Diagnostics::new(source);
     let manifest = parse(&diagnostics).and_then(|node| manifest(&node, natives, &diagnostics));
@@ -98,7 +98,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
     Some(Manifest { head, name_span, connections, actions, events })
 }
 
-/// A name that other names are put together with: letters and digits, a small letter first.
+/// Reads a camelCase identifier: letters and digits, beginning with a lower-case letter.
 fn identifier(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<String> {
     let name = field.string()?;
     check_identifier(name, field.span().unwrap_or_default(), diagnostics).then(|| name.to_owned())
@@ -185,12 +185,12 @@ fn native_actions(
     actions
 }
 
-/// An example and the node it was read from, for the places of what it gets wrong.
+/// Reads an example, and returns it with its node for the positions of mismatches.
 fn read_example<'n>(reader: MapReader<'n, '_>) -> (Example, &'n Node) {
     read_any_example(reader, true)
 }
 
-/// As [`read_example`], of an action that may send no request.
+/// Reads an example of an action that may send no request.
 fn read_native_example<'n>(reader: MapReader<'n, '_>) -> (Example, &'n Node) {
     read_any_example(reader, false)
 }
@@ -217,7 +217,7 @@ fn read_any_example<'n>(mut reader: MapReader<'n, '_>, sends: bool) -> (Example,
     (example, node)
 }
 
-/// Reports where an example does not show what the action does.
+/// Reports a mismatch between an example and the request of the action.
 fn check_example(action: &dyn Action, example: &Example, node: &Node, diagnostics: &Diagnostics) {
     let Err(mismatch) = example::check(action, example) else { return };
     let (key, words) = match mismatch {

@@ -1,7 +1,7 @@
-//! The JSON Schema of a manifest, so that editors complete and explain it.
+//! The JSON Schema of manifests, for completion and help in editors.
 //!
-//! Every manifest that is read is valid by it, not the other way round: that places fit the request line, or that an
-//! example shows what its action does, only the reader knows.
+//! Each manifest that the reader accepts is valid, but not the reverse: only the reader checks that locations fit the
+//! request line and that examples match their actions.
 
 use serde_json::{Map, Value, json};
 
@@ -16,10 +16,10 @@ const INPUT_TYPES: [&str; 10] =
 const RESULT_TYPES: [&str; 11] =
     ["any", "null", "text", "integer", "number", "boolean", "file", "choice", "list", "map", "object"];
 
-/// A key: its name, what may stand there, and what it means. One that begins with `*` has to be there.
+/// A key: its name, its schema and its description. The prefix `*` marks a required key.
 type Key = (&'static str, Value, &'static str);
 
-/// The schema of a manifest.
+/// Returns the schema of a manifest.
 pub(crate) fn manifest(natives: &Natives) -> Value {
     let mut schema = object(&[
         ("*connector", name(), "The name before the dot in `shop.createOrder`; camelCase."),
@@ -169,7 +169,7 @@ fn oauth() -> Value {
     ])
 }
 
-/// An input with its type, and further keys.
+/// Returns the schema of an input, with further keys.
 fn input(more: &[Key]) -> Value {
     let number = || json!({"type": "integer"});
     let mut keys: Vec<Key> = vec![
@@ -190,7 +190,7 @@ fn input(more: &[Key]) -> Value {
     schema
 }
 
-/// The keys that the compound types need.
+/// Returns the conditions that require the keys of compound types.
 fn needs() -> Value {
     let needs = [("choice", "options"), ("list", "items"), ("map", "values"), ("object", "fields")];
     let cases = needs.map(|(word, key)| {
@@ -359,7 +359,7 @@ fn types() -> Value {
     json!({"type": "object", "propertyNames": {"pattern": TYPE_NAME}, "additionalProperties": of("type")})
 }
 
-/// The type of a result: a word, the name of a type, or a mapping, with further keys.
+/// Returns the schema of a result type: a simple type, the name of a type, or a mapping, with further keys.
 fn result_type(more: &[Key]) -> Value {
     let word = || json!({"anyOf": [{"enum": RESULT_TYPES}, {"type": "string", "pattern": TYPE_NAME}, {"type": "null"}]});
     let fields = json!({"type": "object", "additionalProperties": of("resultField")});
@@ -429,7 +429,7 @@ fn map_of(values: Value) -> Value {
     json!({"type": "object", "additionalProperties": values})
 }
 
-/// A mapping from names to these.
+/// Returns the schema of a map with identifiers as keys.
 fn named(values: Value) -> Value {
     json!({"type": "object", "propertyNames": {"pattern": NAME}, "additionalProperties": values})
 }

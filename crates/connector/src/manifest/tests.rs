@@ -15,7 +15,7 @@ use crate::http::testing::{self, Lines, Server};
 use crate::http::{Body, Request, Response};
 use crate::input::check_inputs;
 
-/// A manifest around actions, with some inputs declared.
+/// Returns a manifest with these actions and some declared inputs.
 fn manifest(actions: &str) -> String {
     format!(
         "connector: shop
@@ -48,7 +48,7 @@ fn read_text(text: &str) -> (Option<Manifest>, String) {
     (manifest, errors.map(|entry| format!("{}:{}: {}\n", entry.line, entry.column, entry.message)).collect())
 }
 
-/// The request of the first action for these inputs.
+/// Returns the request of the first action for these inputs.
 fn request(action: &str, inputs: &str) -> Result<Request, ActionError> {
     let (manifest, errors) = read_text(&manifest(action));
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
@@ -148,7 +148,7 @@ actions:
     example: {with: {title: a}, request: POST /items, body: {title: a}}
 ";
 
-/// What the action of the shop's filters sends, or why nothing.
+/// Returns the query that an action of [`FILTERS`] sends, or its error.
 fn filtered(action: usize, inputs: &str) -> String {
     let (manifest, errors) = read_text(FILTERS);
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
@@ -214,7 +214,7 @@ actions:
     example: {with: {}, request: GET /found}
 ";
 
-/// What an action of the typed shop makes of an answer.
+/// Returns the result of an action of [`TYPED`] for a response.
 async fn answered(action: usize, head: &'static str, body: &'static str) -> Result<String, ActionError> {
     let server = Server::start(move |_, _| testing::answer(head, body.as_bytes())).await;
     let text = TYPED.replace("https://shop.example/v1", &server.url("/v1"));
@@ -336,7 +336,7 @@ fn a_header_input_cannot_bring_another_header() {
     );
 }
 
-/// The messages for an action, which stands on line 21.
+/// Checks the messages for an action, which begins on line 21.
 fn wrong(action: &str, expected: &str) {
     let (manifest, errors) = read_text(&manifest(action));
     assert!(manifest.is_none(), "it was accepted");
@@ -499,7 +499,7 @@ const LIST: &str = "  list:
     example: {with: {}, request: GET /items}
 ";
 
-/// The next cursor of an answer.
+/// Returns the next cursor of a response.
 fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String {
     let (manifest, errors) = read_text(&manifest(LIST));
     let head = manifest.unwrap_or_else(|| panic!("{errors}")).head;
@@ -547,7 +547,7 @@ fn a_list_never_goes_on_at_another_address() {
     }
 }
 
-/// What the list action makes of an answer.
+/// Returns the result of the list action for a response.
 async fn list(answer: &'static [u8]) -> Result<Value, ActionError> {
     let server =
         Server::start(move |_, _| testing::answer("200 OK\r\ncontent-type: application/json", answer)).await;

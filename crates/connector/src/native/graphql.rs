@@ -1,4 +1,4 @@
-//! Raw GraphQL Request: any query or mutation at the connection's own address.
+//! Raw GraphQL Request: sends a query or mutation to the connection's own address.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::connection::BaseUrl;
 use crate::http::{Request, Response};
 use crate::manifest::{Head, NativeSettings};
 
-/// How many of the errors of an answer a message repeats.
+/// The largest number of errors that a message repeats from one response.
 const MAX_SHOWN: usize = 3;
 
 struct RawGraphqlRequest {
@@ -21,7 +21,7 @@ struct RawGraphqlRequest {
     path: String,
 }
 
-/// Makes the action for a connector; its settings name the path of the endpoint.
+/// Builds the action for a connector; its settings name the path of the endpoint.
 pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
     let Some(path) = settings.path.clone() else {
         return Err("`rawGraphqlRequest` needs the `path` of the endpoint".to_owned());
@@ -49,7 +49,7 @@ impl Action for RawGraphqlRequest {
         &self.spec
     }
 
-    /// As it is specified, unlike every other action.
+    /// Required by its specification, unlike for all other actions.
     fn reveals_credentials(&self) -> bool {
         true
     }
@@ -86,7 +86,7 @@ impl RawGraphqlRequest {
         Ok(request)
     }
 
-    /// GraphQL answers 200 whatever happened: what failed is in `errors`.
+    /// Returns `data` of a response. GraphQL responds with 200 in any case and lists failures in `errors`.
     fn data(&self, response: &Response) -> Result<Value, ActionError> {
         let errors = &self.head.errors;
         let body =

@@ -1,4 +1,4 @@
-//! `hash.digest` and `hash.hmac`: digests, with a key and without.
+//! `hash.digest` and `hash.hmac`: digests without and with a key.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::pure::{Declared, function};
 use super::{choice, defaulted, required};
 use crate::action::Action;
 
-/// The actions.
+/// Returns the actions of the connector.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     let digest = Declared {
         name: "hash.digest",

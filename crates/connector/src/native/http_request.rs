@@ -1,4 +1,4 @@
-//! `http.request`: any request to any address that the guard lets through, or to a connection's.
+//! `http.request`: sends a request to any address that the guard allows, or to that of a connection.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct HttpRequest {
     spec: ActionSpec,
 }
 
-/// Makes the action for a connector.
+/// Builds the action for a connector.
 pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
     if settings.path.is_some() {
         return Err("`request` calls any address, so it takes no `path`".to_owned());
@@ -132,7 +132,7 @@ impl Action for HttpRequest {
 }
 
 impl HttpRequest {
-    /// Sends the request; the answer, and the result that it makes.
+    /// Sends the request once, and returns the response with its decoded result.
     async fn once(
         &self,
         call: &Call<'_>,
@@ -159,7 +159,7 @@ impl HttpRequest {
     }
 }
 
-/// Sets the body that the inputs give, in one of its three forms.
+/// Sets the body from the inputs, in one of its three forms.
 fn set_body(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
     let body = inputs.get("body").filter(|body| !body.is_null());
     let fields = |name| -> Vec<(String, Value)> {
@@ -183,7 +183,8 @@ fn set_body(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// The address to call. Credentials are bound to the connection's address, so with a connection nothing else is.
+/// Returns the address to call. With a connection, only its own address is allowed, because credentials are bound to
+/// it.
 fn address(text: &str, base: Option<&BaseUrl>) -> Result<Url, ActionError> {
     if let Some(base) = base
         && text.starts_with('/')

@@ -1,4 +1,4 @@
-//! `log.debug`, `log.info`, `log.warn`, `log.error`: a line in the execution's log.
+//! `log.debug`, `log.info`, `log.warn`, `log.error`: write a line to the execution's log.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ struct Log {
     spec: ActionSpec,
 }
 
-/// The four actions. They are pure: a line rides with the next commit, and written again it says the same.
+/// Returns the four actions. They are pure: a line is stored with the next commit, and writing it again changes
+/// nothing.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     let levels = [
         ("debug", LogLevel::Debug),

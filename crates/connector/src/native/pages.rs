@@ -1,4 +1,4 @@
-//! The pages of `http.request`: a list of any service to its end.
+//! Pagination of `http.request`, for lists of any service.
 
 use ::http::Method;
 use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel, Map, Value};
@@ -12,16 +12,16 @@ use crate::manifest::all::{self, Cursors};
 use crate::manifest::page;
 use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 
-/// The most items if nobody says.
+/// The default of `maxItems`.
 const DEFAULT_ITEMS: i64 = 10_000;
-/// The most items that can be asked for.
+/// The largest value of `maxItems`.
 const MOST_ITEMS: i64 = 100_000;
-/// The most pages, so that a list of empty ones comes to an end.
+/// The largest number of pages, which ends a list of empty pages.
 const MOST_PAGES: usize = 10_000;
-/// The most bytes of all pages together: no step may have a larger result.
+/// The largest total size of all pages in bytes, equal to the limit of a step's result.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The input `paging`.
+/// Returns the spec of the input `paging`.
 pub(super) fn input() -> InputSpec {
     let fields = vec![
         defaulted(
@@ -55,23 +55,23 @@ pub(super) fn input() -> InputSpec {
     )
 }
 
-/// What is collected of the pages so far.
+/// The items of the pages read so far, and the state of the pagination.
 pub(super) struct Pages {
     paging: Paging,
-    /// Whether what is found is the address of the next page itself.
+    /// True if the located text is the address of the next page rather than a cursor.
     by_address: bool,
     most: usize,
     items: Vec<Value>,
     bytes: usize,
     count: usize,
-    /// How many pages in a row had no item.
+    /// The number of consecutive pages without items.
     empty: usize,
-    /// The addresses that were asked.
+    /// The addresses requested so far.
     asked: Cursors,
 }
 
 impl Pages {
-    /// The pages that the input asks for, if it is given.
+    /// Reads the input `paging`; `None` if it is not set.
     pub(super) fn of(inputs: &Map, request: &Request) -> Result<Option<Self>, ActionError> {
         let Some(wanted) = inputs.get("paging").and_then(Value::as_map) else { return Ok(None) };
         if request.method != Method::GET {
@@ -98,7 +98,7 @@ impl Pages {
         Ok(Some(Self { paging, by_address, most, items: Vec::new(), bytes: 0, count: 0, empty: 0, asked }))
     }
 
-    /// Takes a page in, and turns the request to the next one; whether there is one.
+    /// Adds the items of a page and changes the request to the next page. Returns false after the last page.
     pub(super) fn take(
         &mut self,
         head: &Head,
@@ -160,7 +160,7 @@ impl Pages {
         Ok(true)
     }
 
-    /// The address of the next page. It is on the same host, or it would get credentials that are not for it.
+    /// Returns the address of the next page. Another origin is an error, since it would receive foreign credentials.
     fn address(
         &self,
         subject: &str,
@@ -177,13 +177,13 @@ impl Pages {
         Ok(url)
     }
 
-    /// The items of all pages.
+    /// Returns the items of all pages.
     pub(super) fn into_items(self) -> Value {
         Value::from(self.items)
     }
 }
 
-/// The parameters of an address; page numbers are counted on from them.
+/// Returns the query parameters of an address, which hold the current page number or offset.
 fn parameters(url: &Url) -> Map {
     url.query_pairs().map(|(name, value)| (name.into_owned(), Value::from(value.into_owned()))).collect()
 }

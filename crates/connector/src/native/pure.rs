@@ -1,4 +1,4 @@
-//! Actions that only make a value of values.
+//! Pure actions, which compute a value from their inputs.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use model::{ActionError, ActionSpec, InputSpec, Map, ResultType, Value};
 use super::{input_error, pure_spec};
 use crate::action::{Action, Call};
 
-/// What such an action does; the error says which input is wrong, and why.
+/// The function of a pure action. The error names the invalid input and the reason.
 pub(super) type Run = fn(&Map) -> Result<Value, String>;
 
-/// What such an action declares of itself.
+/// The declaration of a pure action.
 pub(super) struct Declared {
     pub name: &'static str,
     pub title: &'static str,
     pub about: Option<&'static str>,
     pub inputs: Vec<InputSpec>,
-    /// What it gives, in words and as a type.
+    /// The result as text for people, and as a type.
     pub gives: (&'static str, ResultType),
-    /// The `with` of its example, as JSON.
+    /// The inputs of its example, as JSON.
     pub example: serde_json::Value,
     pub run: Run,
 }
 
 impl Declared {
-    /// The action.
+    /// Builds the action.
     pub(super) fn action(self) -> Arc<dyn Action> {
         let mut spec = pure_spec(self.name, self.title, self.inputs, Value::from_serde(self.example));
         spec.description = self.about.map(str::to_owned);
@@ -51,13 +51,13 @@ impl Action for Pure {
     }
 }
 
-/// A function of expressions with the inputs as its arguments, all by the same names.
+/// Calls a function of expressions with the inputs as arguments of the same names.
 pub(super) fn function(name: &str, inputs: &Map) -> Result<Value, String> {
     let arguments: Vec<_> = inputs.iter().map(|(name, value)| (name.as_ref(), value)).collect();
     model::expression::apply(name, &arguments)
 }
 
-/// Whether the flag is given and set.
+/// True if the Boolean input is set and true.
 pub(super) fn flag(inputs: &Map, name: &str) -> bool {
     inputs.get(name).and_then(Value::as_bool).unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! Raw Request: any request to the connection's own address (specification 4.1.5).
+//! Raw Request: sends any request to the connection's own address (specification 4.1.5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::http::{Body, Part, Reading, Request};
 use crate::manifest::{Head, NativeSettings};
 use crate::written::{InputProblem, Written};
 
-/// The methods that the origin of this action offers.
+/// The methods in the specification of this action.
 const METHODS: [&str; 10] =
     ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "LINK", "UNLINK", "PURGE"];
 
-/// The most retries that an input may ask for.
+/// The largest number of retries.
 const MAX_RETRIES: i64 = 100;
-/// The longest fixed delay between two tries, in milliseconds: one hour.
+/// The longest fixed delay between two attempts, in milliseconds: one hour.
 const MAX_RETRY_DELAY_MS: i64 = 3_600_000;
-/// How long a call waits in all for a host that asked to be left alone before it is sent.
+/// The longest total time that a call waits for the back-off of a host before sending.
 const MAX_PATIENCE: Duration = RetryPolicy::MAX_RETRY_AFTER;
-/// A shorter wait counts as this much of the patience, so that there are not many of them.
+/// The least amount by which a wait reduces this time, to bound the number of waits.
 const LEAST_COUNTED: Duration = Duration::from_secs(1);
 
 struct RawRequest {
@@ -38,7 +38,7 @@ struct RawRequest {
     spec: ActionSpec,
 }
 
-/// Makes the action for a connector.
+/// Builds the action for a connector.
 pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
     if settings.path.is_some() {
         return Err("`rawRequest` calls any path, so it takes no `path`".to_owned());
@@ -132,7 +132,7 @@ impl Action for RawRequest {
     fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
         let mut found = request_problems(written, "queryParameters");
         if let Some((text, is_whole)) = written.beginning("url") {
-            // Whatever follows, a path that does not begin with one `/` leads elsewhere.
+            // A computed rest cannot repair a path that does not begin with exactly one `/`.
             let probe = if is_whole || !begins_path(text) { text } else { "/" };
             let joined = BaseUrl::parse("example.invalid", None).and_then(|base| base.join(probe));
             if let Err(error) = joined {
@@ -166,7 +166,7 @@ impl Action for RawRequest {
         if !retry.is_wanted() {
             return self.once(&call, &request, Sending::Plain).await;
         }
-        // Only requests that were sent are tries, so that their number is what the inputs say.
+        // Only requests that were sent count as attempts, so that their number matches the inputs.
         let (mut tries, mut lost, mut patience) = (0, None, MAX_PATIENCE);
         loop {
             let error = match self.once(&call, &request, Sending::Retrying).await {
@@ -195,17 +195,17 @@ impl Action for RawRequest {
     }
 }
 
-/// True if a path may begin like this.
+/// True if this text can be the beginning of a path.
 fn begins_path(text: &str) -> bool {
     text.starts_with('/') && !text.starts_with("//")
 }
 
-/// How long the host is to be left alone, if that is why nothing was sent.
+/// Returns the back-off of the host if it prevented sending.
 fn refused_for(error: &ActionError) -> Option<Duration> {
     error.retry_after().filter(|_| error.not_sent)
 }
 
-/// The error of the last of several tries: it says how many there were, and if an earlier one may have had its effect.
+/// Adds to the last error the number of attempts, and the earlier attempt that may have had its effect.
 fn after(tries: u32, mut error: ActionError, lost: Option<Box<LostAttempt>>) -> ActionError {
     let alone = error.message.clone();
     error = error.after_lost(tries, lost);
@@ -253,7 +253,8 @@ impl RawRequest {
     }
 }
 
-/// The parts of the form: fields, then files, named by `fileDataFileNames`, or themselves, or their field.
+/// Returns the parts of the form: fields, then files. The name of a file is that in `fileDataFileNames`, else its
+/// own, else that of its field.
 fn parts(inputs: &Map) -> Result<Vec<Part>, ActionError> {
     let names = inputs.get("fileDataFileNames").and_then(Value::as_map);
     let files = inputs.get("fileData").and_then(Value::as_map);

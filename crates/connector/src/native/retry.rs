@@ -1,14 +1,14 @@
-//! The retries that Raw Request has inside itself (specification 4.1.5). Steps have their own besides.
+//! The retries inside of Raw Request (specification 4.1.5). They are independent of a step's `retry`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use model::{ActionError, ErrorKind, Map, RetryPolicy, Value};
 
-/// No wait between two tries is longer (threat model 4.4).
+/// The longest wait between two attempts (threat model 4.4).
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
-/// When and after how long a failed request is sent again.
+/// The retry policy: the errors to retry and the delays between attempts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
     max: u32,
@@ -18,7 +18,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// The policy that the inputs describe.
+    /// Reads the policy from the inputs.
     pub(super) fn of(inputs: &Map) -> Self {
         let number =
             |name| inputs.get(name).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
@@ -31,15 +31,16 @@ impl Retry {
         }
     }
 
-    /// True if a failed request may be sent again at all.
+    /// True if the policy allows any retry.
     pub(super) fn is_wanted(&self) -> bool {
         self.max > 0
     }
 
-    /// The wait before the next try after `tries` tries have failed, the last with `error`; `None` to give up.
+    /// Returns the wait before the next attempt after `tries` failed attempts, the last with `error`; `None` to give
+    /// up.
     ///
-    /// The exponential curve is 100 ms × 2^tries and up to a fifth more at random, so it is never zero, whatever the
-    /// delay says (wiki-api facts 1.4). A `Retry-After` of the answer is the least wait.
+    /// The exponential delay is 100 ms × 2^tries plus up to 20 % at random. It is never zero and ignores the fixed
+    /// delay (wiki-api facts 1.4). A `Retry-After` of the response is the minimum wait.
     pub(super) fn next(&self, tries: u32, error: &ActionError) -> Option<Duration> {
         if tries > self.max || !self.covers(error) {
             return None;
@@ -53,8 +54,9 @@ impl Retry {
         Some(wait.max(error.retry_after().unwrap_or_default().min(RetryPolicy::MAX_RETRY_AFTER)))
     }
 
-    /// With all errors on, every erroneous answer; otherwise answers of 5xx and failures of the network. Never what
-    /// will fail the same way again: an input, a connection, a blocked address.
+    /// True if the policy retries this error: network failures and 5xx responses, or all error responses with
+    /// `retryOnAllErrors`. Never errors that repeat deterministically: of an input, a connection, or a blocked
+    /// address.
     fn covers(&self, error: &ActionError) -> bool {
         match error.kind {
             ErrorKind::Network | ErrorKind::Timeout => true,
@@ -65,7 +67,7 @@ impl Retry {
     }
 }
 
-/// A random number from 0 to 1, good enough to keep retries apart.
+/// Returns a random number from 0 to 1, for jitter.
 fn random_fraction() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)

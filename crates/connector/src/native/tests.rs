@@ -1,4 +1,4 @@
-//! The native actions as the registry builds them, against a server of raw bytes.
+//! Tests of the native actions in the registry, against a server of raw bytes.
 
 mod bodies_and_pages;
 mod retries;
@@ -40,7 +40,7 @@ fn wiki(server: &Server) -> ResolvedConnection {
     )
 }
 
-/// Calls an action and gives the result, the waits between tries and the lines it logged.
+/// Calls an action, and returns its result, the waits between attempts and the log lines.
 async fn call_with(
     options: HttpOptions,
     action: &str,
@@ -200,7 +200,7 @@ async fn the_response_type_decides_what_the_body_is() {
     assert!(error.message.starts_with("the wiki answered 200 with something else"), "{}", error.message);
 }
 
-/// The waits of a raw request whose first answers are these statuses, and what came in the end.
+/// Returns the waits of a raw request for these response statuses, its outcome and the number of requests.
 async fn retried(statuses: &'static [&'static str], inputs: &str) -> (Vec<u128>, String, usize) {
     let server = Server::start(move |count, _| match statuses.get(count) {
         Some(&"reset") => Answer::Bytes(Vec::new()),

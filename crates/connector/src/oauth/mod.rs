@@ -1,8 +1,8 @@
-//! OAuth 2.0 (RFC 6749, with PKCE of RFC 7636) for connections of any type whose manifest says so. The protocol is the
-//! `oauth2` crate's; requests go out where all others do, past the guard.
+//! OAuth 2.0 (RFC 6749, with PKCE of RFC 7636) for connection types whose manifest declares it. The `oauth2` crate
+//! implements the protocol; its requests go through the guarded HTTP client.
 //!
-//! Nothing is kept here: tokens come in and go out as values, and whoever holds them sees to it that one refreshes at a
-//! time and that what is new is stored before it is used.
+//! This module stores nothing: tokens are arguments and results. The caller ensures that only one refresh runs at a
+//! time and that new tokens are stored before they are used.
 
 mod rule;
 mod sites;
@@ -29,16 +29,16 @@ use crate::log::LogSink;
 pub(crate) use rule::{OAuthRule, SitesRule};
 pub use sites::Site;
 
-/// How a connection comes to its tokens.
+/// The grant by which a connection obtains tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// A person consents in a browser.
     AuthorizationCode,
-    /// The client's own credentials are enough.
+    /// The client authenticates with its own credentials.
     ClientCredentials,
 }
 
-/// What gives the tokens of a connection. Its `Debug` hides the client's secret.
+/// The OAuth 2.0 client of a connection. Its `Debug` hides the client secret.
 #[derive(Clone, Debug)]
 pub struct OAuthClient {
     pub(crate) connection: String,
@@ -48,83 +48,82 @@ pub struct OAuthClient {
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
     pub(crate) scopes: Vec<String>,
-    /// What the provider calls itself in its answers.
+    /// The issuer identifier that the provider sends in responses.
     pub(crate) issuer: Option<String>,
-    /// Whether requests for tokens are JSON, which some providers document in place of a form.
+    /// True if token requests are JSON rather than a form; some providers document only that.
     pub(crate) json: bool,
     pub(crate) sites: Option<sites::Sites>,
 }
 
-/// Tokens as they were issued.
+/// Tokens as the provider issued them.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// What requests carry.
+    /// The access token that requests carry.
     pub access: Secret,
-    /// What the next tokens are asked for with. A provider that rotates gives a new one each time.
+    /// The refresh token. A provider that rotates refresh tokens issues a new one each time.
     pub refresh: Option<Secret>,
-    /// How long the access token is good.
+    /// The lifetime of the access token.
     pub expires_in: Option<Duration>,
-    /// What was granted, where the provider says.
+    /// The granted scopes; `None` if the provider does not report them.
     pub scope: Option<String>,
 }
 
-/// A consent that is asked for: where the person goes, and what has to be known when the answer comes.
+/// A pending authorization request: the address for the person, and the values that verify the response.
 #[derive(Clone, Debug)]
 pub struct Consent {
     /// The address to open in a browser.
     pub url: Url,
-    /// 256 random bits that come back with the answer.
+    /// 256 random bits that the response must repeat.
     pub state: Secret,
-    /// What proves that whoever brings the code asked for it.
+    /// The PKCE verifier, which proves that the exchange of the code comes from the party that requested it.
     pub verifier: Secret,
 }
 
-/// Why no tokens were given.
+/// A failure to obtain tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenError {
-    /// Whether what they were asked with is worth nothing any more: only a new consent helps, and asking again would
-    /// only be refused again.
+    /// True if the grant is no longer valid: a retry would fail again, and only a new consent helps.
     pub consent_needed: bool,
-    /// What happened, in words.
+    /// The error for people.
     pub error: ActionError,
 }
 
-/// Gives the bearer token of a connection when a request is made.
+/// Supplies the bearer token of a connection when a request is made.
 #[async_trait]
 pub trait TokenSource: Send + Sync {
-    /// A token that should be good now.
+    /// Returns a token that should be valid now.
     ///
     /// # Errors
-    /// There is none, and none can be had.
+    /// Returns an error if there is no token and none can be obtained.
     async fn token(&self) -> Result<Secret, ActionError>;
 
-    /// Another one than this, which was refused; `None` where there is no other.
+    /// Returns a token to replace one that the service rejected; `None` if there is no other.
     ///
     /// # Errors
-    /// None can be had.
+    /// Returns an error if none can be obtained.
     async fn another(&self, refused: &Secret) -> Result<Option<Secret>, ActionError>;
 }
 
 impl OAuthClient {
-    /// How it comes to its tokens.
+    /// Returns the grant type.
     #[must_use]
     pub fn flow(&self) -> Flow {
         self.flow
     }
 
-    /// What is asked for.
+    /// Returns the requested scopes.
     #[must_use]
     pub fn scopes(&self) -> &[String] {
         &self.scopes
     }
 
-    /// Whether requests go to one of several sites, which has to be looked up.
+    /// True if requests go to one of several sites, which [`OAuthClient::find_site`] looks up.
     #[must_use]
     pub fn has_sites(&self) -> bool {
         self.sites.is_some()
     }
 
-    /// What tells this client from others: tokens that another one was given are worth nothing to it.
+    /// Returns a text that identifies this client. Tokens issued to a client with another identity are not usable.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut scopes = self.scopes.clone();
@@ -132,10 +131,10 @@ impl OAuthClient {
         format!("{} {} {:?} {}", self.token_url, self.client_id, self.flow, scopes.join(" "))
     }
 
-    /// Begins to ask a person for consent. The answer comes to `redirect`, exactly.
+    /// Builds the address at which a person consents. The provider redirects to exactly `redirect`.
     ///
     /// # Errors
-    /// The type of the connection asks nobody, or `redirect` is no address.
+    /// Returns an error if the type of the connection needs no consent, or if `redirect` is not an address.
     pub fn ask(&self, redirect: &str) -> Result<Consent, ActionError> {
         let Some(authorize_url) = &self.authorize_url else {
             return Err(self.refuse("its type asks nobody for consent".to_owned()));
@@ -146,7 +145,7 @@ impl OAuthClient {
         let client = BasicClient::new(ClientId::new(self.client_id.clone()))
             .set_auth_uri(AuthUrl::from_url(authorize_url.clone()))
             .set_redirect_uri(redirect);
-        // What the address has of its own (`audience`, `prompt`) stays before what is added to it.
+        // Parameters that the address already has (`audience`, `prompt`) precede the added ones.
         let (url, state) = client
             .authorize_url(|| CsrfToken::new_random_len(32))
             .add_scopes(self.scopes.iter().cloned().map(Scope::new))
@@ -159,9 +158,9 @@ impl OAuthClient {
         })
     }
 
-    /// Whether an answer to [`OAuthClient::ask`] comes from the provider that was asked (RFC 9207): `issuer` is the `iss`
-    /// that it carries. Where the connection names the issuer, it has to be that one, letter by letter; elsewhere one that
-    /// is given has to be at home where the provider is.
+    /// True if the response to [`OAuthClient::ask`] comes from the right provider (RFC 9207); `issuer` is its `iss`
+    /// parameter. If the connection names an issuer, the two must be equal. Otherwise an issuer that is present must
+    /// have the origin of one of the provider's addresses.
     #[must_use]
     pub fn is_answered_by(&self, issuer: Option<&str>) -> bool {
         match (&self.issuer, issuer) {
@@ -174,10 +173,10 @@ impl OAuthClient {
         }
     }
 
-    /// The tokens for a code that a consent gave.
+    /// Exchanges the authorization code for tokens.
     ///
     /// # Errors
-    /// The provider refuses, or cannot be reached.
+    /// Returns an error if the provider refuses or cannot be reached.
     pub async fn exchange(
         &self,
         http: &Http,
@@ -197,24 +196,24 @@ impl OAuthClient {
         self.issued(answer, &http.options().redactor)
     }
 
-    /// New tokens for a refresh token.
+    /// Obtains new tokens with a refresh token.
     ///
     /// # Errors
-    /// The provider refuses, or cannot be reached.
+    /// Returns an error if the provider refuses or cannot be reached.
     pub async fn refresh(&self, http: &Http, refresh: &Secret) -> Result<Issued, TokenError> {
         let wire = Wire { client: self, http };
         let token = RefreshToken::new(refresh.expose().to_owned());
         let answer = self.client().exchange_refresh_token(&token).request_async(&wire).await;
         let mut issued = self.issued(answer, &http.options().redactor)?;
-        // A provider that does not rotate gives none: the old one stays good (RFC 6749, section 6).
+        // A provider that does not rotate sends none, and the old one remains valid (RFC 6749, section 6).
         issued.refresh.get_or_insert_with(|| refresh.clone());
         Ok(issued)
     }
 
-    /// Tokens for the client itself.
+    /// Obtains tokens for the client itself.
     ///
     /// # Errors
-    /// The provider refuses, or cannot be reached.
+    /// Returns an error if the provider refuses or cannot be reached.
     pub async fn client_credentials(&self, http: &Http) -> Result<Issued, TokenError> {
         let wire = Wire { client: self, http };
         let answer = self
@@ -241,7 +240,7 @@ impl OAuthClient {
             .set_auth_type(AuthType::RequestBody)
     }
 
-    /// Sends a request of the `oauth2` crate as any other request: past the guard, within the limits.
+    /// Sends a request of the `oauth2` crate through the guarded client, within its limits.
     async fn send(&self, http: &Http, asked: HttpRequest) -> Result<HttpResponse, ActionError> {
         let mut request = Request::new(Method::POST, self.token_url.clone());
         request.headers.insert(::http::header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -256,7 +255,7 @@ impl OAuthClient {
         let response = http.send(&request, &self.context()).await?;
         let mut answer = ::http::Response::new(response.body.to_vec());
         *answer.status_mut() = match response.status {
-            // Some answer 201; the crate knows 200 alone.
+            // Some providers respond with 201; the crate accepts only 200.
             status if status.is_success() => StatusCode::OK,
             status => status,
         };
@@ -300,7 +299,7 @@ impl OAuthClient {
         match error {
             RequestTokenError::ServerResponse(answer) => {
                 let code = answer.error().to_string();
-                // Providers name a refresh token that is used up, expired or revoked by either (wiki-api facts 3.2).
+                // Providers report a used, expired or revoked refresh token by either of these (wiki-api facts 3.2).
                 let consent_needed = matches!(
                     answer.error(),
                     BasicErrorResponseType::InvalidGrant | BasicErrorResponseType::UnauthorizedClient
@@ -343,13 +342,13 @@ impl OAuthClient {
 }
 
 impl TokenError {
-    /// One that may be gone at the next try.
+    /// An error that a retry may resolve.
     fn passing(error: ActionError) -> Self {
         Self { consent_needed: false, error }
     }
 }
 
-/// Whether an answer refuses the token itself, so that another may be taken: not where it is about what the token may do.
+/// True if a response rejects the token itself, so that another token may help. False if the token lacks a scope.
 pub(crate) fn refuses_token(response: &Response) -> bool {
     if response.status != StatusCode::UNAUTHORIZED {
         return false;
@@ -363,13 +362,13 @@ pub(crate) fn refuses_token(response: &Response) -> bool {
     !in_headers && !about_scope(&String::from_utf8_lossy(start))
 }
 
-/// A short text of the other side, for a message: secrets hidden, control characters out, cut.
+/// Cuts a text of the provider for a message: hides secrets and removes control characters.
 fn plain(text: &str, redactor: &Redactor) -> String {
     let text: String = redactor.text(text).chars().filter(|character| !character.is_control()).collect();
     redactor.excerpt(&text, Limit::Chars(200)).into_owned()
 }
 
-/// The way out, as the `oauth2` crate asks for one.
+/// Adapts [`Http`] to the client trait of the `oauth2` crate.
 struct Wire<'w> {
     client: &'w OAuthClient,
     http: &'w Http,
@@ -390,10 +389,10 @@ impl LogSink for Silent {
     fn line(&self, _: LogLevel, _: &str) {}
 }
 
-/// The gateway's address of a site, and what is not below it but at the gateway itself.
+/// The base address of a gateway in front of a site, and the paths that differ there.
 #[derive(Clone, Debug)]
 pub(crate) struct Gateway {
     pub(crate) base: BaseUrl,
-    /// Paths of a site that have another name at the gateway.
+    /// Pairs of a site's path and the gateway's path for it.
     pub(crate) paths: Vec<(String, String)>,
 }

@@ -1,4 +1,4 @@
-//! What a manifest says of a connection type with OAuth 2.0, and the client that comes of it with a connection's inputs.
+//! The `oauth2` section of a manifest, which builds the OAuth 2.0 client from a connection's inputs.
 
 use model::{Map, Secret, Value};
 use url::Url;
@@ -7,52 +7,53 @@ use super::sites::Sites;
 use super::{Flow, Gateway, OAuthClient};
 use crate::connection::{BaseUrl, BaseUrlError};
 
-/// `oauth2` of a manifest. What is called an input is the name of one.
+/// The `oauth2` section of a manifest. A field that stands for an input holds the name of the input.
 #[derive(Clone, Debug)]
 pub(crate) struct OAuthRule {
     pub(crate) flow: Flow,
-    /// The input with the base of the identity provider, below which the paths are.
+    /// The input with the base address of the identity provider, to which the paths are appended.
     pub(crate) server: Option<String>,
     pub(crate) authorize_path: Option<String>,
     pub(crate) token_path: Option<String>,
-    /// Inputs that give the whole addresses instead.
+    /// Inputs with complete addresses, which take precedence over server and path.
     pub(crate) authorize_url: Option<String>,
     pub(crate) token_url: Option<String>,
     pub(crate) client_id: String,
     pub(crate) client_secret: String,
     pub(crate) scopes: Option<String>,
-    /// An input that is true or false, and what is asked for too where it is true.
+    /// A Boolean input, and the scopes to add if it is true.
     pub(crate) more_scopes: Option<(String, String)>,
-    /// The input of which the bare host is the `audience`.
+    /// The input with the address whose host and port become the `audience`.
     pub(crate) audience: Option<String>,
-    /// The input with what the provider calls itself.
+    /// The input with the issuer identifier of the provider.
     pub(crate) issuer: Option<String>,
-    /// Further parameters of the address of consent.
+    /// Further query parameters of the authorization address.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) json: bool,
     pub(crate) sites: Option<SitesRule>,
 }
 
-/// `sites` of a manifest.
+/// The `sites` section of a manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct SitesRule {
-    /// The path of the list at the gateway, which is the connection's address.
+    /// The path of the list of sites at the gateway, which is the connection's address.
     pub(crate) list: String,
-    /// The input with the name or the address of the site that is meant.
+    /// The input with the name or the address of the chosen site.
     pub(crate) choice: String,
-    /// The input with the word for the product in paths: `/ex/<slug>/<id>`.
+    /// The input with the product's name in paths: `/ex/<slug>/<id>`.
     pub(crate) slug: String,
-    /// The input with the word for the product in scopes, and the word that stands for it in the default scopes.
+    /// The input with the product's name in scopes, and the placeholder for it in the default scopes.
     pub(crate) product: String,
     pub(crate) word: String,
     pub(crate) paths: Vec<(String, String)>,
 }
 
 impl OAuthRule {
-    /// The client of a connection with these inputs, which have been checked.
+    /// Builds the client from checked inputs.
     ///
     /// # Errors
-    /// An address cannot be one, or what is needed is empty. The words go behind the connection's name.
+    /// Returns an error if an address is invalid or a required input is empty. The message is a phrase to follow the
+    /// connection's name.
     pub(crate) fn client(
         &self,
         connection: &str,
@@ -102,13 +103,13 @@ impl OAuthRule {
         })
     }
 
-    /// The gateway, where sites are behind one.
+    /// Returns the gateway; `None` if the manifest declares no sites.
     pub(crate) fn gateway(&self, base: &BaseUrl) -> Option<Gateway> {
         let rule = self.sites.as_ref()?;
         Some(Gateway { base: base.clone(), paths: rule.paths.clone() })
     }
 
-    /// The scopes, with the product's own word in the place of the one that stands for it.
+    /// Returns the scopes, with the placeholder replaced by the product's name.
     fn scopes(&self, inputs: &Map) -> Vec<String> {
         let given = self.scopes.as_ref().map_or("", |name| text(inputs, name));
         let more = self.more_scopes.as_ref().filter(|(name, _)| inputs.get(name) == Some(&Value::Bool(true)));
@@ -141,7 +142,7 @@ impl OAuthRule {
         Ok(url)
     }
 
-    /// The address that an input gives as a whole.
+    /// Returns the complete address that an input holds; `None` if the input is not set.
     fn given(&self, inputs: &Map, name: Option<&String>) -> Result<Option<Url>, String> {
         let Some(name) = name else { return Ok(None) };
         let given = text(inputs, name);
@@ -171,7 +172,7 @@ fn text<'i>(inputs: &'i Map, name: &str) -> &'i str {
     inputs.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The host of an address, with its port where it has one of its own.
+/// Returns the host of an address, with its port unless that is the default.
 fn bare_host(address: &str) -> Option<String> {
     let base = BaseUrl::parse(address, None).ok()?;
     let host = base.url().host_str()?;

@@ -1,4 +1,4 @@
-//! The sites that a token opens, where a provider has many behind one gateway.
+//! The sites that a token gives access to, if a provider serves several behind one gateway.
 
 use ::http::{HeaderValue, Method};
 use model::redact::Redactor;
@@ -9,10 +9,10 @@ use super::{OAuthClient, plain};
 use crate::connection::BaseUrl;
 use crate::http::{Http, Request, encode};
 
-/// How many sites an error lists.
+/// The largest number of sites that an error lists.
 const MOST_SHOWN: usize = 20;
 
-/// Where sites are listed, and which one is meant.
+/// The address of the list of sites, and the choice among them.
 #[derive(Clone, Debug)]
 pub(crate) struct Sites {
     pub(crate) gateway: BaseUrl,
@@ -20,28 +20,28 @@ pub(crate) struct Sites {
     pub(crate) list: String,
     /// The path of a site below the gateway, up to its id: `/ex/wiki/`.
     pub(crate) path: String,
-    /// The word in scopes that tells the product's entries from others.
+    /// The product's name in scopes, which selects its entries of the list.
     pub(crate) product: String,
-    /// The name or address of the one that is meant; the first one if empty.
+    /// The name or the address of the chosen site; if empty, the first site counts.
     pub(crate) choice: String,
 }
 
 /// A site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
-    /// What the gateway's paths name it by.
+    /// The id in the gateway's paths.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// Its own address.
+    /// The site's own address.
     pub url: String,
 }
 
 impl OAuthClient {
-    /// The site that requests go to, as the provider lists it now.
+    /// Looks up the site that requests go to; `None` if the client has no sites.
     ///
     /// # Errors
-    /// The list cannot be had, is empty, or has none of the name or address that is asked for.
+    /// Returns an error if the list cannot be read, is empty, or does not contain the chosen site.
     pub async fn find_site(&self, http: &Http, token: &Secret) -> Result<Option<Site>, ActionError> {
         let Some(sites) = &self.sites else { return Ok(None) };
         let url = sites.gateway.join(&sites.list).map_err(|error| self.refuse(error.to_string()))?;
@@ -61,10 +61,10 @@ impl OAuthClient {
         self.choose(sites, listed.as_list().unwrap_or_default(), &http.options().redactor).map(Some)
     }
 
-    /// The address of a site behind the gateway.
+    /// Returns the address of a site behind the gateway.
     ///
     /// # Errors
-    /// It cannot be one.
+    /// Returns an error if the id does not form a valid address.
     pub fn base_of(&self, site: &Site) -> Result<Option<BaseUrl>, ActionError> {
         let Some(sites) = &self.sites else { return Ok(None) };
         let text = format!("{}{}{}", sites.gateway, sites.path, encode(&site.id));
@@ -73,14 +73,14 @@ impl OAuthClient {
             .map_err(|error| self.refuse(format!("the site's address {error}")))
     }
 
-    /// What tells the choice of this site from others: another choice needs another look.
+    /// Returns a text that identifies the choice of a site. A changed choice requires a new lookup.
     #[must_use]
     pub fn site_choice(&self) -> String {
         self.sites.as_ref().map_or_else(String::new, |sites| format!("{} {}", sites.gateway, sites.choice))
     }
 
     fn choose(&self, sites: &Sites, listed: &[Value], redactor: &Redactor) -> Result<Site, ActionError> {
-        // One site may be listed once for each product, under the same id.
+        // The list may contain a site once per product, with the same id.
         let ours = listed.iter().filter(|entry| is_of_product(entry, &sites.product));
         let candidates: Vec<Site> = ours.filter_map(site).collect();
         if candidates.is_empty() {

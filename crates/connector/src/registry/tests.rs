@@ -87,7 +87,7 @@ fn a_connector_whose_file_broke_is_kept_unless_another_file_has_its_name() {
     ]);
     other.keep(&before, "connectors/shop.yaml");
     assert_eq!(other.action("shop.getOrder").expect("it is there").spec().title, "Another");
-    // One that took the place of a shipped one does not give it back while it is broken.
+    // A user's connector that replaced a shipped one stays in place while its file is invalid.
     let own = SMALL.replace("connector: shop", "connector: wiki");
     let (before, _) = with(&[("connectors/wiki.yaml", &own)]);
     let (mut now, _) = with(&[("connectors/wiki.yaml", &own.replace("title: Shop", "titel: Shop"))]);

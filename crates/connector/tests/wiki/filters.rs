@@ -1,4 +1,4 @@
-//! What is sent of inputs and what is refused, and the words of a product.
+//! Tests of sent and rejected filters, and of product vocabularies.
 
 use model::ErrorKind;
 use pretty_assertions::assert_eq;

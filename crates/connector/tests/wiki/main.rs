@@ -1,4 +1,4 @@
-//! The wiki connector against the simulated wiki: every action there and back, lists to their end, and failures.
+//! Tests of the wiki connector against the simulated wiki: a round trip of each action, complete lists, and failures.
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -20,10 +20,10 @@ use tests::wiki::{
     DEMO_TOKEN, FIRST_ID, Fault, PageSeed, Running, Simulator, When,
 };
 
-/// Above what a float holds exactly, so that an id that passes through one comes back wrong.
+/// Beyond the exact range of floats, so that an id that passes through one comes back changed.
 const LARGE_ID: u64 = 9_007_199_254_740_993;
 
-/// The id of something of the demo site in a wiki whose ids begin at [`LARGE_ID`].
+/// The id of an object of the demo site in a wiki whose ids begin at [`LARGE_ID`].
 fn id(demo: u64) -> String {
     (demo - FIRST_ID + LARGE_ID).to_string()
 }
@@ -34,7 +34,7 @@ impl LogSink for Quiet {
     fn line(&self, _: LogLevel, _: &str) {}
 }
 
-/// The simulator, and a way to call it.
+/// The simulator with a client.
 struct Wiki {
     simulator: Running,
     registry: Registry,
@@ -121,7 +121,7 @@ fn every_action_says_what_it_gives() {
         .filter(|spec| spec.results == ResultType::Any || spec.result.is_none())
         .map(|spec| spec.name.as_str())
         .collect();
-    // What a query gives is known only to whoever wrote it, and what JSON holds to whoever sent it.
+    // The type of a query's result, or of parsed JSON, is known only to its author.
     assert_eq!(silent, ["wiki.rawGraphqlRequest", "data.parseJson"]);
 }
 
@@ -305,7 +305,7 @@ async fn properties(wiki: &Wiki, kind: &str, list: &str, get: &str, parent: &ser
     assert_eq!(wiki.fails(get, property).await.code.as_deref(), Some("NOT_FOUND"));
 }
 
-/// All titles of the space, page by page.
+/// Returns all titles of the space, read page by page.
 async fn titles_to_the_end(wiki: &Wiki, limit: u32) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = Value::Null;
@@ -438,7 +438,7 @@ async fn the_wait_that_the_wiki_asks_for_is_kept() {
     };
     for as_date in [false, true] {
         let wiki = Wiki::start().await;
-        // The answer's own date is the simulator's, whose clock stands still.
+        // The `Date` of the response comes from the simulator, whose clock does not advance.
         let date = wiki.simulator.now().http_date();
         wiki.simulator.fault(limited(as_date).header("date", &date)).expect("room");
         let error = wiki.fails("listSpaces", json!({})).await;
@@ -526,7 +526,7 @@ async fn a_download_follows_to_another_host_without_credentials() {
         wiki.call("getAttachment", json!({"attachmentId": format!("att{}", id(DEMO_ATTACHMENT_ID))})).await;
     let url = format!("/wiki{}", text(&attachment, "downloadLink"));
     let inputs = json!({"url": url, "method": "GET", "responseType": "binary"});
-    // The store of files goes by the name `localhost`.
+    // The file store uses the name `localhost`.
     let with_localhost_at = |address: &str| {
         let lookup = Arc::new(OneName(address.parse().expect("an address")));
         let allow = AllowList::parse(["127.0.0.1"]).expect("an entry");
@@ -544,7 +544,7 @@ async fn a_download_follows_to_another_host_without_credentials() {
     assert_eq!(media[0].header("authorization"), None);
 }
 
-/// Every name has this address.
+/// A resolver that returns one address for all names.
 struct OneName(IpAddr);
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! An exchange as it is kept: in words that a person can read, and compare.
+//! The serialised form of an exchange, readable and comparable.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use super::super::request::{Body, Request};
 use super::super::response::Response;
 use super::mask::Mask;
 
-/// Headers of a request that are another for each execution, so that keeping them would only make noise.
+/// Request headers that differ in each execution; recording them would only add noise.
 const FLEETING: [&str; 2] = ["idempotency-key", crate::trace::TRACE_HEADER];
 
-/// Exchanges in the order in which they were made.
+/// Exchanges in the order in which they happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recording {
@@ -29,23 +29,23 @@ pub struct Recording {
     pub exchanges: Vec<Exchange>,
 }
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Exchange {
-    /// What was asked.
+    /// The request.
     pub request: RecordedRequest,
-    /// What was answered.
+    /// The response.
     pub response: RecordedResponse,
 }
 
-/// A request. Compared are method, address and body; the headers are for people.
+/// A recorded request. Replay compares method, address and body; the headers are for readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordedRequest {
     /// The method.
     pub method: String,
-    /// The address, query included.
+    /// The address, including the query.
     pub url: String,
     /// The headers by lower-case name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -55,7 +55,7 @@ pub struct RecordedRequest {
     pub body: RecordedBody,
 }
 
-/// An answer.
+/// A recorded response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordedResponse {
@@ -69,27 +69,27 @@ pub struct RecordedResponse {
     pub body: RecordedBody,
 }
 
-/// The value of a header, or its values where it came more than once.
+/// One value of a header, or several if it is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum HeaderValues {
-    /// One.
+    /// A single value.
     One(String),
-    /// Several, in order.
+    /// Several values in order.
     Several(Vec<String>),
 }
 
-/// A body in the form that shows most of it: at most one of these is there, none for an empty one.
+/// A body in its most readable form: at most one field is set, and none for an empty body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordedBody {
-    /// A map or list in JSON.
+    /// A JSON object or array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
     /// Any other text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// The parts of a form.
@@ -103,10 +103,10 @@ pub struct RecordedBody {
 pub struct RecordedPart {
     /// The name of the field.
     pub name: String,
-    /// The name of the file, for one.
+    /// The file name; `None` for a plain field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
-    /// The media type, for anything but plain text.
+    /// The media type; `None` for plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// The content.
@@ -137,12 +137,12 @@ impl RecordedRequest {
         format!("{} {}", self.method, self.url)
     }
 
-    /// Whether another request asks for the same.
+    /// True if the other request has the same method, address and body.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.method == other.method && self.url == other.url && self.body == other.body
     }
 
-    /// Whether another request is probably meant to be the same: by its method and the path of its address.
+    /// True if the other request has the same method and path, and is therefore probably the same call.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let path = |url: &str| {
             let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -152,7 +152,7 @@ impl RecordedRequest {
         self.method == other.method && path(&self.url) == path(&other.url)
     }
 
-    /// How another request differs from this recorded one.
+    /// Describes the differences of another request from this recorded one.
     pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         if self.url != other.url {
@@ -172,7 +172,7 @@ impl RecordedRequest {
     }
 }
 
-/// Where two JSON values differ.
+/// Collects the differences of two JSON values.
 fn differences(path: &str, recorded: &Value, sent: &Value, found: &mut Vec<String>) {
     match (recorded, sent) {
         (Value::Object(recorded), Value::Object(sent)) => {
@@ -209,7 +209,7 @@ fn short(value: &Value) -> String {
 
 impl RecordedResponse {
     pub(super) fn of(response: &Response, mask: &Mask) -> Self {
-        // The body is kept inflated, so what is said of its form on the wire no longer holds.
+        // The body is stored decompressed, so headers about its transfer form no longer apply.
         let left_out = [CONTENT_LENGTH.as_str(), CONTENT_ENCODING.as_str(), TRANSFER_ENCODING.as_str()];
         Self {
             status: response.status.as_u16(),
@@ -218,7 +218,7 @@ impl RecordedResponse {
         }
     }
 
-    /// The answer as it came, but for what was redacted.
+    /// Restores the response, apart from redactions.
     pub(super) fn to_response(&self, url: &Url) -> Result<Response, String> {
         let status =
             StatusCode::from_u16(self.status).map_err(|_| format!("`{}` is no status", self.status))?;
@@ -246,7 +246,7 @@ impl HeaderValues {
     }
 }
 
-/// The headers that are kept, without secrets.
+/// Returns the headers without those in `left_out`, with secrets masked.
 fn kept(headers: &HeaderMap, left_out: &[&str], mask: &Mask) -> BTreeMap<String, HeaderValues> {
     let names = headers.keys().filter(|name| !left_out.contains(&name.as_str()));
     let kept = names.map(|name| {
@@ -326,7 +326,7 @@ impl RecordedBody {
     }
 }
 
-/// Whether a text can be made again of its JSON: a number beyond what is kept exactly would come back as another.
+/// True if serialising the JSON restores the text: a number beyond exact range would change.
 fn is_exact(json: &Value, text: &str) -> bool {
     fn numbers(json: &Value, found: &mut usize) {
         match json {
@@ -338,7 +338,7 @@ fn is_exact(json: &Value, text: &str) -> bool {
     }
     let mut floats = 0;
     numbers(json, &mut floats);
-    // Whole numbers of up to 64 bits are exact; others only where the text itself comes back.
+    // Integers of up to 64 bits are exact; others only if the text itself is restored.
     let comes_back =
         |written: Result<String, serde_json::Error>| written.is_ok_and(|written| written == text.trim());
     floats == 0 || comes_back(serde_json::to_string(json)) || comes_back(serde_json::to_string_pretty(json))

@@ -1,4 +1,4 @@
-//! Keeping credentials out of recordings.
+//! Removal of credentials from recordings.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -9,13 +9,13 @@ use super::super::Context;
 use super::super::debug::{MASK, is_sensitive};
 use super::super::request::{decode, encode};
 
-/// Shorter secrets are not looked for: they would be found in half of what is sent.
+/// Shorter secrets are not masked, because they would match too often.
 const MIN_SECRET: usize = 4;
 
-/// Replaces secrets by `***`: those that are known wherever they stand, and whatever stands under a telling name.
+/// Replaces secrets by `***`: known secrets anywhere, and every value under a sensitive name.
 #[derive(Debug, Default)]
 pub(super) struct Mask {
-    /// Every form in which a secret may be sent, the longest first.
+    /// All encodings in which a secret may be sent, the longest first.
     forms: Vec<String>,
 }
 
@@ -41,11 +41,11 @@ impl Mask {
                 self.forms.push(form);
             }
         }
-        // One may be a part of another.
+        // One form may contain another.
         self.forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
-    /// Adds the secrets of the connection that a request is made with, and what it is signed with.
+    /// Adds the secrets and the credential headers of the connection.
     pub(super) fn hide_all(&mut self, context: &Context<'_>) {
         let Some(connection) = context.connection else { return };
         for secret in connection.secrets() {
@@ -58,7 +58,7 @@ impl Mask {
         }
     }
 
-    /// A text without secrets.
+    /// Masks a text.
     pub(super) fn text(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for form in &self.forms {
@@ -69,12 +69,12 @@ impl Mask {
         masked
     }
 
-    /// A value under a name, without secrets.
+    /// Masks a value under a name.
     pub(super) fn named(&self, name: &str, value: &str) -> String {
         if is_sensitive(name) { MASK.to_owned() } else { self.text(value) }
     }
 
-    /// An address without secrets.
+    /// Masks an address.
     pub(super) fn url(&self, url: &Url) -> String {
         let mut bare = url.clone();
         bare.set_query(None);
@@ -86,7 +86,7 @@ impl Mask {
         shown
     }
 
-    /// The pairs of a query or of a form, without secrets.
+    /// Masks the pairs of a query or a form.
     pub(super) fn pairs(&self, pairs: &str) -> String {
         let pairs = pairs.split('&').map(|pair| match pair.split_once('=') {
             Some((name, _)) if is_sensitive(&decode(name)) => format!("{name}={MASK}"),
@@ -95,7 +95,7 @@ impl Mask {
         pairs.collect::<Vec<_>>().join("&")
     }
 
-    /// JSON without secrets: texts under a telling name, and known secrets anywhere.
+    /// Masks JSON: texts under a sensitive name, and known secrets anywhere.
     pub(super) fn json(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),

@@ -14,7 +14,7 @@ use crate::http::{Admission, Body, Detail, HttpOptions, Part, Transport};
 
 const SECRET: &str = "s3cret/töken+1";
 
-/// Basic credentials whose password is the secret.
+/// Returns Basic credentials whose password is the secret.
 fn connection(base: &str) -> ResolvedConnection {
     let input = |name: &str, secret| ConnectionInput {
         spec: model::InputSpec {
@@ -66,7 +66,7 @@ fn post(url: &str, body: serde_json::Value) -> Request {
     request
 }
 
-/// What a server answers to these requests, recorded.
+/// Records the responses of a server to these requests.
 async fn record(server: &Server, requests: &[Request]) -> Recording {
     let tape = Arc::new(Tape::blank());
     for request in requests {
@@ -90,7 +90,7 @@ async fn what_was_recorded_is_answered_offline_and_each_once() {
     let recording = record(&server, &[request.clone(), request.clone(), get(&server.url("/b"))]).await;
     drop(server);
     let tape = Arc::new(Tape::play(recording));
-    // In the order of the recording for the same request, in any order for others.
+    // Identical requests are answered in the order of the recording, others in any order.
     let other = get(&format!("{base}/b"));
     for (request, expected) in
         [(&other, "200 answer 2"), (&request, "200 answer 0"), (&request, "200 answer 1")]
@@ -111,7 +111,7 @@ async fn a_request_that_was_not_recorded_is_told_with_what_differs() {
     let tape = Arc::new(Tape::play(recording));
     let sent = post(&format!("{base}/pages?draft=1"), json!({"title": "b", "ids": [1, 3], "new": 1}));
     assert!(send(&tape, &sent, &base).await.is_err());
-    // One that is tried again is told once.
+    // A repeated request is reported once.
     assert!(send(&tape, &sent, &base).await.is_err());
     let unrecorded = tape.unrecorded();
     assert_eq!(unrecorded.len(), 1);

@@ -45,12 +45,12 @@ fn check(sent: Sent, kind: ErrorKind, words: &str) {
     assert!(error.message.contains(words), "{}", error.message);
 }
 
-/// Bearer credentials bound to a server.
+/// Returns bearer credentials bound to a server.
 fn connection(server: &Server) -> ResolvedConnection {
     connection_below(server, "")
 }
 
-/// Bearer credentials bound to a path of a server.
+/// Returns bearer credentials bound to a path of a server.
 fn connection_below(server: &Server, path: &str) -> ResolvedConnection {
     let input = model::InputSpec {
         name: "token".to_owned(),
@@ -124,7 +124,7 @@ async fn a_name_is_judged_by_all_its_addresses() {
         "no such name",
     );
     assert_eq!(server.requests().len(), 0);
-    // Let through by name or by address, the checked address is called, under the name.
+    // If the name or the address is allowed, the checked address is called, under the name.
     for allow in ["wiki.test", "127.0.0.1"] {
         let request = request(Method::GET, &format!("http://wiki.test:{port}/"));
         assert!(send(names(allow), &request).await.is_ok());
@@ -393,7 +393,7 @@ async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
     assert_eq!(http.health()[0].failures, 0);
 }
 
-/// The requests that a log was told of.
+/// Records the requests reported to a log.
 #[derive(Default)]
 struct Requests(std::sync::Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! The actions of a manifest: a request line, and where each input goes in it.
+//! Reads the actions of a manifest: a request line, and the location of each input in the request.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::manifest::{Definition, Encoding, Head, Paging, Piece, Place, Rest, Wi
 /// The methods that a request line may have.
 const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
 
-/// The `actions` of a manifest.
+/// Reads the `actions` section.
 pub(super) fn read(
     field: Field<'_, '_>,
     head: &Arc<Head>,
@@ -95,14 +95,14 @@ fn action(
         paging: pages,
     };
     let action: Arc<dyn Action> = Arc::new(Rest { head: head.clone(), definition });
-    // Of an action with other mistakes the example would only repeat them.
+    // If the action has other errors, its example would only repeat them.
     if let (0, Some((example, node))) = (diagnostics.error_count(), &example) {
         check_example(&*action, example, node, diagnostics);
     }
     Some(action)
 }
 
-/// What an answer that is read like this is, where its action does not say.
+/// Returns the type of responses of an action that declares none.
 fn answered(answer: Reading) -> ResultType {
     match answer {
         Reading::Text => ResultType::Text,
@@ -114,7 +114,7 @@ fn answered(answer: Reading) -> ResultType {
 /// A request line: `GET /wiki/api/v2/pages/{pageId}?with=constants`.
 struct Line {
     method: Method,
-    /// The pieces and where the inputs among them stand.
+    /// The parts of the path with their positions.
     path: Vec<(Piece, Span)>,
     query: Vec<(String, String)>,
 }
@@ -176,7 +176,7 @@ fn pieces(path: &str, span: impl Fn(usize, usize) -> Span) -> Option<Vec<(Piece,
     Some(found)
 }
 
-/// An input of an action as it was read.
+/// An input of an action, as read.
 struct Wired {
     spec: InputSpec,
     wire: Wire,
@@ -239,7 +239,7 @@ fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics)
     inputs
 }
 
-/// `{other: value}`: the input and the value with which this one may be left out.
+/// Reads `{other: value}`: the other input, and the value with which this one is optional.
 fn unless(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<(String, String)> {
     let span = field.span();
     let entries: Vec<&Entry> = field.entries()?.iter().collect();
@@ -260,7 +260,7 @@ fn places(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<Place> {
     items.into_iter().filter_map(|item| item.text().and_then(|text| place(text, diagnostics))).collect()
 }
 
-/// A place: `path`, `query`, `query name`, `header`, `header Name`, `body` or `body path.in.it`.
+/// Reads a location: `path`, `query`, `query name`, `header`, `header Name`, `body` or `body path.in.it`.
 fn place(text: &Text, diagnostics: &Diagnostics) -> Option<Place> {
     let (kind, name) = text.value.split_once(' ').unwrap_or((&text.value, ""));
     let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
@@ -304,7 +304,7 @@ fn fixed(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Place, Value)>
     fixed
 }
 
-/// Path and inputs must name each other, and each input must fit where it goes.
+/// Checks that the path and the inputs match, and that each input fits its locations.
 fn check_places(
     line: &Line,
     line_span: Span,
@@ -370,7 +370,7 @@ fn check_places(
     }
 }
 
-/// How the action goes on: `true` as the head says, a mapping with its own place of the items.
+/// Reads the pagination of an action: `true` for that of the connector, or a mapping with another path to the items.
 fn pages(field: Field<'_, '_>, head: &Head, diagnostics: &Diagnostics) -> Option<Paging> {
     let node = field.node()?;
     let items = if node.as_map().is_some() {

@@ -1,4 +1,4 @@
-//! The connection types of a manifest.
+//! Reads the connection types of a manifest.
 
 mod oauth;
 
@@ -12,7 +12,7 @@ use model::{InputType, Map, Span, Value};
 use super::{check_identifier, input};
 use crate::connection::{Auth, AuthHeader, Base, BaseUrl, ConnectionInput, ConnectionTest, ConnectionType};
 
-/// The `connections` of a manifest.
+/// Reads the `connections` section.
 pub(super) fn read(
     field: Field<'_, '_>,
     connector: &str,
@@ -127,7 +127,7 @@ fn header_name(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Header
     name
 }
 
-/// What is sent as a credential must be marked as one, or it would be logged.
+/// Reports credentials that are not marked as secret, because they would be logged.
 fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
     let names = match auth {
         Auth::None => return,
@@ -144,7 +144,7 @@ fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
     }
 }
 
-/// The call that shows whether a connection works.
+/// Reads the call that tests a connection.
 fn test(mut reader: MapReader<'_, '_>, connector: &str) -> Option<ConnectionTest> {
     let action = reader.required("action").name().map(|name| format!("{connector}.{name}"));
     let with = reader.take("with").node().map(|node| Value::from_serde(node.to_json()));
@@ -156,7 +156,7 @@ fn test(mut reader: MapReader<'_, '_>, connector: &str) -> Option<ConnectionTest
     Some(ConnectionTest { action: action?, with })
 }
 
-/// The words that the service may call otherwise, each with the input that says how.
+/// Reads the vocabulary: manifest terms, each with the input that names the service's term.
 fn words(field: Field<'_, '_>, check: &Check<'_>) -> Vec<(String, String)> {
     let mut words = Vec::new();
     for entry in field.entries().into_iter().flatten() {
@@ -166,7 +166,7 @@ fn words(field: Field<'_, '_>, check: &Check<'_>) -> Vec<(String, String)> {
     words
 }
 
-/// Resolves names of inputs.
+/// Checks names of inputs.
 struct Check<'a> {
     inputs: &'a [ConnectionInput],
     diagnostics: &'a Diagnostics,

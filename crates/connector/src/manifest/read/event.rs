@@ -1,4 +1,4 @@
-//! The events of a manifest: a list to look through, or a subscription, in the words of its own actions.
+//! Reads the events of a manifest: polled lists and webhook subscriptions, defined by its own actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::event::{EventSource, EventSpec, HookedEvent, ListedHooks, PolledEvent
 use crate::input::check_value;
 use crate::manifest::Head;
 
-/// How often an event is looked for where its manifest does not say.
+/// The default polling interval.
 const USUAL_PERIOD: Duration = Duration::from_secs(5 * 60);
-/// How late something may come to light where its manifest does not say.
+/// The default time by which a record may appear late.
 const USUAL_OVERLAP: Duration = Duration::from_secs(2 * 60);
 
-/// The `events` of a manifest with these actions.
+/// Reads the `events` section of a manifest with these actions.
 pub(super) fn read(
     field: Field<'_, '_>,
     head: &Head,
@@ -151,7 +151,7 @@ impl Around<'_> {
         Some(ListedHooks { action: action.spec().name.clone(), with, cursor, items, url })
     }
 
-    /// The input of an action that takes the cursor of the next page, where it has one.
+    /// Returns the input of an action for the cursor of the next page; `None` if it has none.
     fn cursor_of(&self, action: &dyn Action) -> Option<String> {
         let paging = self.head.paging.as_ref().map(|paging| paging.input.clone());
         paging.filter(|name| input(action, name).is_some())
@@ -170,7 +170,7 @@ impl Around<'_> {
         found.map(AsRef::as_ref)
     }
 
-    /// The name of an input of the action.
+    /// Reads the name of an input of the action.
     fn input_of(&self, field: Field<'_, '_>, action: Option<&dyn Action>) -> String {
         let name = field.name().unwrap_or_default();
         if let Some(action) = action.filter(|_| !name.is_empty()) {
@@ -195,7 +195,7 @@ impl Around<'_> {
         with
     }
 
-    /// What an author may say of the event: inputs of every one of the actions.
+    /// Returns the inputs that authors may set; each must be an input of all of the actions.
     fn inputs(&self, named: &[(&str, Span)], actions: &[&dyn Action]) -> Vec<InputSpec> {
         let of = |(name, span): &(&str, Span)| {
             let specs: Option<Vec<_>> =

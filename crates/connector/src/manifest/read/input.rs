@@ -1,4 +1,4 @@
-//! The inputs that a manifest declares once, and their types.
+//! Reads the input declarations of a manifest, and their types.
 
 use std::cell::Cell;
 
@@ -8,28 +8,28 @@ use model::{InputSpec, InputType, Span, Value};
 
 use crate::input::check_value;
 
-/// The words for types, as manifests write them.
+/// The names of types in manifests.
 const TYPES: [&str; 10] =
     ["any", "text", "integer", "number", "boolean", "choice", "list", "object", "map", "file"];
 
-/// An input that actions name.
+/// A declared input, to which actions refer.
 pub(super) struct Declared {
     pub spec: InputSpec,
-    /// Whether the default is left out of the request, because the other side has the same one.
+    /// True if the default is left out of the request, because it is the default of the service.
     pub omit_default: bool,
-    /// What joins the items of a list.
+    /// The separator that joins the items of a list.
     pub join: Option<String>,
-    /// What separates several items in a text of a list.
+    /// The separator that splits a text given for a list.
     pub split: Option<String>,
-    /// Whether an empty text is an error.
+    /// True if an empty text is an error.
     pub not_empty: bool,
-    /// Where its name stands.
+    /// The position of the name.
     pub span: Span,
-    /// Whether an action names it.
+    /// True if an action refers to it.
     pub used: Cell<bool>,
 }
 
-/// The `inputs` at the head of a manifest.
+/// Reads the `inputs` section.
 pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<Declared> {
     let mut inputs = Vec::new();
     for entry in field.entries().into_iter().flatten() {
@@ -62,7 +62,7 @@ pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<D
     inputs
 }
 
-/// What every input has: type, meaning, whether it is required, and its default.
+/// Reads the common keys of an input: type, description, `required` and `default`.
 pub(super) fn spec(name: &str, reader: &mut MapReader<'_, '_>) -> InputSpec {
     let kind = kind(reader);
     let description = reader.take("description").name().map(str::to_owned);
@@ -85,7 +85,7 @@ fn default(kind: &InputType, node: &Node, name: &str, diagnostics: &Diagnostics)
     value
 }
 
-/// The type of the value that `reader` describes: its key `type`, and the keys that this type has.
+/// Reads a type: the key `type`, and the keys that belong to this type.
 fn kind(reader: &mut MapReader<'_, '_>) -> InputType {
     match reader.required("type").choice(&TYPES) {
         Some("text") => InputType::Text,
@@ -113,7 +113,7 @@ fn kind(reader: &mut MapReader<'_, '_>) -> InputType {
     }
 }
 
-/// The type of items or values: a word, or a mapping with a type of its own.
+/// Reads the type of items or values: a simple type, or a mapping.
 fn inner(field: Field<'_, '_>, diagnostics: &Diagnostics) -> InputType {
     let Some(node) = field.node() else { return InputType::Any };
     if node.as_map().is_some() {

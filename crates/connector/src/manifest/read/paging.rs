@@ -1,4 +1,4 @@
-//! How lists go on, as the head of a manifest says it.
+//! Reads the pagination of a connector.
 
 use model::diagnostic::{Diagnostic, Diagnostics};
 use model::yaml::{Field, MapReader};
@@ -6,7 +6,7 @@ use model::yaml::{Field, MapReader};
 use super::input::Declared;
 use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 
-/// The `paging` at the head of a manifest.
+/// Reads the `paging` section.
 pub(super) fn read(mut reader: MapReader<'_, '_>) -> Paging {
     let input = reader.required("input").name().unwrap_or_default().to_owned();
     let style = match reader.take("style").choice(&["cursor", "page", "offset"]) {
@@ -49,7 +49,7 @@ fn next(field: Field<'_, '_>) -> Vec<Next> {
     next
 }
 
-/// Reports inputs that paging names and nobody declares.
+/// Reports undeclared inputs in `paging`.
 pub(super) fn check(
     head: &Head,
     declared: &[Declared],

@@ -1,6 +1,7 @@
-//! The types of results that a manifest declares: once at the head, by name, and under the actions that give them.
+//! Reads the result types of a manifest: named types in the `types` section, and the `results` of actions.
 //!
-//! A type is a word (`text`), the name of a declared type (`Page`), or a mapping with `type` and what belongs to it.
+//! A type is a simple type (`text`), the name of a declared type (`Page`), or a mapping with `type` and the keys that
+//! belong to it.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use model::action::{ObjectType, ResultField, ResultType};
 use model::diagnostic::{Diagnostic, Diagnostics};
 use model::yaml::{Field, MapReader, Node};
 
-/// The types that a word says by itself.
+/// The types without further keys.
 const SIMPLE: [&str; 7] = ["any", "null", "text", "integer", "number", "boolean", "file"];
 /// The types that need further keys.
 const COMPOUND: [&str; 4] = ["choice", "list", "map", "object"];
-/// The `types` at the head of a manifest.
+/// The `types` section of a manifest.
 pub(super) struct Types<'n, 'd> {
     declared: Vec<Declared<'n>>,
     diagnostics: &'d Diagnostics,
@@ -25,18 +26,18 @@ struct Declared<'n> {
     span: Span,
     node: &'n Node,
     reading: RefCell<Reading>,
-    /// Whether anything names it.
+    /// True if a type or an action refers to it.
     used: Cell<bool>,
 }
 
-/// How far a declared type has been read. One that is named while it is being read would have no end.
+/// The state of resolving a declared type. A reference to a type in progress is a recursion.
 enum Reading {
     Ahead,
     Under,
     Done(ResultType),
 }
 
-/// A type and what is said of it.
+/// A type with the keys that accompany it.
 struct Described {
     kind: ResultType,
     words: Option<String>,
@@ -44,7 +45,7 @@ struct Described {
 }
 
 impl<'n, 'd> Types<'n, 'd> {
-    /// Reads the types that there are.
+    /// Reads and resolves all declared types.
     pub(super) fn read(field: Field<'n, 'd>, diagnostics: &'d Diagnostics) -> Self {
         let mut declared = Vec::new();
         for entry in field.entries().into_iter().flatten() {
@@ -64,14 +65,14 @@ impl<'n, 'd> Types<'n, 'd> {
         types
     }
 
-    /// The `results` of an action and what they are in words, if it says what they are.
+    /// Reads the `results` of an action, and returns the type with its description; `None` if the key is absent.
     pub(super) fn results(&self, field: Field<'_, '_>) -> Option<(ResultType, String)> {
         let described = self.described(field.node()?, false);
         let words = described.words.unwrap_or_else(|| described.kind.words());
         Some((described.kind, words))
     }
 
-    /// Warns of types that nothing names.
+    /// Warns about unused types.
     pub(super) fn warn_unused(&self) {
         for unused in self.declared.iter().filter(|one| !one.used.get()) {
             let message = format!("the type `{}` is used by no action", unused.name);
@@ -103,7 +104,7 @@ impl<'n, 'd> Types<'n, 'd> {
         kind
     }
 
-    /// The type that a node describes, with its `description`, and with `optional` if it is that of a field.
+    /// Reads a type with its `description`, and with `optional` if it is the type of a field.
     fn described(&self, node: &Node, is_field: bool) -> Described {
         let mut described = Described { kind: ResultType::Any, words: None, optional: false };
         if node.as_map().is_none() {
@@ -124,7 +125,7 @@ impl<'n, 'd> Types<'n, 'd> {
         described
     }
 
-    /// The type that a mapping describes: its key `type`, and the keys that this type has.
+    /// Reads the type of a mapping: the key `type`, and the keys that belong to this type.
     fn kind(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
         let field = reader.required("type");
         let inner = |field: Field<'_, '_>| {
@@ -153,7 +154,7 @@ impl<'n, 'd> Types<'n, 'd> {
         ResultType::Object(Arc::new(ObjectType { name: None, fields, open }))
     }
 
-    /// The type that a word says: one of `words`, or the name of a declared type.
+    /// Reads a type from a single word: one of `words`, or the name of a declared type.
     fn word(&self, field: Field<'_, '_>, words: &[&str]) -> ResultType {
         let Some(node) = field.node() else { return ResultType::Any };
         if node.is_null() {
@@ -173,7 +174,7 @@ impl<'n, 'd> Types<'n, 'd> {
         }
     }
 
-    /// The declared type of this name; of another word nothing is known.
+    /// Returns the declared type of this name; `any` if there is none.
     fn named(&self, name: &str, span: Span) -> ResultType {
         let Some(declared) = self.declared.iter().find(|one| one.name == name) else {
             return ResultType::Any;
@@ -189,7 +190,7 @@ impl<'n, 'd> Types<'n, 'd> {
     }
 }
 
-/// The name of a type begins with a capital letter, so that no later word for a type can take its place.
+/// Checks that the name of a type begins with a capital letter, which keeps it distinct from future built-in types.
 fn check_name(name: &str, span: Span, diagnostics: &Diagnostics) {
     let good =
         name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(|c| c.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! Lists by page, by offset, and to their end.
+//! Tests of page numbers, offsets, and `fetchAll`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::http::HttpOptions;
 use crate::http::testing::{Answer, Waits};
 
-/// A list of items a, b, c, … as one service serves it.
+/// Returns a manifest of a list of items a, b, c, … of a service.
 fn listing(paging: &str, answer: &str) -> String {
     format!(
         "connector: shop
@@ -31,7 +31,7 @@ actions:
     )
 }
 
-/// What the list gives for these inputs, with the request lines that were sent and the waits between them.
+/// Returns the list for these inputs, the request lines and the waits between them.
 async fn list(
     text: &str,
     inputs: &str,
@@ -40,7 +40,7 @@ async fn list(
     list_into(text, inputs, respond, &Lines::default()).await
 }
 
-/// What the list gives for these inputs, and the lines that it logged.
+/// Returns the list for these inputs, and the log lines.
 async fn list_logged(
     text: &str,
     inputs: &str,

@@ -1,4 +1,4 @@
-//! The schema of manifests against their reader.
+//! Tests that compare the schema of manifests with their reader.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -53,7 +53,7 @@ fn manifests_of_the_wrong_form_are_not() {
     }
 }
 
-/// What the reader says may stand where the unknown key `zzz` is.
+/// Returns the keys that the reader offers in place of the unknown key `zzz`.
 fn allowed(text: &str) -> BTreeSet<String> {
     let natives: &crate::manifest::Natives = &[("request", |_, _| Err("no".to_owned()))];
     let (_, report) = read(Arc::new(Source::new("shop.yaml", text)), natives);

@@ -1,11 +1,11 @@
-//! The types of results: as they are written, and what is said of mistakes in them.
+//! Tests of result types and of the errors in them.
 
 use model::ResultType;
 use pretty_assertions::assert_eq;
 
 use super::{LIST, manifest, read_text};
 
-/// The type, in JSON, that an action with these `results` gives, under a head with these types.
+/// Returns the type, as JSON, of an action with these `results`, in a manifest with these types.
 fn typed(types: &str, results: &str) -> Result<String, String> {
     let action = format!("{LIST}    results: {results}\n").replace("    paging: true\n", "");
     let text = manifest(&action).replace("actions:\n", &format!("types: {types}\nactions:\n"));

@@ -1,4 +1,4 @@
-//! `data.*`: JSON, XML and CSV, from text to values and back.
+//! `data.*`: conversions of JSON, XML and CSV between text and values.
 
 mod xml;
 
@@ -11,10 +11,10 @@ use super::pure::{Declared, flag, function};
 use super::{defaulted, optional, required};
 use crate::action::Action;
 
-/// The largest text that is made, in bytes: no step may have a larger result.
+/// The largest output in bytes, equal to the limit of a step's result.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// The actions.
+/// Returns the actions of the connector.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     let declared = [parse_json(), to_json(), parse_xml(), to_xml(), parse_csv(), to_csv()];
     declared.into_iter().map(Declared::action).collect()

@@ -1,13 +1,13 @@
-//! XML of values: the way back from what `parseXml` gives.
+//! XML output: the inverse of `parseXml`.
 
 use model::{Map, Value};
 
 use super::MAX_OUTPUT;
 
-/// How deep elements may nest: as deep as they are read.
+/// The largest depth of nested elements, equal to the limit of the parser.
 const MAX_DEPTH: usize = 64;
 
-/// Writes a document. What it holds is escaped, so no text can become an element.
+/// Renders a document. Content is escaped, so that no text can become an element.
 pub(super) fn render(document: &Map, declaration: bool) -> Result<String, String> {
     let mut entries = document.iter();
     let (Some((root, value)), None) = (entries.next(), entries.next()) else {
@@ -64,7 +64,7 @@ fn element(text: &mut String, name: &str, value: &Value, depth: usize) -> Result
     Ok(())
 }
 
-/// What stands as the text of an element or attribute.
+/// Returns the text of an element or attribute.
 fn scalar(value: &Value) -> Result<String, String> {
     match value {
         Value::Null => Ok(String::new()),
@@ -75,7 +75,7 @@ fn scalar(value: &Value) -> Result<String, String> {
     }
 }
 
-/// The characters that mean something in XML are escaped; those that it cannot hold at all are refused (XML 1.0, 2.2).
+/// Escapes the special characters of XML. Rejects characters that XML cannot contain (XML 1.0, 2.2).
 fn escaped(text: &str) -> Result<String, String> {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -84,7 +84,7 @@ fn escaped(text: &str) -> Result<String, String> {
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
-            // A reader would make a line feed of it.
+            // A parser would normalise it to a line feed.
             '\r' => escaped.push_str("&#13;"),
             '\t' | '\n' => escaped.push(c),
             c if (c as u32) < 0x20 || matches!(c, '\u{fffe}' | '\u{ffff}') => {

@@ -1,4 +1,4 @@
-//! A mail of the inputs of a step.
+//! Builds a mail message from the inputs of a step.
 
 use std::time::SystemTime;
 
@@ -10,18 +10,18 @@ use model::{Map, Value};
 
 use super::super::text_of;
 
-/// The most recipients of one mail.
+/// The largest number of recipients.
 const MAX_RECIPIENTS: usize = 100;
-/// The most bytes of all attachments together: most servers take no more.
+/// The largest total size of attachments in bytes; most servers accept no more.
 const MAX_ATTACHMENTS: usize = 25 << 20;
 
-/// A mail, ready to be handed over.
+/// A message ready for SMTP.
 pub(super) struct Mail {
     pub id: String,
     pub content: Message,
 }
 
-/// Puts a mail together. `key` is the same whenever the step is tried again, and so is the id that is made of it.
+/// Builds a message. The message id derives from `key`, which is equal for all attempts at a step.
 pub(super) fn build(inputs: &Map, key: &str, now: Timestamp) -> Result<Mail, String> {
     let from = mailbox("from", text_of(inputs, "from"))?;
     let id = format!("<{}@{}>", plain(key), from.email.domain());
@@ -110,7 +110,7 @@ fn mailbox(input: &str, text: &str) -> Result<Mailbox, String> {
     })
 }
 
-/// The part of a key that may stand in a message id (RFC 5322, 3.6.4).
+/// Returns the characters of a key that are allowed in a message id (RFC 5322, 3.6.4).
 fn plain(key: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
     key.chars().map(plain).collect::<String>().trim_matches('.').replace("..", ".-")

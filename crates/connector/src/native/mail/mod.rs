@@ -1,4 +1,4 @@
-//! `mail.send`: one mail through a server, by SMTP.
+//! `mail.send`: sends a message through an SMTP server.
 
 mod message;
 #[cfg(test)]
@@ -24,7 +24,7 @@ struct Send {
     spec: ActionSpec,
 }
 
-/// Makes the action for a connector.
+/// Builds the action for a connector.
 pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
     if settings.path.is_some() {
         return Err("`send` calls no path, so it takes no `path`".to_owned());
@@ -114,7 +114,7 @@ impl Send {
         limit: Duration,
     ) -> Result<(), ActionError> {
         let subject = &self.head.subject;
-        // The address that was judged is the address that is connected to; the name is kept for its certificate.
+        // Connects to the address that the guard has checked; the host name is kept for the certificate.
         let address = call.http.judged(&server.host, server.port, subject).await?;
         let failed = |error| failure(subject, server, &error);
         let parameters = || TlsParameters::new(server.host.clone()).map_err(failed);
@@ -140,7 +140,7 @@ enum Security {
     None,
 }
 
-/// What the connection says of the server.
+/// The SMTP server of a connection.
 struct Server {
     host: String,
     port: u16,
@@ -191,7 +191,7 @@ fn is_this_machine(host: &url::Host) -> bool {
     }
 }
 
-/// What went wrong, so that a step's `retry` tells what may pass from what will not.
+/// Converts an SMTP error, such that a step's `retry` can distinguish transient from permanent failures.
 fn failure(subject: &str, server: &Server, error: &lettre::transport::smtp::Error) -> ActionError {
     let (host, port) = (&server.host, server.port);
     let mut cause: &(dyn std::error::Error + 'static) = error;
@@ -206,7 +206,7 @@ fn failure(subject: &str, server: &Server, error: &lettre::transport::smtp::Erro
         .with_outcome_unknown();
     }
     if let Some(code) = error.status() {
-        // For now, or for good (RFC 5321, 4.2.1).
+        // Transient and permanent replies (RFC 5321, 4.2.1).
         let kind = if error.is_transient() { ErrorKind::Network } else { ErrorKind::Response };
         return ActionError::new(kind, format!("{subject} answered {code}: {cause}"))
             .with_code(code.to_string());

@@ -1,4 +1,4 @@
-//! Mails handed over to a small server on this machine.
+//! Tests of `mail.send` against a local SMTP server.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::http::{AllowList, HttpOptions};
 use crate::input::check_inputs;
 use crate::registry::Registry;
 
-/// A server that takes mails, or answers one command with a refusal of its own.
+/// An SMTP server that accepts messages, or rejects one command.
 struct Double {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -34,7 +34,7 @@ impl Double {
         Self { port, heard, task }
     }
 
-    /// Everything that was said to it.
+    /// Returns all lines that the server received.
     fn heard(&self) -> String {
         self.heard.lock().expect("not poisoned").concat()
     }
@@ -159,7 +159,7 @@ async fn what_may_pass_is_told_from_what_will_not() {
     let never = Double::start(Some(("RCPT", "550 nobody"))).await;
     let error = send_with("127.0.0.1", plain(never.port), inputs(MAIL)).await.expect_err("refused");
     assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Response, Some("550")), "{}", error.message);
-    // It offers no STARTTLS, and nothing is sent without.
+    // The server offers no STARTTLS, so nothing is sent.
     let open = serde_json::json!({"host": "127.0.0.1", "port": later.port});
     let error = send_with("127.0.0.1", open, inputs(MAIL)).await.expect_err("not private");
     assert_eq!(error.kind, ErrorKind::Connection, "{}", error.message);

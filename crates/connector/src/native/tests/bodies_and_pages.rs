@@ -1,4 +1,4 @@
-//! `http.request`: its bodies, and lists to their end. `data.*`, `hash.*`, `text.*` as steps call them.
+//! Tests of bodies and pagination of `http.request`, and of `data.*`, `hash.*` and `text.*` as steps call them.
 
 use pretty_assertions::assert_eq;
 
@@ -39,7 +39,7 @@ async fn a_body_goes_in_the_form_that_was_asked_for() {
     );
 }
 
-/// The body that all pages make, and the request lines.
+/// Returns the combined body of all pages, and the request lines.
 async fn pages(
     paging: &str,
     respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,

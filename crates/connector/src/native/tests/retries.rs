@@ -1,10 +1,11 @@
-//! The retries of Raw Request: how many requests are sent, how long apart, and what the author reads in the end.
+//! Tests of the retries of Raw Request: the number of requests, the waits, and the final error message.
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// What a raw request with these inputs sends to a server with these first answers, and what comes of it.
+/// Calls a raw request against a server with these responses; returns the waits, the outcome and the number of
+/// requests.
 async fn retried(statuses: Vec<&'static str>, inputs: &str) -> (Vec<u128>, String, usize) {
     let server = Server::start(move |count, _| match statuses.get(count) {
         Some(&"reset") => Answer::Bytes(Vec::new()),

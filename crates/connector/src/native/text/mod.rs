@@ -1,4 +1,4 @@
-//! `text.*`: taking texts apart and putting them together.
+//! `text.*`: splitting, joining, matching and replacing text.
 
 mod pattern;
 mod split;
@@ -12,10 +12,10 @@ use super::pure::Declared;
 use super::{defaulted, required, text_of};
 use crate::action::Action;
 
-/// The largest text that is made, in bytes: no step may have a larger result.
+/// The largest output in bytes, equal to the limit of a step's result.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// The actions.
+/// Returns the actions of the connector.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     vec![split::split(), join(), pattern::replace(), pattern::matches()]
 }

@@ -1,4 +1,4 @@
-//! `text.replace` and `text.match`: with patterns that take time by the length of the text alone, whatever they are.
+//! `text.replace` and `text.match`, with patterns that run in time linear in the text.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::super::{defaulted, required, text_of};
 use super::{MAX_OUTPUT, bounded};
 use crate::action::Action;
 
-/// How much memory a compiled pattern may take, in bytes.
+/// The largest memory of a compiled pattern in bytes.
 const MAX_PATTERN: usize = 1 << 20;
-/// How many matches are given at most.
+/// The largest number of matches in a result.
 const MAX_MATCHES: usize = 100_000;
 
 /// `text.replace`.
@@ -79,7 +79,7 @@ fn replaced(inputs: &Map) -> Result<Value, String> {
     let is_pattern = flag(inputs, "pattern");
     let find = if is_pattern { find.to_owned() } else { regex::escape(find) };
     let regex = compiled("find", &find, flag(inputs, "ignoreCase"))?;
-    // One by one, so that a text that grows is noticed before it is there.
+    // Match by match, so that a growing result is rejected before it is complete.
     let mut made = String::with_capacity(text.len());
     let mut at = 0;
     for captures in regex.captures_iter(text) {
@@ -109,7 +109,7 @@ fn matched(inputs: &Map) -> Result<Value, String> {
         if found.len() == MAX_MATCHES {
             return Err(format!("there are more than {MAX_MATCHES} matches"));
         }
-        // Counted on from the last match, so that many matches do not take time by their square.
+        // Counted from the previous match, which keeps the total time linear in the number of matches.
         characters += text[bytes..whole.start()].chars().count();
         bytes = whole.start();
         found.push(one(&regex, &captures, characters));

@@ -1,4 +1,4 @@
-//! `text.split`: a text into a list, such as a webhook's path fragment at its slashes.
+//! `text.split`: splits a text into a list, such as the path fragment of a webhook.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ struct Split {
     spec: ActionSpec,
 }
 
-/// The action.
+/// Returns the action.
 pub(super) fn split() -> Arc<dyn Action> {
     let inputs = vec![
         required("text", InputType::Text, "The text to split."),
@@ -56,7 +56,7 @@ fn pieces(text: &str, separator: &str, limit: usize, trim: bool, skip_empty: boo
     let mut rest = Some(text);
     while let Some(text) = rest {
         let (piece, after) = match text.split_once(separator) {
-            // The last piece that is allowed keeps what is left, separators and all.
+            // The last allowed part keeps the rest, including separators.
             Some((piece, after)) if found.len() + 1 < limit => (piece, Some(after)),
             _ => (text, None),
         };

@@ -1,4 +1,5 @@
-//! The wiki connector against its specification: table 4.1.2 row by row, 4.1.5, and the connection types of 5.1 and 5.2.
+//! Tests of the wiki connector against its specification: table 4.1.2, section 4.1.5, and the connection types of 5.1
+//! and 5.2.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use pretty_assertions::assert_eq;
 
 use super::builtin;
 
-/// What the inputs of one name are wherever they stand: `type = default`, with `.` before the fields of a map. Where an
-/// action has its own meaning of a name, the name stands here with the action's before it.
+/// Types and defaults of inputs by name: `type = default`, with a leading `.` for the fields of a map. An input that
+/// differs in one action is prefixed with that action's name.
 const INPUTS: &str = "
 pageId                  text
 spaceId                 text
@@ -75,8 +76,9 @@ listPagesInSpace/sort   one of id, -id, created-date, -created-date, modified-da
 listPagesInSpace/status list of one of current, archived, deleted, trashed
 ";
 
-/// Table 4.1.2 in its order: the action, and its inputs besides Connection and Debug Request, which every step has.
-/// `!` marks what has to be given; the fields of a property are `key` and `value`, and of one that changes its `version` too.
+/// Table 4.1.2 in its order: each action with its inputs, without Connection and Debug Request, which each step has.
+/// `!` marks required inputs. The fields of a property are `key` and `value`; changing a property also takes its
+/// `version`.
 const ACTIONS: &str = "
 createContentPropertyForAttachment    | Create Content Property for Attachment | attachmentId! bodyData! bodyData.key! bodyData.value!
 createContentPropertyForCustomContent | Create Content Property for Custom Content | customContentId! bodyData! bodyData.key! bodyData.value!
@@ -109,7 +111,7 @@ updateContentPropertyForPage          | Update Content Property for Page | pageI
 updatePage                            | Update Page | pageId! status! title! body! body.representation body.value! version! version.number! version.message spaceId parentId
 ";
 
-/// The inputs of an action and their fields, as the tables write them.
+/// Formats the inputs of an action and their fields as in the tables.
 fn written(inputs: &[InputSpec], before: &str, rows: &mut Vec<(String, String)>) {
     for input in inputs {
         let path = format!("{before}{}", input.name);
@@ -159,7 +161,7 @@ fn every_action_has_the_inputs_of_the_specification_by_name_type_and_default() {
     }
 }
 
-/// The name of an input, whether it must be given, whether it is a secret, and its default.
+/// Returns the name of each input, true if it is required, true if it is secret, and its default.
 fn connection_inputs(kind: &str) -> Vec<(String, bool, bool, String)> {
     let registry = builtin();
     let kind = registry.connection_type(kind).expect("it is shipped");

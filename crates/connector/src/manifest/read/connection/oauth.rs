@@ -1,4 +1,4 @@
-//! `oauth2` of a connection type.
+//! Reads the `oauth2` section of a connection type.
 
 use model::yaml::{Field, MapReader};
 
