@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::http::{HeaderValue, Method, StatusCode};
 use async_trait::async_trait;
-use model::redact::{Limit, Redactor};
+use model::redact::{LengthLimit, Redactor};
 use model::{ActionError, ErrorKind, LogLevel, Secret, Value};
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
 use oauth2::{
@@ -365,8 +365,9 @@ pub(crate) fn refuses_token(response: &Response) -> bool {
 
 /// A short text of the other side, for a message: secrets hidden, control characters out, cut.
 fn plain(text: &str, redactor: &Redactor) -> String {
-    let text: String = redactor.text(text).chars().filter(|character| !character.is_control()).collect();
-    redactor.excerpt(&text, Limit::Chars(200)).into_owned()
+    let text: String =
+        redactor.redact_text(text).chars().filter(|character| !character.is_control()).collect();
+    redactor.redact_excerpt(&text, LengthLimit::Chars(200)).into_owned()
 }
 
 /// The way out, as the `oauth2` crate asks for one.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use model::payload::{Decided, WebhookPayload};
+use model::payload::{TriggerCodeResult, WebhookPayload};
 use model::value::{Data, File};
 use model::{AutomationId, DefinitionHash, Event, Map, Origin, Payload};
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -36,7 +36,8 @@ pub(super) struct Known {
 
 /// A request without its body: when it was accepted, its method, path fragment, query parameters, raw query, headers and
 /// content type, and what the code of the trigger decided.
-type Head = (At, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<Decided>>);
+type Head =
+    (At, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<TriggerCodeResult>>);
 
 /// A text of the table: its first item, and what happened next.
 struct Text<Opening> {
@@ -180,10 +181,11 @@ mod tests {
         btree_map("[a-z$]{0,6}", value(), 0..3).prop_map(|map| map.into_iter().collect())
     }
 
-    fn decided() -> impl Strategy<Value = Box<Decided>> {
+    fn decided() -> impl Strategy<Value = Box<TriggerCodeResult>> {
         let results = option::of(value());
-        (results, any::<bool>())
-            .prop_map(|(results, declined)| Box::new(Decided { results, declined, ..Decided::default() }))
+        (results, any::<bool>()).prop_map(|(results, declined)| {
+            Box::new(TriggerCodeResult { results, declined, ..TriggerCodeResult::default() })
+        })
     }
 
     fn request() -> impl Strategy<Value = Payload> {

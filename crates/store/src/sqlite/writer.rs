@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::failpoint::{Boundary, Mishap, Mishaps};
+use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
@@ -47,7 +47,7 @@ pub(super) struct Writer {
     pub(super) folder: Arc<Folder>,
     pub(super) gauge: Gauge,
     pub(super) lock: Lock,
-    pub(super) mishaps: Mishaps,
+    pub(super) mishaps: Failpoints,
 }
 
 /// What came of each write of a batch, in order.
@@ -132,7 +132,7 @@ struct Session<'writer> {
     folder: &'writer Folder,
     gauge: &'writer Gauge,
     since: Since,
-    mishaps: &'writer Mishaps,
+    mishaps: &'writer Failpoints,
 }
 
 impl Session<'_> {
@@ -247,8 +247,8 @@ impl Session<'_> {
         write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.setback(&error))?;
         let started = Instant::now();
         let committed =
-            self.reach(Boundary::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
-        let Err(error) = committed.and_then(|()| self.reach(Boundary::AfterCommit)) else {
+            self.reach(Failpoint::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
+        let Err(error) = committed.and_then(|()| self.reach(Failpoint::AfterCommit)) else {
             self.counters.committed(writes, started.elapsed());
             return Ok(());
         };
@@ -263,15 +263,17 @@ impl Session<'_> {
     /// What a test lets go wrong at this boundary: a commit that is not made finds no room, unless it is to be in doubt as one
     /// is that was made.
     #[expect(clippy::disallowed_methods, reason = "nothing comes that could be waited for")]
-    fn reach(&self, boundary: Boundary) -> rusqlite::Result<()> {
+    fn reach(&self, boundary: Failpoint) -> rusqlite::Result<()> {
         match self.mishaps.at(boundary) {
             None => Ok(()),
-            Some(Mishap::Abort) => std::process::abort(),
-            Some(Mishap::Error) if boundary == Boundary::BeforeCommit => {
+            Some(FailpointAction::Abort) => std::process::abort(),
+            Some(FailpointAction::Error) if boundary == Failpoint::BeforeCommit => {
                 Err(trouble::failure(ffi::SQLITE_FULL))
             }
-            Some(Mishap::Error | Mishap::Doubt) => Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC)),
-            Some(Mishap::Delay(time)) => {
+            Some(FailpointAction::Error | FailpointAction::Doubt) => {
+                Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC))
+            }
+            Some(FailpointAction::Delay(time)) => {
                 std::thread::sleep(time);
                 Ok(())
             }

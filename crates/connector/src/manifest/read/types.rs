@@ -67,7 +67,7 @@ impl<'n, 'd> Types<'n, 'd> {
     /// The `results` of an action and what they are in words, if it says what they are.
     pub(super) fn results(&self, field: Field<'_, '_>) -> Option<(ResultType, String)> {
         let described = self.described(field.node()?, false);
-        let words = described.words.unwrap_or_else(|| described.kind.words());
+        let words = described.words.unwrap_or_else(|| described.kind.describe());
         Some((described.kind, words))
     }
 
