@@ -11,8 +11,17 @@ use pretty_assertions::assert_eq;
 use tests::project::repository;
 
 /// The product's crates by level: a crate may name those of lower levels only, so those of one level never name each other.
-const LEVELS: [&[&str]; 5] =
-    [&["model"], &["trigger", "connector", "script", "store"], &["engine"], &["server"], &["cli"]];
+const LEVELS: [&[&str]; 9] = [
+    &["model"],
+    &["trigger", "connector", "script", "store"],
+    &["catalog"],
+    &["runtime"],
+    &["ingress"],
+    &["testing"],
+    &["engine"],
+    &["server"],
+    &["cli"],
+];
 
 /// Outside crates that belong to some of the product's crates alone, with the reason. A `*` at the end stands for any rest.
 const AT_HOME: [(&str, &[&str], &str); 45] = [
@@ -40,11 +49,11 @@ const AT_HOME: [(&str, &[&str], &str); 45] = [
     ("tree-sitter*", &["script"], "only script reads a user's JavaScript"),
     ("cron", &["trigger"], "schedules are pure functions of trigger"),
     ("chrono*", &["trigger"], "time is jiff's; `cron` alone needs chrono"),
-    ("petgraph", &["engine"], "only engine has step graphs"),
+    ("petgraph", &["catalog"], "only catalog has step graphs"),
     ("notify*", &["engine"], "only engine watches files"),
     ("aho-corasick", &["model"], "only model hides secrets"),
     ("oauth2", &["connector"], "only connector asks for tokens"),
-    ("chacha20poly1305", &["engine"], "only engine seals secrets"),
+    ("chacha20poly1305", &["runtime"], "only runtime seals secrets"),
     ("granit-parser", &["model"], "only model's loader reads what people write"),
     ("annotate-snippets", &["model"], "only model renders diagnostics"),
     ("minijinja*", &["model"], "only model evaluates expressions"),
@@ -62,7 +71,18 @@ const AT_HOME: [(&str, &[&str], &str); 45] = [
     ("mimalloc", &["cli"], "the allocator is the program's choice"),
     (
         "tokio",
-        &["connector", "script", "store", "engine", "server", "cli"],
+        &[
+            "connector",
+            "script",
+            "store",
+            "catalog",
+            "runtime",
+            "ingress",
+            "testing",
+            "engine",
+            "server",
+            "cli",
+        ],
         "model and trigger are pure: no I/O, no tasks",
     ),
 ];

@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, Value};
 use store::{
-    Accept, Already, Append, Definition, Durability, ExecutionFilter, Location, NewExecution, Options, Page,
-    Store,
+    Accept, Append, Definition, Durability, ExecutionFilter, InitialEvents, Location, NewExecution, Options,
+    Page, Store,
 };
 use tokio::net::TcpListener;
 
@@ -259,9 +259,9 @@ impl Entry {
             id: self.id(),
             started,
             key: None,
-            sendings: Vec::new(),
-            begins: false,
-            already: Already::default(),
+            dedup: Vec::new(),
+            starts_running: false,
+            initial: InitialEvents::default(),
         }
     }
 

@@ -67,6 +67,8 @@ pub fn module(code: &Code, automation: &Automation) -> Option<Module> {
 }
 
 impl Workers {
+    /// The workers of this process, started at the first use.
+    #[must_use]
     pub fn shared() -> &'static Self {
         &WORKERS
     }
@@ -85,6 +87,8 @@ impl Workers {
         Self { pool: Pool::new(settings), cache: Mutex::new(HashMap::new()) }
     }
 
+    /// The pool of worker processes.
+    #[must_use]
     pub fn pool(&self) -> &Pool {
         &self.pool
     }

@@ -3,18 +3,18 @@
 //! A [`Loader`] scans the project folder, checks each file against its schema_context, and assembles the next [`Catalog`] from
 //! the previous one. Nothing here runs an execution.
 
+mod canonical;
 mod check;
 mod code;
 mod error;
-mod forecast;
 mod native;
 mod parallel;
 mod plan;
+mod preview;
 mod project_dir;
 mod reload;
 mod schemas;
 mod snapshot;
-mod spelling;
 
 pub use check::{
     builtin, connection as check_connection, how_to_set_secret, merge as check_merge, secret_variable,
@@ -24,19 +24,19 @@ pub use code::{
     set_code_program,
 };
 pub use error::Error;
-pub use forecast::{ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
 pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
 pub use plan::{BlockGraph, CodePlan, Loop, Plan, ReadSet};
+pub use preview::{ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
 pub use project_dir::{
     Entry, EntryKind, ProjectFileError, check_project_target, list as list_project_folder, read_project_file,
     read_start,
 };
 pub use reload::{Assembled, Loader, Successor};
 
+pub use canonical::canonical_text;
 pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind, File,
     FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, ReloadSummary, Route, ScanScope, assemble,
     stem, trigger_hook,
 };
-pub use spelling::canonical_text;

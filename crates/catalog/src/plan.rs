@@ -17,7 +17,8 @@ use serde_json::json;
 
 mod code;
 
-pub use code::{CodePlan, CodePlans, Loop};
+pub(crate) use code::CodePlans;
+pub use code::{CodePlan, Loop};
 
 /// Step graphs of all lists of one automation.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! ReloadSummary: scans the project folder, assembles the next snapshot, makes new addresses durable, and logs the changes.
+//! Reload: scans the project folder, assembles the next snapshot, makes new addresses durable, and logs the changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use model::automation::AutomationId;
 use store::{Address, Store};
 
-use crate::forecast;
+use crate::preview;
 use crate::snapshot::{
     AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, ReloadSummary, ScanScope,
     assemble,
@@ -183,7 +183,7 @@ impl Successor {
         }
         for change in changes {
             let executions =
-                forecast::executions_on_other_versions(&change, after, store).await.unwrap_or_default();
+                preview::executions_on_other_versions(&change, after, store).await.unwrap_or_default();
             log_change(&change, &executions);
         }
         if more > 0 {

@@ -114,8 +114,8 @@ mod tests {
         let lost = store::Error::Commit { reason: "disk I/O error".into() };
         assert_eq!(exit_of(&engine::Error::Store(lost).into()), Exit::StoreLost);
         for error in [
-            store::Error::Damaged { what: "page 7".into() },
-            store::Error::Emptied { path: "x.db".into(), is_missing: true, traces: Vec::new() },
+            store::Error::DatabaseDamaged { detail: "page 7".into() },
+            store::Error::DatabaseLost { path: "x.db".into(), is_missing: true, traces: Vec::new() },
         ] {
             assert_eq!(
                 exit_of(&anyhow::Error::from(error).context("cannot open the store")),

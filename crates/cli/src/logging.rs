@@ -17,7 +17,7 @@ use crate::settings::LogFormat;
 /// # Errors
 /// `level` is no level, nor a list of `part=level`.
 pub(crate) fn start(level: &str, format: LogFormat, redactor: &Redactor) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(level).map_err(|error| {
+    let filter = EnvFilter::try_new(by_crate(level)).map_err(|error| {
         Fault::usage(format!(
             "`{level}` is no log level: {error}; use error, warn, info, debug, trace or `part=level`"
         ))
@@ -35,6 +35,18 @@ pub(crate) fn start(level: &str, format: LogFormat, redactor: &Redactor) -> anyh
         }
     };
     Ok(())
+}
+
+/// The crates that the part `engine` of a log level stands for.
+const ENGINE: [&str; 5] = ["engine", "catalog", "runtime", "ingress", "testing"];
+
+/// A list of levels in which the part `engine` names each crate of the engine.
+fn by_crate(level: &str) -> String {
+    let directives = level.split(',').map(|directive| match directive.trim().strip_prefix("engine=") {
+        Some(level) => ENGINE.map(|name| format!("{name}={level}")).join(","),
+        None => directive.to_owned(),
+    });
+    directives.collect::<Vec<_>>().join(",")
 }
 
 /// Writes to stderr without the secrets that were read. Each line comes in one piece.
@@ -62,5 +74,19 @@ impl io::Write for Hiding {
 
 /// Reports on files are shown as such, so they are left out of a log that stands beside them.
 fn is_no_report(metadata: &Metadata<'_>) -> bool {
-    !(metadata.target().starts_with("engine") && metadata.fields().field("file").is_some())
+    !(metadata.target().starts_with("catalog") && metadata.fields().field("file").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_of_the_engine_is_that_of_its_crates() {
+        assert_eq!(
+            by_crate("info,engine=debug"),
+            "info,engine=debug,catalog=debug,runtime=debug,ingress=debug,testing=debug"
+        );
+        assert_eq!(by_crate("store=trace"), "store=trace");
+    }
 }

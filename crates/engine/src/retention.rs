@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::automation::Retention;
-use store::{Outcomes, Prune, PruneRule, Room, Store};
+use store::{Capacity, OutcomeFilter, PruneFilter, PruneRule, Store};
 
 use runtime::Runtime;
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(runtime: Arc<Runtime>) {
 /// Kinds of data that are deleted in batches.
 #[derive(Clone, Debug)]
 enum Old {
-    Executions(Prune),
+    Executions(PruneFilter),
     /// Idempotency keys used before this time.
     Keys(Timestamp),
     State(Timestamp),
@@ -58,7 +58,7 @@ impl Old {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
             Self::Keys(before) => store.prune_keys(*before, PRUNE_BATCH).await,
             Self::State(before) => store.prune_state(*before, PRUNE_BATCH).await,
-            Self::Sendings(before) => store.prune_sendings(*before, PRUNE_BATCH).await,
+            Self::Sendings(before) => store.prune_dedup(*before, PRUNE_BATCH).await,
         }
     }
 
@@ -94,7 +94,7 @@ async fn apply_rules(runtime: &Runtime) {
             return runtime.lost(&error);
         }
     }
-    match runtime.store.tidy().await {
+    match runtime.store.collect_garbage().await {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed files that a crash had left beside the store"),
         Err(error) => runtime.lost(&error),
@@ -103,7 +103,7 @@ async fn apply_rules(runtime: &Runtime) {
 
 /// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
 /// others.
-fn rules(runtime: &Runtime) -> Vec<Prune> {
+fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
     let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
     let daemon = runtime.settings.retention;
     let own: Vec<(AutomationId, Retention)> = catalog
@@ -115,31 +115,35 @@ fn rules(runtime: &Runtime) -> Vec<Prune> {
     for (id, rule) in own {
         let rule = rule.over(daemon.unwrap_or_default());
         prunes.extend(
-            prunes_of(rule, now).into_iter().map(|prune| Prune { automation: Some(id.clone()), ..prune }),
+            prunes_of(rule, now)
+                .into_iter()
+                .map(|prune| PruneFilter { automation: Some(id.clone()), ..prune }),
         );
     }
     if let Some(rule) = daemon {
-        prunes
-            .extend(prunes_of(rule, now).into_iter().map(|prune| Prune { except: except.clone(), ..prune }));
+        prunes.extend(
+            prunes_of(rule, now).into_iter().map(|prune| PruneFilter { except: except.clone(), ..prune }),
+        );
     }
     prunes
 }
 
 /// Converts a rule to deletions at this time.
-fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
+fn prunes_of(rule: Retention, now: Timestamp) -> Vec<PruneFilter> {
     let ended_before = |days: Option<u32>| {
         let age = Duration::from_secs(u64::from(days?) * 86_400);
         Some(PruneRule::EndedBefore(now.checked_sub(age).ok()?))
     };
     let count = rule.count.map(PruneRule::AllButNewest);
-    let of = |outcome, rule: Option<PruneRule>| rule.map(|rule| Prune { outcome, ..Prune::new(rule) });
+    let of =
+        |outcome, rule: Option<PruneRule>| rule.map(|rule| PruneFilter { outcome, ..PruneFilter::new(rule) });
     let keep_failed = rule.keep_failed == Some(true);
     let failed = ended_before(rule.failed_days.or(rule.days)).filter(|_| !keep_failed);
     let prunes = [
-        of(Outcomes::Succeeded, ended_before(rule.days)),
-        of(Outcomes::Other, failed),
-        of(Outcomes::Succeeded, count),
-        of(Outcomes::Other, count.filter(|_| !keep_failed)),
+        of(OutcomeFilter::Succeeded, ended_before(rule.days)),
+        of(OutcomeFilter::Unsuccessful, failed),
+        of(OutcomeFilter::Succeeded, count),
+        of(OutcomeFilter::Unsuccessful, count.filter(|_| !keep_failed)),
     ];
     prunes.into_iter().flatten().collect()
 }
@@ -148,10 +152,10 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
 /// room. A full store is logged unless `was_full`, so that the message appears once.
 async fn make_room(runtime: &Runtime, was_full: bool) -> bool {
     let mut deleted = 0;
-    while runtime.store.room() != Room::Enough && !runtime.closing.is_cancelled() {
-        match runtime.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
+    while runtime.store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
+        match runtime.store.prune(PruneFilter::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if runtime.store.room() == Room::None && !was_full {
+                if runtime.store.capacity() == Capacity::Exhausted && !was_full {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -173,7 +177,7 @@ async fn make_room(runtime: &Runtime, was_full: bool) -> bool {
             "deleted the oldest executions, since the store's size runs out"
         );
     }
-    runtime.store.room() != Room::None
+    runtime.store.capacity() != Capacity::Exhausted
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod answer;
 mod challenge;
 mod code;
 mod credentials;
-mod desk;
+mod limits;
 mod route;
 
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ use model::expression::EvaluationError;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
 use model::value::{FileStorage, Map, Value};
-use store::Accepted;
+use store::AcceptOutcome;
 use trigger::Rejection;
 use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 
 pub(crate) use credentials::remove_credentials;
-pub(crate) use desk::Desk;
+pub(crate) use limits::Desk;
 pub use route::RouteMatch;
 pub(crate) use runtime::check_chain_depth;
 
@@ -83,6 +83,10 @@ impl Ingress {
         })
     }
 
+    /// Answers a request on a route that exists.
+    ///
+    /// # Errors
+    /// Returns the rejection of a request that starts nothing.
     pub async fn receive_at(
         self: &Arc<Self>,
         catalog: &Catalog,
@@ -225,7 +229,7 @@ impl Ingress {
         }
         let decided = received.payload.decided.as_deref();
         let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
-        let sendings = names.iter().map(|name| store::Sending {
+        let sendings = names.iter().map(|name| store::DedupRecord {
             key: name.key,
             content: name.content,
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
@@ -244,7 +248,7 @@ impl Ingress {
         let accepted = self.runtime.accept(&mounted.deployed, start, options).await;
         drop(dedup_lock);
         match accepted.map_err(|error| rejection_for(&error, is_sync))? {
-            Acceptance { id, accepted: Accepted::New, progress } => match answer {
+            Acceptance { id, accepted: AcceptOutcome::New, progress } => match answer {
                 Some(answer) => Ok(answer),
                 None => Ok(self.first_answer(webhook, id, progress).await),
             },
@@ -253,12 +257,20 @@ impl Ingress {
     }
 
     /// Returns the execution that one of these deduplication keys already started, if any.
-    async fn find_duplicate(&self, mounted: &Route, names: &[DedupKey]) -> Result<Option<Accepted>, Error> {
+    async fn find_duplicate(
+        &self,
+        mounted: &Route,
+        names: &[DedupKey],
+    ) -> Result<Option<AcceptOutcome>, Error> {
         let automation = &mounted.deployed.automation.id;
         for name in names {
-            let sent = self.runtime.store.sent(automation, name.key, self.runtime.clock.now()).await?;
+            let sent = self.runtime.store.find_dedup(automation, name.key, self.runtime.clock.now()).await?;
             if let Some(sent) = sent {
-                let taken = if sent.differs(name.content) { Accepted::Mismatch } else { Accepted::Duplicate };
+                let taken = if sent.conflicts_with(name.content) {
+                    AcceptOutcome::Mismatch
+                } else {
+                    AcceptOutcome::Duplicate
+                };
                 return Ok(Some(taken(sent.execution)));
             }
         }
@@ -269,10 +281,10 @@ impl Ingress {
         self: &Arc<Self>,
         mounted: &Route,
         webhook: &WebhookTrigger,
-        sent: Accepted,
+        sent: AcceptOutcome,
     ) -> Result<HttpResponse, Rejection> {
         match sent {
-            Accepted::Duplicate(first) => {
+            AcceptOutcome::Duplicate(first) => {
                 self.count_rejection(Some(mounted), "duplicate");
                 tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
                 let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
@@ -281,7 +293,7 @@ impl Ingress {
                 };
                 Ok(response::duplicate(answer))
             }
-            Accepted::Mismatch(_) | Accepted::New => Err(Rejection::idempotency_mismatch()),
+            AcceptOutcome::Mismatch(_) | AcceptOutcome::New => Err(Rejection::idempotency_mismatch()),
         }
     }
 
@@ -421,7 +433,9 @@ fn condition_failed() -> Rejection {
 /// Result of evaluating a trigger's condition.
 #[derive(Debug)]
 pub enum Condition {
+    /// The execution starts.
     Holds,
+    /// Nothing starts.
     DoesNotHold,
     /// The condition cannot be evaluated: the execution starts and fails with this error.
     Fails(ActionError),

@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
+use crate::admission::Intake;
 use crate::api::EngineEvent;
-use crate::chance::random;
 use crate::clock::Clock;
 use crate::connections::Connections;
 use crate::doubles::Doubles;
 use crate::evaluator::Evaluator;
-use crate::intake::Intake;
 use crate::isolation::Isolation;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
-use crate::refusals::Refusals;
+use crate::random::random;
+use crate::rejections::Refusals;
 use crate::run::Secret;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -36,10 +36,15 @@ const NOTICES: usize = 1024;
 /// The state that all executions of one engine share: the store, the clock, the catalog in force, and the components
 /// that let executions in and run them.
 pub struct Runtime {
+    /// The settings of the engine.
     pub settings: Settings,
+    /// The durable store.
     pub store: Arc<dyn Store>,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// The client for outgoing calls.
     pub http: connector::Http,
+    /// Reads secrets from the store, the folder and the environment.
     pub secrets: Secrets,
     /// The encrypted secrets; none where nothing outside is called.
     pub(crate) vault: Option<Arc<Vault>>,
@@ -51,21 +56,29 @@ pub struct Runtime {
     pub secret: Secret,
     /// Serialises writers of a state value.
     pub(crate) state_locks: KeyedLocks,
+    /// The catalog in force.
     pub catalog: ArcSwap<Catalog>,
+    /// Sends engine events to subscribers.
     pub notices: broadcast::Sender<EngineEvent>,
+    /// Admits executions and holds their states.
     pub intake: Intake,
+    /// Runs long evaluations on threads of their own.
     pub evaluator: Evaluator,
     /// Memory budget for large values of executions.
     pub(crate) memory: Memory,
+    /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
+    /// Counts rejected and skipped starts.
     pub refusals: Refusals,
     /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
     pub closing: CancellationToken,
     /// Cancelled when the grace period is over: running steps are aborted.
     pub abort: CancellationToken,
+    /// Tracks all tasks of the engine.
     pub tracker: TaskTracker,
     /// Notified when the store has little room left.
     pub room_wanted: Notify,
+    /// The generation of the catalog in force.
     pub generation: watch::Sender<u64>,
     store_lost: AtomicBool,
     pub(crate) fatal: watch::Sender<Option<String>>,
@@ -76,14 +89,23 @@ pub struct Runtime {
 
 /// The parts that a [`Runtime`] is made of.
 pub struct RuntimeParts {
+    /// The settings of the engine.
     pub settings: Settings,
+    /// The durable store.
     pub store: Arc<dyn Store>,
+    /// The per-store secret.
     pub secret: Secret,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// The client for outgoing calls.
     pub http: connector::Http,
+    /// The first catalog in force.
     pub catalog: Arc<Catalog>,
+    /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
+    /// The encrypted secrets; `None` in tests of automations.
     pub vault: Option<Arc<Vault>>,
+    /// Test doubles; `None` outside of tests.
     pub doubles: Option<Arc<dyn Doubles>>,
 }
 
@@ -109,7 +131,7 @@ impl Runtime {
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
-        let secret = Secret::new(store.put_secret(random()).await?);
+        let secret = Secret::new(store.get_or_init_secret(random()).await?);
         let catalog = Arc::new(Catalog::empty(builtin));
         // A command that runs a single execution recovers none of other processes.
         let isolation = if settings.background {

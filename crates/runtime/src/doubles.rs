@@ -35,7 +35,6 @@ pub struct StubRequest<'a> {
     /// Id of the step with its loop indices.
     pub key: &'a str,
     /// Idempotency key, the same in all attempts; empty for a call without effect.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a simulation holds the engine to it"))]
     pub idempotency_key: &'a str,
     /// The called target.
     pub called: CallTarget<'a>,

@@ -4,56 +4,56 @@
 //! it, and `run` walks its plan. The runtime knows neither HTTP serving, nor SQL, nor any vendor, and starts nothing itself:
 //! triggers call [`Runtime::accept`].
 
+mod admission;
 mod api;
-mod chain;
-mod chance;
 mod clock;
 mod connections;
 mod context;
-mod control;
+mod detached;
 mod doubles;
 mod error;
 mod evaluator;
 mod failpoint;
 mod inputs;
-mod intake;
 mod isolation;
-mod lasting;
 mod locks;
+mod loop_guard;
 mod memory;
 mod native;
-mod refusals;
+mod operations;
+mod random;
+mod rejections;
 mod run;
 mod secrets;
 mod settings;
 mod timer;
 mod vault;
-mod waits;
+mod wait_listing;
 
+pub use admission::{AcceptOptions, Acceptance, Answer, Intake, SignalError, read_definition};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
-pub use chain::check_chain_depth;
-pub use chance::random;
 pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
     ConnectionReport, ConnectionState, ConnectionTest, Health, LoginCallback, LoginState, StartedLogin,
 };
 pub use connector::http::Pieces;
 pub use context::{Runtime, RuntimeParts};
+pub use detached::{SpawnOnDrop, spawn_on_drop};
 pub use doubles::{CallTarget, Doubles, StubRequest};
 pub use error::Error;
 pub use evaluator::{Evaluator, Inline, inline};
 pub use inputs::{check_declared, check_inputs, is_address};
-pub use intake::{AcceptOptions, Acceptance, Answer, Intake, SignalError, read_definition};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]
 pub use isolation::RecordMemory;
-pub use lasting::{SpawnOnDrop, spawn_on_drop};
 pub use locks::KeyedLocks;
+pub use loop_guard::check_chain_depth;
 pub use native::{StateScope, StateValue};
-pub use refusals::Refusals;
+pub use random::random;
+pub use rejections::Refusals;
 pub use run::{Progress, Secret, expression_error, level, to_action_error};
 pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};
 pub use timer::{Due, Timed, Timer};
 pub use vault::{KeySource, Rotation, RowKind, StoredSecret, Vault};
-pub use waits::{Pause, Pauses};
+pub use wait_listing::{Pause, Pauses};

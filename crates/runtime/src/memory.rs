@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const UNIT: usize = 1 << 10;
 
 /// The memory for the large values of all executions.
-pub struct Memory {
+pub(crate) struct Memory {
     room: Arc<Semaphore>,
     units: u32,
     /// The right to exceed the memory, reservation by one execution at a time. It prevents a deadlock of executions that each hold

@@ -57,6 +57,8 @@ const MAX_SECRET: u64 = 64 << 10;
 const MAX_LISTED: usize = 1000;
 
 impl Secrets {
+    /// Reads the secrets of `vault`, then of `folder`, then of the environment; of `doubles` alone in a test.
+    #[must_use]
     pub fn new(
         vault: Option<Arc<Vault>>,
         folder: PathBuf,

@@ -1,10 +1,10 @@
-//! Why a store could not do what it was asked.
+//! Errors of the store.
 
 use std::path::PathBuf;
 
 use model::{DefinitionHash, ExecutionId};
 
-/// Why a store could not do what it was asked. Unless [`Error::outcome_unknown`] says otherwise, nothing changed.
+/// An error of the store. Nothing changed, unless [`Error::outcome_unknown`] is true.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The location names no kind of store that this release supports.
@@ -16,13 +16,13 @@ pub enum Error {
         /// The location; of a URL, only the scheme.
         location: String,
     },
-    /// Another daemon has the store open.
+    /// Another process has the store open.
     #[error("another daemon{} holds `{}`; stop it, or give this one a data directory of its own",
         .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), .path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// The process that holds it, where it could be read.
+        /// The process that holds it, if the lock file names it.
         pid: Option<u32>,
     },
     /// The database library is older than the durability guarantees need.
@@ -33,173 +33,175 @@ pub enum Error {
         /// The oldest sufficient version.
         needed: &'static str,
     },
-    /// The file is on a file system whose locks and syncs cannot be relied on.
-    #[error("`{}` is on a {kind} file system, where locks and syncs cannot be relied on; move it to a local disk", .path.display())]
+    /// The file system has unreliable locks and syncs.
+    #[error("`{}` is on a {kind} file system, where locks and syncs are not reliable; move it to a local disk",
+        .path.display())]
     NetworkFileSystem {
         /// The directory.
         path: PathBuf,
         /// The kind of file system.
         kind: &'static str,
     },
-    /// A later release wrote the file.
+    /// A later release wrote the tables.
     #[error("`{}` has tables of version {found}, this release knows up to {known}; use the release that wrote it, \
         or a later one", .path.display())]
     NewerSchema {
         /// The file.
         path: PathBuf,
-        /// The version of its tables.
+        /// The version of the tables.
         found: u32,
-        /// The latest version known.
+        /// The latest version that this release supports.
         known: u32,
     },
-    /// An earlier release wrote the file, and it was opened only to be read.
+    /// An earlier release wrote the tables, and a read-only store cannot migrate them.
     #[error("`{}` has tables of version {found}, this release reads version {known}; start the daemon once to \
-        bring it up to date", .path.display())]
+        migrate them", .path.display())]
     OlderSchema {
         /// The file.
         path: PathBuf,
-        /// The version of its tables.
+        /// The version of the tables.
         found: u32,
-        /// The version needed.
+        /// The version that this release needs.
         known: u32,
     },
-    /// The file is something else.
+    /// The file is not a store.
     #[error("`{}` is not a store of Cogwork; name another file", .path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
     },
-    /// The file could not be opened or set up.
+    /// The store could not be opened or created.
     #[error("cannot open the store `{}`: {reason}", .path.display())]
     Open {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The message of the system.
         reason: String,
     },
-    /// Somebody else appended to the execution first.
+    /// Another writer appended to the execution first.
     #[error("execution {execution} has {found} events, not {expected}: something else wrote to it")]
     Conflict {
-        /// Which execution.
+        /// The execution.
         execution: ExecutionId,
-        /// How many events the append came after.
+        /// The number of events that the append expected.
         expected: u32,
-        /// How many there are.
+        /// The number of stored events.
         found: u32,
     },
-    /// A value has not the version that was expected.
+    /// A value of the state does not have its expected version.
     #[error("the state `{key}` of `{scope}` was changed by something else; read it and try again")]
     StateChanged {
-        /// Whose it is.
+        /// The scope.
         scope: String,
-        /// Its key.
+        /// The key within the scope.
         key: String,
     },
     /// There is no such execution.
     #[error("there is no execution {0}; it may have been pruned")]
     NoSuchExecution(ExecutionId),
-    /// An execution names a definition that is not kept.
-    #[error("the definition {0} is not kept; put it first")]
+    /// A new execution names a definition that is not stored.
+    #[error("the definition {0} is not stored; store it first")]
     NoSuchDefinition(DefinitionHash),
-    /// An execution has an id that another has.
+    /// The id of a new execution is taken.
     #[error("there is an execution {0} already")]
-    Exists(ExecutionId),
-    /// The write cannot be stored as it is.
+    AlreadyExists(ExecutionId),
+    /// The write has invalid content.
     #[error("this cannot be stored: {reason}")]
     Invalid {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The write is larger than one may be.
+    /// The write is over the size limit of a write.
     #[error("a write of {bytes} bytes is over the limit of {limit}; store less at once")]
     TooLarge {
-        /// How large it is.
+        /// The size of the write.
         bytes: usize,
-        /// How large it may be.
+        /// The limit.
         limit: usize,
     },
-    /// The disk, or the size the store may have, is used up.
+    /// The disk is full, or the size limit of the store is reached.
     #[error("the store is full; free disk space, raise its size limit or shorten the retention")]
     Full,
-    /// Another program held the file's write lock for too long.
+    /// Another program held the write lock for too long.
     #[error("another program keeps the store's file locked; end it and try again")]
     Busy,
     /// The database refused the write.
     #[error("cannot write to the store: {reason}")]
     Write {
-        /// What it said.
+        /// The message of the database or the system.
         reason: String,
     },
-    /// The commit failed: whether the write happened is known only after the store is opened anew.
+    /// The commit failed: only reopening the store shows whether the write is stored.
     #[error("cannot tell whether the last writes are stored: {reason}; restart to find out")]
     Commit {
-        /// What the system said.
+        /// The message of the system.
         reason: String,
     },
-    /// An earlier commit failed, or the file is damaged: this write did not happen, nor will any other until the store is opened anew.
+    /// An earlier commit failed, or the database is damaged: this write did not happen, and no other will until the store
+    /// is reopened.
     #[error("the store takes no more writes: {reason}; restart")]
     Poisoned {
-        /// What the system said then.
+        /// The message of the first failure.
         reason: String,
     },
-    /// Something could not be read.
+    /// The store could not be read.
     #[error("cannot read the store: {reason}")]
     Read {
-        /// What the system said.
+        /// The message of the database or the system.
         reason: String,
     },
-    /// What was read cannot have been written by a store.
-    #[error("the store is damaged: {what}; restore it from a backup")]
-    Corrupt {
-        /// What is wrong where.
-        what: String,
+    /// A record or a blob has content that no store writes. Other records are not affected.
+    #[error("the store is damaged: {detail}; restore it from a backup")]
+    RecordDamaged {
+        /// The damaged record and the problem.
+        detail: String,
     },
-    /// The database file is damaged: nothing that is read from it, or written to it, can be relied on.
-    #[error("the database file of the store is damaged: {what}; restore it from a backup")]
-    Damaged {
-        /// What is wrong.
-        what: String,
+    /// The database file is damaged: no read and no write of it is reliable.
+    #[error("the database file of the store is damaged: {detail}; restore it from a backup")]
+    DatabaseDamaged {
+        /// The problem.
+        detail: String,
     },
-    /// The file is missing or empty, and what lies beside it belongs to a store.
+    /// The database file is missing or empty, but files beside it belong to a store.
     #[error("`{}` {}, but {} beside it belong to a store, so no new one is made; restore the file from a backup, \
         or, to begin anew without what was stored, move them to another place",
         .path.display(), if *.is_missing { "is missing" } else { "is empty" }, .traces.join(", "))]
-    Emptied {
-        /// The file.
+    DatabaseLost {
+        /// The database file.
         path: PathBuf,
-        /// Whether there is no file at all.
+        /// True if the file is missing, false if it is empty.
         is_missing: bool,
-        /// What lies beside it.
+        /// The names of the files beside it.
         traces: Vec<String>,
     },
-    /// A copy of the store could not be made.
+    /// The backup could not be written.
     #[error("cannot write the backup `{}`: {reason}", .path.display())]
     Backup {
         /// The folder of the copy.
         path: PathBuf,
-        /// What is in the way.
+        /// The reason.
         reason: String,
     },
-    /// The store was opened only to be read.
+    /// The store is open only for reading.
     #[error("the store is open for reading only")]
     ReadOnly,
-    /// The store has been closed.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
 }
 
 impl Error {
-    /// Whether what is stored can be told only by opening the store anew. Whoever gets such an error stops
-    /// accepting and ends the process; a write refused for an earlier such error says so too.
+    /// True if only reopening the store shows what is stored. The caller must stop accepting and end the process.
+    /// Also true for a write that is refused because of an earlier such error.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::Commit { .. } | Self::Poisoned { .. } | Self::Damaged { .. })
+        matches!(self, Self::Commit { .. } | Self::Poisoned { .. } | Self::DatabaseDamaged { .. })
     }
 
-    /// Whether the store, or a part of it, cannot be trusted: it has to be opened anew, or restored.
+    /// True if the store, or a part of it, is not reliable: it must be reopened or restored.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
-        self.outcome_unknown() || matches!(self, Self::Corrupt { .. } | Self::Emptied { .. })
+        self.outcome_unknown() || matches!(self, Self::RecordDamaged { .. } | Self::DatabaseLost { .. })
     }
 }
 
@@ -218,8 +220,8 @@ mod tests {
     fn only_failed_commits_and_damage_leave_the_outcome_unknown() {
         assert!(Error::Commit { reason: "disk I/O error".into() }.outcome_unknown());
         assert!(Error::Poisoned { reason: "disk I/O error".into() }.outcome_unknown());
-        assert!(Error::Damaged { what: "page 7".into() }.outcome_unknown());
-        assert!(!Error::Corrupt { what: "one execution".into() }.outcome_unknown());
+        assert!(Error::DatabaseDamaged { detail: "page 7".into() }.outcome_unknown());
+        assert!(!Error::RecordDamaged { detail: "one execution".into() }.outcome_unknown());
         assert!(!Error::Full.outcome_unknown());
         assert!(!Error::StateChanged { scope: "orders".into(), key: "cursor".into() }.outcome_unknown());
         assert!(!Error::Closed.outcome_unknown());

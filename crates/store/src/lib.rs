@@ -32,9 +32,10 @@ pub use traits::{
     WaitStore,
 };
 pub use types::{
-    Accept, Accepted, Address, Already, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
-    NewExecution, Outcomes, Page, PollEntry, PollStanding, PollWrite, Prune, PruneRule, Resting, Room,
-    Sending, Sent, StateEntry, StateRow, StateWrite, Subscription, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, DedupRecord, Definition, ExecutionFilter,
+    ExecutionRow, Info, InitialEvents, Metrics, NewExecution, OutcomeFilter, Page, PollEntry, PollState,
+    PollWrite, PruneFilter, PruneRule, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution,
+    Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

@@ -10,9 +10,9 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
 use crate::types::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Subscription,
-    Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
+    Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite, Subscription,
+    SuspendedExecution, Wait, Watermark,
 };
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -25,7 +25,7 @@ use crate::types::{
 ///
 /// # Errors
 /// Every method can fail with the errors of the storage itself ([`Error::Read`], [`Error::Write`], [`Error::Closed`],
-/// [`Error::Damaged`], …); the methods document only further errors. If [`Error::outcome_unknown`] is true for the
+/// [`Error::DatabaseDamaged`], …); the methods document only further errors. If [`Error::outcome_unknown`] is true for the
 /// error of a write, the write may or may not have happened: the caller must stop accepting executions. All other
 /// errors mean that nothing changed.
 #[async_trait]
@@ -45,13 +45,13 @@ pub trait Store:
     ///
     /// The bytes of a file are synced before the event that names it is committed, and they stay for as long as the
     /// event does. A file that no event names is deleted with the last value that refers to it; after a crash
-    /// [`MaintenanceStore::tidy`] deletes it. A store without files keeps the bytes in memory.
+    /// [`MaintenanceStore::collect_garbage`] deletes it. A store without files keeps the bytes in memory.
     fn files(&self) -> Arc<dyn FileStorage> {
         Arc::new(MemoryFiles)
     }
 
     /// Returns how much of the size limit is left. Cheap: reads a counter.
-    fn room(&self) -> Room;
+    fn capacity(&self) -> Capacity;
 
     /// Returns the location, version and size of the store.
     async fn info(&self) -> Result<Info, Error>;
@@ -108,8 +108,8 @@ pub trait ExecutionStore: Send + Sync {
     ///
     /// # Errors
     /// [`Error::NoSuchDefinition`] if a definition was not stored before, and [`Error::Full`] if the remaining space
-    /// is reserved for accepted executions ([`Room::None`]). Nothing changed in either case.
-    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error>;
+    /// is reserved for accepted executions ([`Capacity::Exhausted`]). Nothing changed in either case.
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error>;
 
     /// Appends events and log lines to an execution, with its waits and its state writes, in one transaction.
     ///
@@ -147,7 +147,11 @@ pub trait ExecutionStore: Send + Sync {
 #[async_trait]
 pub trait WaitStore: Send + Sync {
     /// Returns waiting executions, oldest first, after `after`; at most 1,000.
-    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error>;
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error>;
 
     /// Returns the open waits of an execution, ordered by step. Empty once the execution has ended.
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error>;
@@ -202,10 +206,10 @@ pub trait TriggerStore: Send + Sync {
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
 
     /// Returns the state of the poll of every Automation that ever polled. [`ExecutionStore::accept`] writes them.
-    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error>;
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error>;
 
     /// Returns for each key whether the polls of the Automation have stored it, in the order of the keys.
-    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error>;
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error>;
 
     /// Returns the log of the latest polls of an Automation, newest first; at most
     /// [`PollWrite::MAX_ENTRIES`](crate::PollWrite::MAX_ENTRIES).
@@ -218,16 +222,16 @@ pub trait TriggerStore: Send + Sync {
     async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error>;
 
     /// Deletes a subscription; does nothing if there is none. A crash before the return leaves it or not.
-    async fn drop_subscription(&self, id: &str) -> Result<(), Error>;
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error>;
 
     /// Returns the unexpired deduplication record with this key; `None` if there is none at `now`.
     /// [`ExecutionStore::accept`] writes these records.
-    async fn sent(
+    async fn find_dedup(
         &self,
         automation: &AutomationId,
         key: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Sent>, Error>;
+    ) -> Result<Option<DedupHit>, Error>;
 }
 
 /// The store's own secret.
@@ -237,7 +241,7 @@ pub trait SecretStore: Send + Sync {
     ///
     /// The first key stays for the life of the store. A crash before the return can leave `fresh` stored, though no
     /// caller has used it.
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error>;
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error>;
 }
 
 /// Deletion of old records and of unreferenced data.
@@ -250,7 +254,7 @@ pub trait MaintenanceStore: Send + Sync {
     ///
     /// Keys and watermarks stay. Returns the number of deleted executions: call again if it is `limit`. A crash in
     /// the middle leaves each execution whole or deleted.
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error>;
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error>;
 
     /// Deletes at most `limit` keys of deleted executions that were taken before `before`, and returns their number.
     ///
@@ -260,7 +264,7 @@ pub trait MaintenanceStore: Send + Sync {
     /// Deletes at most `limit` deduplication records that expired before `before`, and returns their number.
     ///
     /// A crash in the middle leaves some of the records.
-    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
 
     /// Deletes at most `limit` values of the state that expired before `before`, and returns their number.
     ///
@@ -270,5 +274,5 @@ pub trait MaintenanceStore: Send + Sync {
     /// Deletes files that nothing refers to, such as those of a crash, and returns their number.
     ///
     /// Scans all files and all references, so run it at quiet times. A crash in the middle leaves some of the files.
-    async fn tidy(&self) -> Result<u64, Error>;
+    async fn collect_garbage(&self) -> Result<u64, Error>;
 }

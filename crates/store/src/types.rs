@@ -1,8 +1,8 @@
 //! Plain values that the store takes and returns.
 
+mod dedup;
 mod poll;
 mod prune;
-mod sending;
 mod state;
 mod wait;
 
@@ -11,98 +11,99 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
-pub use poll::{PollEntry, PollStanding, PollWrite, Subscription};
-pub use prune::{Outcomes, Prune, PruneRule, Room};
-pub use sending::{Sending, Sent};
+pub use dedup::{DedupHit, DedupRecord};
+pub use poll::{PollEntry, PollState, PollWrite, Subscription};
+pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};
 pub use state::{StateEntry, StateRow, StateWrite};
-pub use wait::{Resting, Wait};
+pub use wait::{SuspendedExecution, Wait};
 
 /// The text of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// The SHA-256 of the text and the id.
     pub hash: DefinitionHash,
-    /// Of which Automation.
+    /// The Automation.
     pub automation: AutomationId,
-    /// The path of the file it was read from, for messages.
+    /// The path of the source file, for messages.
     pub path: String,
-    /// The file's text; where it names files of code, these too, in a form of the engine's own.
+    /// The text of the file, with the files of code that it names, in a form that the engine defines.
     pub text: String,
 }
 
-/// Executions accepted in one transaction.
+/// Executions to accept in one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Accept {
     /// The executions.
     pub executions: Vec<NewExecution>,
-    /// The instant up to which a schedule has been dealt with.
+    /// The watermark of the schedule whose ticks these executions are.
     pub watermark: Option<Watermark>,
-    /// The poll that found what they start with.
+    /// The result of the poll that returned the payloads.
     pub poll: Option<PollWrite>,
 }
 
 /// An execution to accept.
 #[derive(Clone, Debug)]
 pub struct NewExecution {
-    /// Its id.
+    /// The id.
     pub id: ExecutionId,
-    /// Its first event, which is `Event::Started`.
+    /// The first event, which must be `Event::Started`.
     pub started: Event,
-    /// A key that is unique for its Automation for ever, or until pruned by age: a tick's instant, a dedup value.
+    /// The key that is unique within the Automation until it is pruned: the instant of a tick, or a dedup value.
     pub key: Option<String>,
-    /// The names of what was sent, which count until their end; up to [`Sending::MAX`]. They are held against the
-    /// time of its first event.
-    pub sendings: Vec<Sending>,
-    /// Whether its steps begin at once: it is listed as running then, and as queued otherwise.
-    pub begins: bool,
-    /// What has happened in it already, to be stored with its start in one row.
-    pub already: Already,
+    /// The deduplication records to take; at most [`DedupRecord::MAX`]. They are compared with the time of the first
+    /// event.
+    pub dedup: Vec<DedupRecord>,
+    /// True if its steps start at once, so that its status is running; else it is queued.
+    pub starts_running: bool,
+    /// The events and logs before the execution was stored, which are written in the same row.
+    pub initial: InitialEvents,
 }
 
-/// What has happened in an execution before it was stored: steps that can be done again without anybody noticing.
+/// Events and logs of an execution from before it was stored. Its steps so far must be repeatable without a visible
+/// effect, since a crash loses them.
 #[derive(Clone, Debug, Default)]
-pub struct Already {
-    /// The events after the first; the last may be its end.
+pub struct InitialEvents {
+    /// The events after the first; the last may be the end of the execution.
     pub events: Vec<Event>,
-    /// Log lines, in order.
+    /// The log lines, in order.
     pub logs: Vec<LogLine>,
 }
 
-/// What became of an execution to accept.
+/// The result of accepting one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepted {
-    /// It stands.
+pub enum AcceptOutcome {
+    /// The execution is stored.
     New,
-    /// Its key, or one of its names, was taken by this one.
+    /// This execution has taken the key, or one of the deduplication records, before.
     Duplicate(ExecutionId),
-    /// One of its names was taken by this one, for something else.
+    /// This execution has taken one of the deduplication records with different content.
     Mismatch(ExecutionId),
 }
 
-/// Events to append.
+/// Events to append to an execution.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// To which execution.
+    /// The execution.
     pub execution: ExecutionId,
-    /// The index of the first event: how many are stored so far.
+    /// The index of the first event, which must be the number of stored events.
     pub first: u32,
-    /// The events; may be empty where only log lines come.
+    /// The events; empty if only log lines are appended.
     pub events: Vec<Event>,
-    /// Log lines, in order.
+    /// The log lines, in order.
     pub logs: Vec<LogLine>,
-    /// Where the execution stands after these events.
+    /// The status after these events.
     pub status: Status,
-    /// Whether it keeps a place among others while it waits; means nothing unless the status is waiting.
-    pub holds: bool,
-    /// What it waits for now, in place of all it waited for; `None` changes nothing. Up to [`Wait::MAX`]. An
-    /// execution that comes to an end waits for nothing, whatever is said here.
+    /// True if the execution keeps its concurrency permit while it waits. Ignored unless the status is waiting.
+    pub keeps_permit: bool,
+    /// The open waits, which replace all earlier ones; `None` leaves them unchanged. At most [`Wait::MAX`]. Ignored if
+    /// the execution ends, which deletes its waits.
     pub waits: Option<Vec<Wait>>,
-    /// What it keeps or deletes of the state, each key once at most. Up to [`StateWrite::MAX_AT_ONCE`].
+    /// The writes of state, each key at most once. At most [`StateWrite::MAX_AT_ONCE`].
     pub state: Vec<StateWrite>,
 }
 
 impl Append {
-    /// An append of nothing yet, after the `first` events that are stored.
+    /// Creates an empty append after the `first` stored events.
     #[must_use]
     pub fn new(execution: ExecutionId, first: u32, status: Status) -> Self {
         Self {
@@ -111,64 +112,65 @@ impl Append {
             events: Vec::new(),
             logs: Vec::new(),
             status,
-            holds: false,
+            keeps_permit: false,
             waits: None,
             state: Vec::new(),
         }
     }
 }
 
-/// What a list shows of an execution.
+/// The summary of an execution, as an item of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionRow {
-    /// Its id.
+    /// The id.
     pub id: ExecutionId,
-    /// Of which Automation.
+    /// The Automation.
     pub automation: AutomationId,
-    /// On which definition.
+    /// The definition on which it runs.
     pub definition: DefinitionHash,
-    /// What started it.
+    /// The origin of its start.
     pub origin: Origin,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// When it was accepted.
+    /// The time of its acceptance.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The time of its end; `None` if it has not ended.
     pub finished_at: Option<Timestamp>,
-    /// What went wrong, if anything did: the first 500 characters.
+    /// The first 500 characters of its error, if it ended with one.
     pub error: Option<String>,
-    /// How many events are stored.
+    /// The number of stored events.
     pub events: u32,
 }
 
-/// Which executions to list; every part that is given must fit.
+/// A filter for executions. An execution must match every field that is set.
 #[derive(Clone, Debug, Default)]
 pub struct ExecutionFilter {
-    /// Of this Automation.
+    /// The Automation.
     pub automation: Option<AutomationId>,
-    /// In one of these states.
+    /// The statuses that match; empty: every status.
     pub status: Vec<Status>,
-    /// Accepted at or after. The id's own time must agree with the *started* event's to the millisecond.
+    /// The earliest time of acceptance. The time within the id must agree with the time of the *started* event to the
+    /// millisecond.
     pub since: Option<Timestamp>,
-    /// Accepted before; as for `since`.
+    /// The time before which it was accepted; as for `since`.
     pub until: Option<Timestamp>,
-    /// Tests only, or none of them.
+    /// `true`: only tests; `false`: no tests.
     pub test: Option<bool>,
 }
 
-/// Which page of a list.
+/// A page of a list, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Those older than this one.
+    /// The id before which the page starts; `None`: the newest.
     pub before: Option<ExecutionId>,
-    /// How many at most, up to 1,000.
+    /// The most rows, up to 1,000.
     pub limit: u32,
 }
 
-/// The two secret addresses of an Automation. They outlive edits, renames of the file, and restarts.
+/// The two secret addresses of an Automation. They survive edits, renames of the file, and restarts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Of which Automation.
+    /// The Automation.
     pub automation: AutomationId,
     /// The token of the live address.
     pub live: String,
@@ -183,55 +185,55 @@ impl std::fmt::Debug for Address {
     }
 }
 
-/// The instant up to which a schedule has been dealt with.
+/// The instant up to which the ticks of a schedule are handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watermark {
-    /// Of which Automation.
+    /// The Automation.
     pub automation: AutomationId,
-    /// What the schedule says, so that a changed one starts a new timeline.
+    /// The text of the schedule. A changed schedule starts a new timeline.
     pub schedule: String,
     /// The instant.
     pub instant: Timestamp,
 }
 
-/// What there is to know of the store itself.
+/// A description of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// What it is, with its version: `SQLite 3.54.1`.
+    /// The database and its version: `SQLite 3.54.1`.
     pub engine: String,
-    /// Where it is.
+    /// The location.
     pub location: String,
-    /// The version of its tables.
+    /// The version of the tables.
     pub schema: u32,
-    /// How many bytes its file and its log take.
+    /// The size of the database and its write-ahead log, in bytes.
     pub bytes: u64,
-    /// Of these, the bytes of the file that hold something; the rest is written over before the file grows.
+    /// The bytes of the database that hold data. Free pages are reused before the file grows.
     pub used: u64,
-    /// How many bytes its large values take, in files of their own.
+    /// The size of the large values in files of their own, in bytes.
     pub blob_bytes: u64,
-    /// How many bytes it may take, its large values included, if that is limited.
+    /// The size limit in bytes, large values included; `None` if there is none.
     pub max_bytes: Option<u64>,
-    /// How much room is left of that.
-    pub room: Room,
-    /// What a promise has been weakened by, in words.
+    /// The part of the size limit that is left.
+    pub capacity: Capacity,
+    /// The guarantees that are weakened, as sentences for people.
     pub weakened: Vec<String>,
 }
 
-/// What a store has done since it was opened.
+/// Counters of the writer since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Writes that were answered as durable.
+    /// The writes that were confirmed as durable.
     pub writes: u64,
-    /// Commits, each of one batch of writes.
+    /// The commits, each of one batch of writes.
     pub commits: u64,
-    /// How many writes the last commit made durable.
+    /// The number of writes in the last commit.
     pub last_batch: u64,
-    /// How long all commits took, from asking for the commit to its being on disk.
+    /// The total duration of all commits, each from its request to its sync.
     pub commit_time: Duration,
-    /// How long the last commit took.
+    /// The duration of the last commit.
     pub last_commit_time: Duration,
-    /// How long the slowest commit took.
+    /// The duration of the slowest commit.
     pub slowest_commit_time: Duration,
-    /// Writes that wait their turn now.
+    /// The writes in the queue now.
     pub queued: u64,
 }

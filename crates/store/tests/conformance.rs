@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store::conformance::{Place, RULES};
+use store::conformance::{Fixture, RULES};
 use store::{Location, Memory, Options, Store};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 struct Directory(TempDir);
 
 #[async_trait]
-impl Place for Directory {
+impl Fixture for Directory {
     async fn open(&self) -> Arc<dyn Store> {
         store::open(&Location::from(self.0.path()), Options::default()).expect("it opens")
     }
@@ -23,7 +23,7 @@ impl Place for Directory {
 struct InMemory(Memory);
 
 #[async_trait]
-impl Place for InMemory {
+impl Fixture for InMemory {
     async fn open(&self) -> Arc<dyn Store> {
         self.0.open()
     }
@@ -39,12 +39,12 @@ async fn the_store_in_memory_keeps_every_rule() {
     keeps_every_rule(InMemory::default).await;
 }
 
-async fn keeps_every_rule<P: Place + 'static>(place: fn() -> P) {
+async fn keeps_every_rule<P: Fixture + 'static>(create: fn() -> P) {
     let mut running = JoinSet::new();
     for (text, rule) in RULES {
         running.spawn(async move {
-            let place = place();
-            let kept = tokio::spawn(async move { rule(&place).await }).await;
+            let fixture = create();
+            let kept = tokio::spawn(async move { rule(&fixture).await }).await;
             kept.err().map(|error| format!("not kept: {text}: {error}"))
         });
     }

@@ -13,8 +13,8 @@ use model::test_suite::{
 };
 use model::{AutomationId, Span};
 
+use crate::observed::{find_step, split};
 use crate::result;
-use crate::seen::{find_step, split};
 use catalog::{Catalog, stem};
 use catalog::{ProjectFileError, check_project_target};
 

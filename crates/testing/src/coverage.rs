@@ -7,8 +7,8 @@ use model::automation::{Automation, BlockKind, OnError, OnTimeout, Step, Verb};
 use model::diagnostic::Span;
 use model::execution::{Event, StepOutcome};
 
-use crate::play::TestTrace;
-use crate::seen::{ObservedSteps, split};
+use crate::observed::{ObservedSteps, split};
+use crate::runner::TestTrace;
 
 /// Coverage of one automation.
 #[derive(Clone, Debug)]

@@ -3,17 +3,17 @@
 //! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
 //! answer actions with external effects, and the clock advances only while all tasks wait.
 
-mod begin;
 mod check;
 mod coverage;
-mod desk;
-mod direct;
+mod driver;
+mod expectations;
 mod files;
-mod judge;
-mod play;
+mod observed;
+mod quiescence;
 mod result;
-mod seen;
-mod still;
+mod runner;
+mod start;
+mod stubs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use model::execution::{Event, LogLine};
 use model::test_suite::{CASSETTE_DIR, Case, Suite};
 
 use catalog::Catalog;
-use play::TestSetup;
+use runner::TestSetup;
 use runtime::Vault;
 
 pub use coverage::{Coverage, Goal, GoalKind};
@@ -124,9 +124,9 @@ impl TestRunner {
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
         };
-        match play::play(&setup, case, &deployed) {
+        match runner::play(&setup, case, &deployed) {
             Ok(trace) => {
-                let found = judge::check_expectations(case, &deployed.automation, &trace);
+                let found = expectations::check_expectations(case, &deployed.automation, &trace);
                 let mut coverage = coverage::from_trace(&trace);
                 if trace.filtered {
                     coverage.push(coverage::filtered(&deployed.automation));

@@ -32,7 +32,7 @@ pub(crate) use secrets::{missing_secrets, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
 
 /// Check result of one automation.
-pub struct CheckedAutomation {
+pub(crate) struct CheckedAutomation {
     pub(crate) plan: Plan,
     pub(crate) schedule: Option<Schedule>,
     /// All problems of the file, including those the loader reported.

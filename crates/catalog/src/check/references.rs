@@ -8,8 +8,8 @@
 mod absent;
 mod meant;
 mod names;
-mod places;
 mod races;
+mod step_order;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -25,8 +25,8 @@ use model::{Connection, Source, Template};
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, dashed};
 use self::names::{ErrorName, Names, Scope};
-use self::places::{Attachment, Availability, StepOrder, Uncertainty};
 use self::races::Reading;
+use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
 use crate::plan::Plan;
 
 /// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
@@ -57,7 +57,7 @@ pub(crate) fn check(
 }
 
 /// Checks the expressions of a connection, in which only `env` and `secrets` exist.
-pub fn connection(connection: &Connection) -> Vec<Diagnostic> {
+pub(super) fn connection(connection: &Connection) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (_, template) in &connection.with {
         template.expressions(&mut |expression| {
@@ -181,7 +181,7 @@ impl<'a> Checker<'a> {
             }
             step.verb.expressions(&mut |expression| self.expression(expression, site));
             self.waits_for(step, names, site);
-            for (attachment, inner) in places::inner_blocks(step) {
+            for (attachment, inner) in step_order::inner_blocks(step) {
                 match attachment {
                     Attachment::Turn { item, .. } => self.block(inner, &names.clone().in_loop(item)),
                     Attachment::OnError | Attachment::Undo => {
@@ -335,7 +335,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns the position of the reading step; `None` at the top level.
-    fn reader(&self, site: ReadSite<'a, '_>) -> Option<Cow<'_, places::StepPath<'a>>> {
+    fn reader(&self, site: ReadSite<'a, '_>) -> Option<Cow<'_, step_order::StepPath<'a>>> {
         let step = site.step?;
         match site.after {
             Some((block, attachment)) => self.order.end_of_list(step, block, attachment).map(Cow::Owned),
@@ -403,7 +403,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Finds a `stop` without a result that may end the execution before a step runs.
-    fn stop_before(&self, target: &places::StepPath<'a>) -> Option<&'a Step> {
+    fn stop_before(&self, target: &step_order::StepPath<'a>) -> Option<&'a Step> {
         let mut found = None;
         self.automation.steps.walk(&mut |step| {
             let Verb::Stop { result } = &step.verb else { return };

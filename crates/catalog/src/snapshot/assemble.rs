@@ -11,7 +11,7 @@ use model::diagnostic::{Report, Source};
 use model::load::{self, Loaded};
 use store::Address;
 
-use super::around::{CheckResult, duplicate_id};
+use super::check_context::{CheckResult, duplicate_id};
 use super::file::{Content, FileKind, stem};
 use super::folder::Folder;
 use super::relations::{RelationKind, name_relation};

@@ -10,7 +10,7 @@ use model::automation::{Automation, DefinitionHash, Trigger};
 use serde::{Deserialize, Serialize};
 
 use super::file::{Dependencies, FileKind};
-use super::written::NormalizedFile;
+use super::normalized::NormalizedFile;
 use super::{Catalog, Deployment, ReloadSummary};
 
 /// Number of future fire times shown.

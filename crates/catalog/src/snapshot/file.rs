@@ -19,8 +19,11 @@ const MAX_BYTES: u64 = 512 << 10;
 /// Kind of a project file, determined by its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
+    /// The description of a connector.
     Manifest,
+    /// A connection.
     Connection,
+    /// An automation.
     Automation,
     /// JavaScript file that an automation names.
     Code,

@@ -14,7 +14,7 @@ use crate::project_dir::{self, EntryKind, Node, ProjectFileError};
 /// Maximum folder depth below `automations/`.
 const MAX_DEPTH: usize = 8;
 /// Maximum number of project files (interfaces, "Limits").
-pub const MAX_FILES: usize = 12_000;
+pub(crate) const MAX_FILES: usize = 12_000;
 
 /// Extent of a scan for changed files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub(crate) struct Stamp {
 type Candidates = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
 
 impl Folder {
+    /// A project folder of which nothing has been read yet.
+    #[must_use]
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
     }

@@ -3,15 +3,15 @@
 //! A reload scans the project folder, loads and checks changed files, computes the differences and swaps the
 //! snapshot.
 
-mod around;
 mod assemble;
 mod awaited;
+mod check_context;
 mod diff;
 mod file;
 mod folder;
-mod hooked;
+mod normalized;
 mod relations;
-mod written;
+mod trigger_hook;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -32,9 +32,10 @@ pub use awaited::AwaitedEvents;
 pub(crate) use diff::count_by_definition;
 pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
 pub use file::{File, FileKind, stem};
-pub use folder::{Folder, MAX_FILES, ScanScope};
-pub use hooked::trigger_hook;
+pub(crate) use folder::MAX_FILES;
+pub use folder::{Folder, ScanScope};
 use relations::Relations;
+pub use trigger_hook::trigger_hook;
 
 /// Immutable snapshot of everything in force. A reload replaces it with a new one that shares all unchanged parts, so
 /// a clone is cheap.
@@ -63,6 +64,7 @@ pub struct Catalog {
 /// Target of a webhook token.
 #[derive(Clone)]
 pub struct Route {
+    /// The automation.
     pub deployed: Arc<Deployment>,
     /// True for the token of the test URL.
     pub is_test: bool,
@@ -266,6 +268,8 @@ impl Catalog {
         &self.folder
     }
 
+    /// The target of a webhook token.
+    #[must_use]
     pub fn route(&self, token: &str) -> Option<&Route> {
         self.tokens.get(token)
     }

@@ -17,13 +17,13 @@
 )]
 
 mod chance;
-mod desk;
-mod judge;
-mod life;
+mod generator;
+mod oracle;
 mod poison;
+mod process_life;
 mod program;
+mod stubs;
 mod world;
-mod writing;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use chance::Chance;
 use jiff::Timestamp;
-use life::{ExternalEvent, LifeEnd, SimulationState, live};
+use process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use world::World;
 
 use runtime::ManualClock;
@@ -89,7 +89,7 @@ fn simulate(seed: u64) -> Vec<String> {
                 return Err(failure);
             }
             if ended == LifeEnd::Completed && story.external_events.is_empty() {
-                return judge::check_invariants(&world, &program);
+                return oracle::check_invariants(&world, &program);
             }
         }
         Ok(())

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use model::Status;
 
 use super::chance::Chance;
-use super::life::{ExternalEvent, LifeEnd, SimulationState, live};
+use super::process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use super::world::World;
-use super::{judge, program};
+use super::{oracle, program};
 use runtime::ManualClock;
 
 /// Number of seeds.
@@ -55,8 +55,8 @@ fn simulate(seed: u64) -> Result<u32, String> {
 
 /// Checks that every poison execution that ran is stuck, and no other.
 fn check(world: &World, program: &program::Program) -> Result<(), String> {
-    judge::check_invariants(world, program)?;
-    for row in judge::rows(world) {
+    oracle::check_invariants(world, program)?;
+    for row in oracle::rows(world) {
         let is_poison = row.automation.as_str() == "poison";
         let is_right = match row.status {
             Status::Stuck => is_poison,

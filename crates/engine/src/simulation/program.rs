@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::Address;
 
 use super::chance::Chance;
-use super::writing;
+use super::generator;
 use catalog::{Assembled, Loader};
 use catalog::{Catalog, Folder, ReloadSummary, ScanScope};
 
@@ -84,13 +84,13 @@ impl Program {
         std::fs::create_dir(&automations).expect("a folder");
         let start = chance.pick(&[Start::Manual, Start::Async, Start::Sync]);
         let mut files = BTreeMap::from([
-            ("main", writing::main(start, &mut chance)),
-            ("child", writing::child(&mut chance)),
-            ("poison", writing::poison()),
+            ("main", generator::main(start, &mut chance)),
+            ("child", generator::child(&mut chance)),
+            ("poison", generator::poison()),
         ]);
         let has_schedule = chance.one_in(3);
         if has_schedule {
-            files.insert("clock", writing::clock(&mut chance));
+            files.insert("clock", generator::clock(&mut chance));
         }
         let limits = files.iter().filter_map(|(name, file)| {
             let concurrency = file.get("concurrency")?;

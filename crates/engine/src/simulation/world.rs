@@ -9,11 +9,11 @@ use model::execution::{Event, ExecutionId, Outcome, StepOutcome};
 use model::payload::Payload;
 use model::value::Value;
 use store::Memory;
-use store::memory::{Asked, End, Fate, Faults};
+use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
-use super::judge::IdempotencyKeys;
+use super::oracle::IdempotencyKeys;
 use super::program::Limit;
 use runtime::RecordMemory;
 
@@ -42,7 +42,7 @@ pub(super) struct State {
     pub(super) life: u32,
     /// Executions whose acceptance was reported to a caller.
     pub(super) accepted: Vec<ExecutionId>,
-    /// Outcomes that were reported to callers.
+    /// OutcomeFilter that were reported to callers.
     pub(super) told: HashMap<ExecutionId, Outcome>,
     /// The first violated invariant.
     pub(super) violation: Option<String>,
@@ -349,38 +349,44 @@ impl State {
 }
 
 impl Faults for World {
-    fn fate(&self, asked: Asked<'_>) -> Fate {
+    fn plan(&self, asked: Operation<'_>) -> FaultPlan {
         let mut state = self.state();
-        let is_read = matches!(asked, Asked::Read);
+        let is_read = matches!(asked, Operation::Read);
         match asked {
-            Asked::Append(append) => {
+            Operation::Append(append) => {
                 let number = state.number(append.execution);
                 let events: Vec<String> = append.events.iter().map(word).collect();
                 state.trace.push(format!("append {number} {} {events:?}", append.first));
             }
-            Asked::Accept(accept) => {
+            Operation::Accept(accept) => {
                 for new in &accept.executions {
                     let number = state.number(new.id);
                     state.trace.push(format!("accept {number}"));
                 }
             }
-            Asked::Read | Asked::Write => {}
+            Operation::Read | Operation::Write => {}
         }
         if state.crashed {
-            return Fate { turns: 0, end: End::Never { written: false } };
+            return FaultPlan { yields: 0, outcome: FaultOutcome::NeverReturns { is_written: false } };
         }
         let turns = if state.chance.one_in(4) { state.chance.below(4) } else { 0 };
         let written = state.chance.one_in(2);
         if state.touch(self).is_none() {
-            return Fate { turns: 0, end: End::Never { written: written && !is_read } };
+            return FaultPlan {
+                yields: 0,
+                outcome: FaultOutcome::NeverReturns { is_written: written && !is_read },
+            };
         }
         if state.faulty && !is_read && state.chance.one_in(60) {
-            return Fate { turns, end: End::InDoubt { written } };
+            return FaultPlan { yields: turns, outcome: FaultOutcome::CommitFails { is_written: written } };
         }
-        if state.faulty && matches!(asked, Asked::Accept(_) | Asked::Append(_)) && state.chance.one_in(30) {
-            return Fate { turns, end: End::Full };
+        if state.faulty
+            && matches!(asked, Operation::Accept(_) | Operation::Append(_))
+            && state.chance.one_in(30)
+        {
+            return FaultPlan { yields: turns, outcome: FaultOutcome::Full };
         }
-        Fate { turns, end: End::Goes }
+        FaultPlan { yields: turns, outcome: FaultOutcome::Succeeds }
     }
 }
 

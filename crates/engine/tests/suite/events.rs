@@ -152,7 +152,7 @@ async fn one_that_was_made_before_a_crash_is_found_again_and_taken_over() {
     let project = project(&peer);
     let engine = project.start().await;
     let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
-    let before = standing(&engine, |one| one.asked).await;
+    let before = standing(&engine, |one| one.requested).await;
     assert_eq!((before.remote, before.failures), (Value::Null, 0), "written down before it is asked for");
     stop(engine).await;
     drop(unanswered);

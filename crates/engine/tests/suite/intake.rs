@@ -99,7 +99,7 @@ async fn what_was_sent_is_remembered_when_its_history_is_gone() {
     let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     assert_eq!((text(&again), is_duplicate(&again)), (text(&first), true));
     let later = project.clock.now() + Duration::from_secs(60);
-    let all = store::Prune::new(store::PruneRule::EndedBefore(later));
+    let all = store::PruneFilter::new(store::PruneRule::EndedBefore(later));
     assert_eq!(engine.store().prune(all, 100).await.expect("it prunes"), 1);
     let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
     let id = execution(&first);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::{Clock as _, Engine};
 use jiff::SignedDuration;
 use model::{AutomationId, Event, Payload, Value};
-use store::{ExecutionFilter, Page, PollStanding};
+use store::{ExecutionFilter, Page, PollState};
 
 use crate::common::{Peer, Project, settled, soon, stop};
 
@@ -64,7 +64,7 @@ async fn polled(project: &Project, engine: &Engine, polls: u64) {
     settled(project, &standing(engine).next_at.to_string()).await;
 }
 
-fn standing(engine: &Engine) -> PollStanding {
+fn standing(engine: &Engine) -> PollState {
     engine.ingress().polls().pop().expect("it polls").standing
 }
 

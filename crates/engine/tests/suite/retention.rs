@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use model::payload::HttpResponse;
-use store::{Durability, ExecutionFilter, Location, Options, Page, Room, Store};
+use store::{Capacity, Durability, ExecutionFilter, Location, Options, Page, Store};
 
 use crate::common::{Project, settled, soon, start_with, stop};
 use crate::hooks::{post, text, tokens};
@@ -107,7 +107,7 @@ async fn where_nothing_can_go_new_ones_are_refused_until_something_has_ended() {
     };
     assert!(text(&refused).starts_with("503 ") && text(&refused).contains("full"), "{}", text(&refused));
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(store.room(), Room::None);
+    assert_eq!(store.capacity(), Capacity::Exhausted);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), taken as u64, "none of them went");
     // They come to their end in the room that is kept for that, and make room for others.
     project.clock.advance(DAY);

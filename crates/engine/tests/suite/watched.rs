@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
-    Accept, Accepted, Address, Append, Definition, DefinitionStore, Error, ExecutionFilter, ExecutionRow,
-    ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry, PollStanding, Prune, Resting, Room,
-    SecretStore, Sent, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, TriggerStore, Wait,
-    WaitStore, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
+    ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry,
+    PollState, PruneFilter, SecretStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -117,7 +117,7 @@ impl DefinitionStore for Watched {
 
 #[async_trait]
 impl ExecutionStore for Watched {
-    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
         self.accepts.fetch_add(1, Ordering::Relaxed);
         self.let_in().await?;
         self.inner.accept(accept).await
@@ -162,8 +162,12 @@ impl ExecutionStore for Watched {
 
 #[async_trait]
 impl WaitStore for Watched {
-    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
-        self.inner.resting(after, limit).await
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        self.inner.list_suspended(after, limit).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
@@ -217,12 +221,12 @@ impl TriggerStore for Watched {
         self.inner.watermarks().await
     }
 
-    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
-        self.inner.polls().await
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+        self.inner.poll_states().await
     }
 
-    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
-        self.inner.seen(automation, keys).await
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.inner.known_poll_keys(automation, keys).await
     }
 
     async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
@@ -237,30 +241,30 @@ impl TriggerStore for Watched {
         self.inner.put_subscription(subscription).await
     }
 
-    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
-        self.inner.drop_subscription(id).await
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        self.inner.delete_subscription(id).await
     }
 
-    async fn sent(
+    async fn find_dedup(
         &self,
         automation: &AutomationId,
         key: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Sent>, Error> {
-        self.inner.sent(automation, key, now).await
+    ) -> Result<Option<DedupHit>, Error> {
+        self.inner.find_dedup(automation, key, now).await
     }
 }
 
 #[async_trait]
 impl SecretStore for Watched {
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.inner.put_secret(fresh).await
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.inner.get_or_init_secret(fresh).await
     }
 }
 
 #[async_trait]
 impl MaintenanceStore for Watched {
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
         self.inner.prune(filter, limit).await
     }
 
@@ -268,16 +272,16 @@ impl MaintenanceStore for Watched {
         self.inner.prune_keys(before, limit).await
     }
 
-    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.inner.prune_sendings(before, limit).await
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_dedup(before, limit).await
     }
 
     async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.inner.prune_state(before, limit).await
     }
 
-    async fn tidy(&self) -> Result<u64, Error> {
-        self.inner.tidy().await
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        self.inner.collect_garbage().await
     }
 }
 
@@ -287,8 +291,8 @@ impl Store for Watched {
         self.inner.files()
     }
 
-    fn room(&self) -> Room {
-        self.inner.room()
+    fn capacity(&self) -> Capacity {
+        self.inner.capacity()
     }
 
     async fn info(&self) -> Result<Info, Error> {
@@ -302,7 +306,7 @@ impl Store for Watched {
     async fn failure(&self) -> Error {
         tokio::select! {
             error = self.inner.failure() => error,
-            () = self.damaged.notified() => Error::Damaged { what: "a page".to_owned() },
+            () = self.damaged.notified() => Error::DatabaseDamaged { detail: "a page".to_owned() },
         }
     }
 

@@ -2,9 +2,9 @@
 //! poll runs in its own task with a deadline. The cursor, the seen keys and the started executions commit together, so
 //! an interrupted poll leaves no trace and is repeated.
 
-mod ask;
-mod sift;
-mod turn;
+mod cycle;
+mod dedup;
+mod request;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use connector::{EventSource, EventSpec, Registry};
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, Delivery, EventTrigger, PollStart, PollTrigger, Trigger};
-use store::PollStanding;
+use store::PollState;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::changes::CatalogListener;
@@ -45,12 +45,12 @@ struct State {
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(MonotonicTime, AutomationId)>,
     /// Stored progress of polls that are not in force.
-    stored: HashMap<AutomationId, PollStanding>,
+    stored: HashMap<AutomationId, PollState>,
 }
 
 struct Entry {
     every: Duration,
-    standing: PollStanding,
+    standing: PollState,
     /// Time of the last successful poll on the monotonic clock. `standing` has the wall-clock times.
     last_success: Option<MonotonicTime>,
     next: MonotonicTime,
@@ -133,7 +133,7 @@ impl<'a> PollRequest<'a> {
 
 /// Runs all polls until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
-    match ingress.runtime.store.polls().await {
+    match ingress.runtime.store.poll_states().await {
         Ok(stored) => ingress.polls.state().stored = stored.into_iter().collect(),
         Err(error) => {
             tracing::error!(%error, "polling cannot start: the stored progress cannot be read");
@@ -218,7 +218,7 @@ impl Polls {
                 .unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.monotonic_now()));
             // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
             // one.
-            next = next.min(clock.monotonic_now().after(every.max(turn::MAX_BACKOFF)));
+            next = next.min(clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF)));
             if standing.failures == 0
                 && let Some(last_success) = last_success
             {
@@ -260,13 +260,13 @@ impl Polls {
     }
 
     /// Progress of an Automation's poll; `None` if it has no poll in force.
-    fn standing(&self, id: &AutomationId) -> Option<PollStanding> {
+    fn standing(&self, id: &AutomationId) -> Option<PollState> {
         self.state().entries.get(id).map(|entry| entry.standing.clone())
     }
 
     /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
     /// offset.
-    fn update(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
+    fn update(&self, id: &AutomationId, standing: PollState, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
         else {
@@ -288,13 +288,13 @@ impl Polls {
 }
 
 /// Sets `next_at` to the wall-clock time of the next poll.
-fn with_wall_time(standing: PollStanding, next: MonotonicTime, ahead: SignedDuration) -> PollStanding {
-    PollStanding { next_at: next.to_wall(ahead), ..standing }
+fn with_wall_time(standing: PollState, next: MonotonicTime, ahead: SignedDuration) -> PollState {
+    PollState { next_at: next.to_wall(ahead), ..standing }
 }
 
 /// Progress of a poll that has never run.
-fn initial_standing(source: String, now: Timestamp) -> PollStanding {
-    PollStanding {
+fn initial_standing(source: String, now: Timestamp) -> PollState {
+    PollState {
         source,
         cursor: model::Value::Null,
         polled_at: None,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::value::Value;
 use serde::Serialize;
-use store::{Accept, PollEntry, PollStanding, PollWrite};
+use store::{Accept, PollEntry, PollState, PollWrite};
 
 use super::{initial_standing, with_wall_time};
 use crate::ingress::Ingress;
@@ -23,7 +23,7 @@ pub struct PollView {
     pub busy: bool,
     /// Its progress.
     #[serde(flatten)]
-    pub standing: PollStanding,
+    pub standing: PollState,
 }
 
 /// Error of an operation on a poll.
@@ -85,7 +85,7 @@ impl Ingress {
     /// # Errors
     /// Returns an error if the Automation has no poll in force, or the store fails.
     pub async fn rewind_poll(&self, automation: &AutomationId, cursor: Value) -> Result<(), PollError> {
-        let rewound = |before: &PollStanding, now| PollStanding {
+        let rewound = |before: &PollState, now| PollState {
             cursor,
             polled_at: before.polled_at.or(Some(now)),
             ..initial_standing(before.source.clone(), now)
@@ -96,7 +96,7 @@ impl Ingress {
     async fn set_poll(
         &self,
         automation: &AutomationId,
-        change: impl FnOnce(&PollStanding, Timestamp) -> PollStanding,
+        change: impl FnOnce(&PollState, Timestamp) -> PollState,
     ) -> Result<(), PollError> {
         // Waits for a running poll, so that it cannot overwrite this change.
         let _alone = self.polls.locks.lock(automation.as_str()).await;
@@ -105,8 +105,8 @@ impl Ingress {
         let standing = change(&before, self.runtime.clock.now());
         let write = PollWrite {
             automation: automation.clone(),
-            standing: standing.clone(),
-            forget: true,
+            state: standing.clone(),
+            forgets_keys: true,
             keys: Vec::new(),
             entry: None,
         };

@@ -50,7 +50,7 @@ impl Ingress {
             url: self.event_url(deployed, wanted.test),
             ..wanted.clone()
         };
-        if wanted.asked {
+        if wanted.requested {
             // An earlier request has an unknown result: the subscription may exist already.
             if let Some(remote) = self.adopt_orphan(&catalog, &hook, &request).await? {
                 return Ok((inputs, remote));
@@ -75,7 +75,7 @@ impl Ingress {
     }
 
     async fn remove_subscription(&self, subscription: &Subscription) -> Result<(), String> {
-        if subscription.remote.is_null() && !subscription.asked {
+        if subscription.remote.is_null() && !subscription.requested {
             return Ok(());
         }
         let catalog = self.runtime.catalog.load_full();

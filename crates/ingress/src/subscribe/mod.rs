@@ -123,7 +123,7 @@ impl Ingress {
             |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
         for subscription in self.subscriptions.all().into_iter().filter(is_of_automation) {
-            if subscription.leaving {
+            if subscription.removing {
                 continue;
             }
             if wanted.as_ref().is_some_and(|wanted| wanted.source == subscription.source) && !there {
@@ -161,9 +161,9 @@ impl Ingress {
             connection,
             inputs: Map::new(),
             url,
-            asked: false,
+            requested: false,
             remote: Value::Null,
-            leaving: false,
+            removing: false,
             test,
             failures: 0,
             error: None,
@@ -175,7 +175,7 @@ impl Ingress {
     /// Subscribes for the test address of an Automation, if it has no such subscription yet.
     pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployment) {
         let is_of_automation =
-            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
+            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.removing;
         if self.subscriptions.all().iter().any(is_of_automation) {
             return;
         }
@@ -190,7 +190,7 @@ impl Ingress {
     /// Schedules the removal of the subscription for a test address.
     pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
         for one in self.subscriptions.all() {
-            if one.automation == *id && one.test && !one.leaving {
+            if one.automation == *id && one.test && !one.removing {
                 self.schedule_removal(&one.id).await;
             }
         }
@@ -209,7 +209,7 @@ impl Ingress {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut subscription) = self.subscriptions.get(id) else { return };
         let now = self.runtime.clock.now();
-        (subscription.leaving, subscription.failures, subscription.error) = (true, 0, None);
+        (subscription.removing, subscription.failures, subscription.error) = (true, 0, None);
         (subscription.next_at, subscription.since) = (Some(now), now);
         self.store_subscription(subscription).await;
     }
@@ -231,7 +231,7 @@ impl Ingress {
         let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
         let event = subscription.event.clone();
         let alone = self.subscriptions.locks.lock(automation.as_str()).await;
-        let result = if subscription.leaving {
+        let result = if subscription.removing {
             self.unsubscribe(&subscription).await.map(|()| None)
         } else {
             self.subscribe(&subscription).await.map(Some)
@@ -244,7 +244,7 @@ impl Ingress {
             Ok(Some((inputs, remote))) => {
                 tracing::info!(%automation, event, "subscribed");
                 (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
-                now.next_at = now.leaving.then(|| self.runtime.clock.now());
+                now.next_at = now.removing.then(|| self.runtime.clock.now());
                 now.since = self.runtime.clock.now();
             }
             Ok(None) => {
@@ -254,11 +254,11 @@ impl Ingress {
             Err(_) if self.runtime.closing.is_cancelled() => return,
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
-                if now.leaving && now.failures >= MAX_FAILURES {
+                if now.removing && now.failures >= MAX_FAILURES {
                     tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
                     return self.forget_subscription(&id).await;
                 }
-                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.leaving, "a subscription could not be set right");
+                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
                 now.error = Some(error);
                 now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
             }
@@ -271,7 +271,7 @@ impl Ingress {
     }
 
     async fn forget_subscription(&self, id: &str) {
-        if let Err(error) = self.runtime.store.drop_subscription(id).await {
+        if let Err(error) = self.runtime.store.delete_subscription(id).await {
             return self.runtime.lost(&error);
         }
         self.subscriptions.state().remove(id);
@@ -302,8 +302,8 @@ impl Subscriptions {
             if state.contains_key(&subscription.id) {
                 continue;
             }
-            if subscription.test && !subscription.leaving {
-                (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
+            if subscription.test && !subscription.removing {
+                (subscription.removing, subscription.next_at) = (true, Some(subscription.since));
             }
             let next = subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead).min(furthest));
             state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });

@@ -18,7 +18,7 @@ impl Ingress {
     pub(super) async fn record_request(&self, request: &Subscription) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut now) = self.subscriptions.get(&request.id) else { return };
-        (now.asked, now.inputs, now.url) = (true, request.inputs.clone(), request.url.clone());
+        (now.requested, now.inputs, now.url) = (true, request.inputs.clone(), request.url.clone());
         self.store_subscription(now).await;
     }
 

@@ -4,7 +4,7 @@ use model::automation::WebhookTrigger;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
-use store::Accepted;
+use store::AcceptOutcome;
 use trigger::verify::{Key, Verifier};
 use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
@@ -79,7 +79,7 @@ impl Ingress {
         let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
-        if accepted == Accepted::New {
+        if accepted == AcceptOutcome::New {
             return Ok(answer);
         }
         self.count_rejection(Some(mounted), "duplicate");

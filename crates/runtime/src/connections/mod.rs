@@ -80,7 +80,7 @@ pub enum ConnectionState {
 
 /// Runtime state of all connections.
 #[derive(Default)]
-pub struct Connections {
+pub(crate) struct Connections {
     health: health::HealthRegistry,
     logins: login::Logins,
     /// Per-connection locks around token refreshes.

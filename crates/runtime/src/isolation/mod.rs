@@ -79,6 +79,7 @@ impl Isolation {
         Ok(Self::on(CrashRecord::open(&data_dir.join(FILE))?))
     }
 
+    /// Keeps the crash record in memory, for simulations.
     #[cfg(any(test, feature = "simulation"))]
     pub fn in_memory(memory: &Arc<RecordMemory>) -> Arc<Self> {
         Self::on(memory.open())

@@ -12,7 +12,7 @@ use model::action::ActionError;
 use model::execution::{Event, Origin, Outcome};
 use model::payload::Payload;
 use model::value::{Map, Value};
-use store::memory::{End, Faults};
+use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use store::{ExecutionFilter, Memory, Page};
 use tokio::sync::{Notify, watch};
 
@@ -58,10 +58,10 @@ struct Double {
 }
 
 impl Faults for Double {
-    fn fate(&self, _: store::memory::Asked<'_>) -> store::memory::Fate {
+    fn plan(&self, _: Operation<'_>) -> FaultPlan {
         match self.is_dead.load(Ordering::Relaxed) {
-            true => store::memory::Fate { turns: 0, end: End::Never { written: false } },
-            false => store::memory::Fate::GOES,
+            true => FaultPlan { yields: 0, outcome: FaultOutcome::NeverReturns { is_written: false } },
+            false => FaultPlan::NONE,
         }
     }
 }

@@ -162,7 +162,7 @@ impl Run {
 
     /// Returns the trace of this execution.
     pub(super) fn chain(&self) -> Trace {
-        crate::chain::trace_for(self.journal.id(), &self.payload, &self.origin)
+        crate::loop_guard::trace_for(self.journal.id(), &self.payload, &self.origin)
     }
 
     /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory

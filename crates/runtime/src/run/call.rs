@@ -12,9 +12,9 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
+use crate::admission::{AcceptOptions, Slot};
 use crate::api::Start;
 use crate::doubles::CallTarget;
-use crate::intake::{AcceptOptions, Slot};
 
 /// Maximum depth of nested calls. The loader rejects cycles, but files may change during an execution.
 const MAX_DEPTH: u32 = 32;

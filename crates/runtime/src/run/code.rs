@@ -10,7 +10,7 @@ use model::redact::{LengthLimit, Redactor};
 use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
 
-use super::ahead::CodeResult;
+use super::code_pipeline::CodeResult;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
@@ -130,6 +130,8 @@ impl Run {
     }
 }
 
+/// The log level of a line of code.
+#[must_use]
 pub fn level(level: Level) -> LogLevel {
     match level {
         Level::Debug => LogLevel::Debug,

@@ -187,7 +187,7 @@ impl Run {
 }
 
 /// Evaluates a template that is a URL.
-pub fn address(
+pub(crate) fn address(
     template: &Template,
     scope: &Value,
     moment: Option<&Arc<dyn EvalClock>>,

@@ -2,11 +2,11 @@
 
 mod acceptance;
 mod background;
-mod hiding;
+mod commit;
 mod pauses;
-mod restore;
+mod redaction;
+mod replay;
 mod retries;
-mod transit;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -24,13 +24,13 @@ use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
 use tokio_util::sync::CancellationToken;
 
-pub use acceptance::PendingAcceptance;
+pub(crate) use acceptance::PendingAcceptance;
+use commit::CommitState;
 use pauses::Pauses;
-pub use pauses::{Due, Suspension, Taken, Times, Wake};
-pub use restore::ReplaySource;
+pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
+pub(crate) use replay::ReplaySource;
 use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
-use transit::CommitState;
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
@@ -39,7 +39,7 @@ use crate::clock::{Clock, MonotonicTime};
 const HEAVY: usize = 256;
 
 /// The journal of one execution in memory.
-pub struct Journal {
+pub(crate) struct Journal {
     id: ExecutionId,
     automation: model::AutomationId,
     store: Arc<dyn Store>,
@@ -131,7 +131,7 @@ struct Line {
 }
 
 /// The services that a journal needs.
-pub struct JournalContext {
+pub(crate) struct JournalContext {
     pub(crate) store: Arc<dyn Store>,
     /// Cancelled when the engine stops.
     pub(crate) closing: CancellationToken,

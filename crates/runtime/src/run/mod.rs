@@ -6,14 +6,14 @@
 
 mod action;
 mod activity;
-mod ahead;
 mod block;
 mod call;
 mod code;
+mod code_pipeline;
+mod determinism;
 mod evaluate;
 mod journal;
 mod loops;
-mod moment;
 mod pause;
 mod respond;
 mod scope;
@@ -36,9 +36,10 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
-pub use evaluate::{address, expression_error};
-pub use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
-pub use moment::Secret;
+pub use determinism::Secret;
+pub(crate) use evaluate::address;
+pub use evaluate::expression_error;
+pub(crate) use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
 use scope::Scope;
 use step::Context;
 use undo::Undo;

@@ -16,8 +16,8 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
+use crate::admission::first_event_key;
 use crate::clock::MonotonicTime;
-use crate::intake::first_event_key;
 
 /// Longest delay that sleeps in memory: a suspension costs two commits and a read.
 const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use model::payload::Payload;
 use model::value::{Key, Map, Value};
 
 use super::Run;
-use super::ahead::CodePipeline;
+use super::code_pipeline::CodePipeline;
 
 /// Variables in scope and, in a parallel branch, the changes that it made.
 pub(crate) struct Scope {

@@ -11,7 +11,7 @@ use model::execution::{DelayReason, Event, StepOutcome};
 use model::expression::EvalClock;
 use model::value::Value;
 
-use super::moment::StepClock;
+use super::determinism::StepClock;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
 use crate::clock::{Clock, MonotonicTime};

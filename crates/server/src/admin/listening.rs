@@ -158,7 +158,7 @@ impl Api {
         Listening {
             automation: view.automation.to_string(),
             test_url: deployed.and_then(|deployed| deployed.test_url(&self.public_url())),
-            subscription: for_it.max_by_key(|one| !one.leaving).map(Into::into),
+            subscription: for_it.max_by_key(|one| !one.removing).map(Into::into),
             listening: view.listening,
             since: view.since,
             until: view.until,

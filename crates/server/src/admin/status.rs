@@ -85,7 +85,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
     Ok(Answer::ok(StatusView {
         version: env!("CARGO_PKG_VERSION"),
         started_at: status.started_at,
-        accepting: status.accepting && info.room != store::Room::None,
+        accepting: status.accepting && info.capacity != store::Capacity::Exhausted,
         in_flight: status.in_flight,
         queued: status.queued,
         generation: status.generation,
@@ -103,10 +103,10 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
             used_bytes: info.used,
             blob_bytes: info.blob_bytes,
             max_bytes: info.max_bytes,
-            room: match info.room {
-                store::Room::Enough => "enough",
-                store::Room::Little => "little",
-                store::Room::None => "none",
+            room: match info.capacity {
+                store::Capacity::Ample => "enough",
+                store::Capacity::Low => "little",
+                store::Capacity::Exhausted => "none",
             },
             weakened: info.weakened,
         },

@@ -52,7 +52,7 @@ pub(crate) struct Subscriptions {
 
 impl From<Subscription> for SubscriptionView {
     fn from(one: Subscription) -> Self {
-        let state = match (one.leaving, one.remote.is_null()) {
+        let state = match (one.removing, one.remote.is_null()) {
             (true, _) => "leaving",
             (false, true) => "pending",
             (false, false) => "active",

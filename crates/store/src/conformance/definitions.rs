@@ -1,17 +1,17 @@
-//! Which definitions are kept.
+//! Rules of definitions.
 
-use super::Place;
+use super::Fixture;
 use super::sample::{accept, at, definition, end, id, new, success};
-use crate::{Accept, Error, Prune, PruneRule, Store};
+use crate::{Accept, Error, PruneFilter, PruneRule, Store};
 
 async fn prune_all(store: &dyn Store) {
-    let filter = Prune::new(PruneRule::EndedBefore(at(1000)));
+    let filter = PruneFilter::new(PruneRule::EndedBefore(at(1000)));
     store.prune(filter, 1000).await.expect("it prunes");
-    store.tidy().await.expect("it is tidied");
+    store.collect_garbage().await.expect("it is tidied");
 }
 
-pub(super) async fn while_referenced(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn while_referenced(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (old, newer) = (definition("orders", "v1"), definition("orders", "v2"));
     store.put_definition(old.clone()).await.expect("it is put");
     accept(&*store, vec![new(&old, 1, 1), new(&old, 1, 2)]).await;
@@ -27,22 +27,22 @@ pub(super) async fn while_referenced(place: &dyn Place) {
     assert_eq!(store.definition(newer.hash).await.expect("it is read"), Some(newer));
 }
 
-pub(super) async fn last_put(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn last_put(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (one, other) = (definition("orders", "v1"), definition("orders", "v2"));
     for definition in [&one, &other, &one, &one] {
         store.put_definition(definition.clone()).await.expect("it is put");
     }
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     prune_all(&*store).await;
-    // Whoever loaded the file may be about to refer to it.
+    // The next execution may refer to it.
     assert_eq!(store.definition(one.hash).await.expect("it is read"), Some(one));
     assert_eq!(store.definition(other.hash).await.expect("it is read"), None);
 }
 
-pub(super) async fn unknown(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn unknown(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (known, unknown) = (definition("orders", "v1"), definition("orders", "never put"));
     store.put_definition(known.clone()).await.expect("it is put");
     let executions = vec![new(&known, 1, 1), new(&unknown, 1, 2)];

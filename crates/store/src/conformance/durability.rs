@@ -1,36 +1,36 @@
-//! What was answered stands, whatever happens after.
+//! Rules of durability.
 
 use model::{ExecutionId, Status};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{self, accept, append, end, failure, finished, id, line, one, step, success};
-use crate::{Accept, Already, Error, Watermark};
+use crate::{Accept, Error, InitialEvents, Watermark};
 
-pub(super) async fn accept_is_durable(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn accept_is_durable(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, id) = one(&*store).await;
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     let events = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(events, [sample::new(&definition, 0, 0).started]);
     let row = store.execution(id).await.expect("it is read").expect("it is there");
     assert_eq!((row.status, row.events, row.automation), (Status::Queued, 1, definition.automation.clone()));
     assert_eq!(row.started_at, sample::at(0));
     assert_eq!(store.definition(definition.hash).await.expect("it is read"), Some(definition.clone()));
-    let begun = crate::NewExecution { begins: true, ..sample::new(&definition, 1, 2) };
+    let begun = crate::NewExecution { starts_running: true, ..sample::new(&definition, 1, 2) };
     let id = begun.id;
     store.accept(&Accept { executions: vec![begun], ..Accept::default() }).await.expect("it is accepted");
     let row = store.execution(id).await.expect("it is read").expect("it is there");
     assert_eq!(row.status, Status::Running, "what begins at once is never listed as queued");
 }
 
-pub(super) async fn accepted_with_what_happened(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn accepted_with_what_happened(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let definition = sample::definition("orders", "steps: []");
     store.put_definition(definition.clone()).await.expect("it is put");
     let new = |random, events, lines: u32| crate::NewExecution {
-        begins: true,
-        already: Already { events, logs: (0..lines).map(|number| line(&number.to_string())).collect() },
+        starts_running: true,
+        initial: InitialEvents { events, logs: (0..lines).map(|number| line(&number.to_string())).collect() },
         ..sample::new(&definition, 1, random)
     };
     let (running, ended) =
@@ -42,7 +42,7 @@ pub(super) async fn accepted_with_what_happened(place: &dyn Place) {
         .await
         .expect("it goes on");
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     let row = async |id| store.execution(id).await.expect("it is read").expect("it is there");
     let events = async |id| store.events(id).await.expect("they are read").expect("they are there");
     assert_eq!(events(id(1, 1)).await[1..], [running[0].clone(), step("second", 2_u32)]);
@@ -54,25 +54,25 @@ pub(super) async fn accepted_with_what_happened(place: &dyn Place) {
     let logs = store.logs(id(1, 2), 1, 10).await.expect("they are read");
     assert_eq!(logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["1"]);
     assert_eq!(store.unfinished_count().await.expect("they are counted"), 1);
-    // What is done to those of another write is done to them too.
+    // Later writes apply to these executions too.
     let filter = crate::ExecutionFilter { status: vec![Status::Failed], ..crate::ExecutionFilter::default() };
     let page = crate::Page { before: None, limit: 10 };
     assert_eq!(store.executions(&filter, page).await.expect("they are listed"), [second]);
 }
 
-pub(super) async fn append_is_durable(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn append_is_durable(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let events = vec![step("first", 1_u32), step("second", "two")];
     store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     let found = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events);
 }
 
-pub(super) async fn close_finishes_the_queue(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn close_finishes_the_queue(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let appends: Vec<_> = (1..=50)
         .map(|random| {
@@ -91,14 +91,14 @@ pub(super) async fn close_finishes_the_queue(place: &dyn Place) {
         }
     }
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     for id in kept {
         assert!(store.execution(id).await.expect("it is read").is_some(), "{id} was answered and is gone");
     }
 }
 
-pub(super) async fn nothing_after_close(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn nothing_after_close(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, id) = one(&*store).await;
     store.close().await.expect("it closes");
     store.close().await.expect("closing again changes nothing");
@@ -108,8 +108,8 @@ pub(super) async fn nothing_after_close(place: &dyn Place) {
     assert!(matches!(store.events(id).await, Err(Error::Closed)));
 }
 
-pub(super) async fn unfinished(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn unfinished(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, first) = one(&*store).await;
     accept(&*store, (1..=6).map(|second| sample::new(&definition, second, 0)).collect()).await;
     let test = sample::with_origin(&definition, 9, 0, model::Origin::Test);
@@ -128,7 +128,7 @@ pub(super) async fn unfinished(place: &dyn Place) {
         .expect("it is appended");
     drop(store);
 
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 6);
     assert_eq!(store.watermarks().await.expect("they are read"), [watermark]);
     let mut found: Vec<ExecutionId> = Vec::new();

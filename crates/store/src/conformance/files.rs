@@ -1,19 +1,19 @@
-//! Files that events name: their bytes are put first, and go through no log.
+//! Rules of files that events name.
 
 use model::value::{CHUNK_SIZE, Data};
 use model::{File, Map, Status, Value};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{accept, append, at, finished, new, one, step, success};
-use crate::{Prune, PruneRule, Store};
+use crate::{PruneFilter, PruneRule, Store};
 
-/// Bytes that repeat in no way a reader could mistake for others.
+/// Returns bytes without a short period, so that a wrong offset shows.
 fn bytes(seed: u32) -> Vec<u8> {
     let count = u32::try_from(3 * CHUNK_SIZE + 17).unwrap_or(u32::MAX);
     (0..count).map(|at| u8::try_from((at / 251 + at * seed) % 251).unwrap_or_default()).collect()
 }
 
-/// A file of these bytes, put where the store has large ones, in pieces.
+/// Writes a file with these bytes to the store, in chunks.
 fn put(store: &dyn Store, bytes: &[u8]) -> Data {
     let mut file = store.files().create().expect("it begins");
     bytes.chunks(1000).for_each(|piece| file.write(piece).expect("it is written"));
@@ -24,7 +24,7 @@ fn named(data: Data) -> Value {
     Value::from(File { content_type: "image/png".into(), filename: Some("a.png".into()), data })
 }
 
-/// The bytes of a file, read in pieces.
+/// Reads a file in chunks.
 fn read(value: &Value) -> Vec<u8> {
     let file = value.as_file().expect("a file");
     let mut read = Vec::new();
@@ -32,8 +32,8 @@ fn read(value: &Value) -> Vec<u8> {
     read
 }
 
-pub(super) async fn kept(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn kept(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let bytes = bytes(7);
     let whole = put(&*store, &bytes);
@@ -43,7 +43,7 @@ pub(super) async fn kept(place: &dyn Place) {
     let events = vec![step("upload", Value::from(result))];
     store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop((store, whole));
-    let store = place.open().await;
+    let store = fixture.open().await;
     let found = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events, "what was named is named");
     let model::Event::StepFinished { outcome, .. } = &found[1] else { panic!("a step finished") };
@@ -52,8 +52,8 @@ pub(super) async fn kept(place: &dyn Place) {
     assert_eq!(read(&result.get("part").expect("it is there")), bytes[100..300]);
 }
 
-pub(super) async fn until_nothing_names_them(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn until_nothing_names_them(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, first) = one(&*store).await;
     let other = new(&definition, 1, 1);
     accept(&*store, vec![other.clone()]).await;
@@ -64,9 +64,9 @@ pub(super) async fn until_nothing_names_them(place: &dyn Place) {
     }
     let ending = vec![finished(2, success())];
     store.append(&append(first, 2, ending, Status::Succeeded)).await.expect("it ends");
-    let all = || Prune::new(PruneRule::EndedBefore(at(100)));
+    let all = || PruneFilter::new(PruneRule::EndedBefore(at(100)));
     assert_eq!(store.prune(all(), 10).await.expect("it prunes"), 1);
-    store.tidy().await.expect("it tidies");
+    store.collect_garbage().await.expect("it tidies");
     let found = store.events(other.id).await.expect("it is read").expect("it is there");
     let model::Event::StepFinished { outcome, .. } = &found[1] else { panic!("a step finished") };
     let model::StepOutcome::Succeeded { result } = outcome else { panic!("it succeeded") };

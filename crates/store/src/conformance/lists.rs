@@ -1,17 +1,17 @@
-//! Lists: order, pages and filters.
+//! Rules of lists: order, pages and filters.
 
 use std::collections::BTreeSet;
 
 use model::{ExecutionId, Origin, Outcome, Status};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{
     self, accept, at, automation, end, failure, later, list, new, one, success, with_origin,
 };
 use crate::{Append, ExecutionFilter, ExecutionRow, Page, Store};
 
-pub(super) async fn stable_pages(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn stable_pages(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     accept(&*store, (1..40).map(|second| new(&definition, second, 0)).collect()).await;
     let before: Vec<ExecutionId> = list(&*store, &ExecutionFilter::default()).await;
@@ -25,7 +25,7 @@ pub(super) async fn stable_pages(place: &dyn Place) {
                 break;
             }
             found.extend(rows.into_iter().map(|row| row.id));
-            // Newer ones come while somebody turns the pages.
+            // Newer executions are accepted between two pages.
             accept(&*store, vec![new(&definition, 100 + turn, u8::from(filter.automation.is_some()))]).await;
         }
         let found: Vec<_> = found.into_iter().filter(|id| *id < sample::id(100, 0)).collect();
@@ -37,7 +37,7 @@ fn of(name: &str) -> ExecutionFilter {
     ExecutionFilter { automation: Some(automation(name)), ..ExecutionFilter::default() }
 }
 
-/// Executions of two Automations in every state, real and as tests.
+/// Accepts executions of two Automations in every status, real and as tests.
 async fn many(store: &dyn Store) -> Vec<ExecutionRow> {
     let mut ids = Vec::new();
     let mut second = 0;
@@ -75,13 +75,13 @@ async fn many(store: &dyn Store) -> Vec<ExecutionRow> {
     rows
 }
 
-pub(super) async fn filters(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn filters(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let rows = many(&*store).await;
     let mut seen = BTreeSet::new();
     for automation in [None, Some("orders"), Some("invoices"), Some("unknown")] {
         for test in [None, Some(true), Some(false)] {
-            // Every set of states.
+            // Every set of statuses.
             for states in 0..128_u8 {
                 let chosen = |index: &usize| states & (1 << *index) != 0;
                 let status: Vec<Status> = (0..7).filter(chosen).map(|index| Status::ALL[index]).collect();
@@ -107,8 +107,8 @@ fn fits(filter: &ExecutionFilter, row: &ExecutionRow) -> bool {
         && filter.until.is_none_or(|until| row.started_at < until)
 }
 
-pub(super) async fn times(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn times(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     for nanoseconds in [1_000_001, 1_000_002, 1_999_999, 2_000_000] {
         let time = later(at(5), nanoseconds);
@@ -140,8 +140,8 @@ pub(super) async fn times(place: &dyn Place) {
     assert_eq!(count(Some(2_000_001), None).await, 0);
 }
 
-pub(super) async fn bounded(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn bounded(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     for second in 1..=11 {
         accept(&*store, (0..100).map(|random| new(&definition, second, random)).collect()).await;

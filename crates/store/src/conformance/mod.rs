@@ -1,9 +1,10 @@
-//! What every store must do, as rules that are run on each kind of store.
+//! Conformance suite: rules that every kind of store must pass.
 //!
-//! A test makes a [`Place`] for each of the [`RULES`] and runs the rule on it; a rule that is not kept panics.
+//! A test creates a [`Fixture`] for each of the [`RULES`] and runs the rule on it. A violated rule panics.
 
-#![expect(clippy::expect_used, reason = "a rule that is not kept panics, as an assertion does")]
+#![expect(clippy::expect_used, reason = "a violated rule panics, as an assertion does")]
 
+mod dedup;
 mod definitions;
 mod durability;
 mod files;
@@ -11,7 +12,6 @@ mod lists;
 mod polls;
 mod retention;
 mod sample;
-mod sendings;
 mod state;
 mod values;
 mod waits;
@@ -25,89 +25,96 @@ use async_trait::async_trait;
 
 use crate::Store;
 
-/// Where a store keeps what it is given: empty at first, and its own.
+/// The storage of one test: empty at first, and not shared.
 #[async_trait]
-pub trait Place: Send + Sync {
-    /// Opens the store that is kept here. The one opened before is closed or dropped by then.
+pub trait Fixture: Send + Sync {
+    /// Opens the store. The caller has closed or dropped the one opened before.
     async fn open(&self) -> Arc<dyn Store>;
 }
 
-/// A rule, run on a place.
-pub type Rule = for<'place> fn(&'place dyn Place) -> Pin<Box<dyn Future<Output = ()> + Send + 'place>>;
+/// A rule, which runs on a fixture.
+pub type Rule =
+    for<'fixture> fn(&'fixture dyn Fixture) -> Pin<Box<dyn Future<Output = ()> + Send + 'fixture>>;
 
-/// Every rule with what it says.
+/// Every rule with its description.
 pub const RULES: &[(&str, Rule)] = &[
-    ("an accepted execution is there after a restart", |place| {
-        Box::pin(durability::accept_is_durable(place))
+    ("an accepted execution is there after a restart", |fixture| {
+        Box::pin(durability::accept_is_durable(fixture))
     }),
-    ("appended events are there after a restart", |place| Box::pin(durability::append_is_durable(place))),
-    ("what has happened already is accepted with it", |place| {
-        Box::pin(durability::accepted_with_what_happened(place))
+    ("appended events are there after a restart", |fixture| Box::pin(durability::append_is_durable(fixture))),
+    ("what has happened already is accepted with it", |fixture| {
+        Box::pin(durability::accepted_with_what_happened(fixture))
     }),
-    ("what was queued when it was closed is there", |place| {
-        Box::pin(durability::close_finishes_the_queue(place))
+    ("what was queued when it was closed is there", |fixture| {
+        Box::pin(durability::close_finishes_the_queue(fixture))
     }),
-    ("nothing is written or read after close", |place| Box::pin(durability::nothing_after_close(place))),
-    ("unfinished executions are found again, oldest first", |place| Box::pin(durability::unfinished(place))),
-    ("a batch is accepted as a whole or not at all", |place| Box::pin(writes::accept_is_atomic(place))),
-    ("a key is taken once for its Automation", |place| Box::pin(writes::keys_are_unique(place))),
-    ("of many who take a key at once one wins", |place| Box::pin(writes::keys_are_unique_under_load(place))),
-    ("a watermark stands with its executions", |place| Box::pin(writes::watermark_with_executions(place))),
-    ("an append at the wrong index is a conflict", |place| Box::pin(writes::conflict(place))),
-    ("a refused write takes no other along", |place| Box::pin(writes::refusals_stay_alone(place))),
-    ("events come back in the order of their appends", |place| Box::pin(writes::order(place))),
-    ("the row follows the events", |place| Box::pin(writes::row_follows(place))),
-    ("addresses replace what their Automations had", |place| Box::pin(writes::addresses(place))),
-    ("log lines come in order from any index on", |place| Box::pin(writes::logs(place))),
-    ("an execution waits for what was said last", |place| Box::pin(waits::replaced(place))),
-    ("the end of an execution ends its waits", |place| Box::pin(waits::gone_with_the_end(place))),
-    ("those that wait rest apart from those that run", |place| Box::pin(waits::rest_apart(place))),
-    ("who waits for an event is found", |place| Box::pin(waits::found_by_event(place))),
-    ("who waits for an execution is found", |place| Box::pin(waits::found_by_child(place))),
-    ("waits are bounded", |place| Box::pin(waits::bounded(place))),
-    ("a value of the state comes back as it was", |place| Box::pin(state::kept(place))),
-    ("a value is not written over unseen", |place| Box::pin(state::not_written_over(place))),
-    ("a version is never given twice", |place| Box::pin(state::versions_are_new(place))),
-    ("state stands with the events it was written with", |place| Box::pin(state::with_events(place))),
-    ("of many who change a value at once one wins", |place| Box::pin(state::one_wins(place))),
-    ("a scope is listed by key, page by page", |place| Box::pin(state::lists(place))),
-    ("pruning deletes the values that expired, no more", |place| Box::pin(state::pruned(place))),
-    ("writes of the state are bounded", |place| Box::pin(state::bounded(place))),
-    ("the first secret stays", |place| Box::pin(state::secret(place))),
-    ("what was sent before starts nothing", |place| Box::pin(sendings::unique(place))),
-    ("a name stands for one thing only", |place| Box::pin(sendings::content(place))),
-    ("what is refused takes no name", |place| Box::pin(sendings::none_is_left_taken(place))),
-    ("a name counts until its end, whatever becomes of its execution", |place| {
-        Box::pin(sendings::until_its_end(place))
+    ("nothing is written or read after close", |fixture| Box::pin(durability::nothing_after_close(fixture))),
+    ("unfinished executions are found again, oldest first", |fixture| {
+        Box::pin(durability::unfinished(fixture))
     }),
-    ("names are bounded", |place| Box::pin(sendings::bounded(place))),
-    ("a poll stands with its executions", |place| Box::pin(polls::with_executions(place))),
-    ("what a poll has seen is bounded", |place| Box::pin(polls::keys_are_bounded(place))),
-    ("of polls the latest are kept", |place| Box::pin(polls::log_is_bounded(place))),
-    ("a subscription is kept until it is dropped", |place| Box::pin(polls::subscriptions(place))),
-    ("pages do not shift under inserts", |place| Box::pin(lists::stable_pages(place))),
-    ("every filter gives what it says", |place| Box::pin(lists::filters(place))),
-    ("times filter to the nanosecond", |place| Box::pin(lists::times(place))),
-    ("a page is bounded", |place| Box::pin(lists::bounded(place))),
-    ("files and any text come back as they were", |place| Box::pin(values::round_trip(place))),
-    ("a payload of a mebibyte comes back", |place| Box::pin(values::large(place))),
-    ("a file that an event names comes back, and its parts", |place| Box::pin(files::kept(place))),
-    ("a file is kept until nothing names it", |place| Box::pin(files::until_nothing_names_them(place))),
-    ("numbers come back exactly", |place| Box::pin(values::numbers(place))),
-    ("definitions are kept while executions refer to them", |place| {
-        Box::pin(definitions::while_referenced(place))
+    ("a batch is accepted as a whole or not at all", |fixture| Box::pin(writes::accept_is_atomic(fixture))),
+    ("a key is taken once for its Automation", |fixture| Box::pin(writes::keys_are_unique(fixture))),
+    ("of many who take a key at once one wins", |fixture| {
+        Box::pin(writes::keys_are_unique_under_load(fixture))
     }),
-    ("the definition put last stays", |place| Box::pin(definitions::last_put(place))),
-    ("an unknown definition is refused", |place| Box::pin(definitions::unknown(place))),
-    ("pruning keeps keys and watermarks", |place| Box::pin(retention::keeps_keys_and_watermarks(place))),
-    ("pruning deletes what ended before, no more", |place| {
-        Box::pin(retention::deletes_what_ended_before(place))
+    ("a watermark stands with its executions", |fixture| {
+        Box::pin(writes::watermark_with_executions(fixture))
     }),
-    ("pruning obeys its filter", |place| Box::pin(retention::obeys_its_filter(place))),
-    ("pruning is bounded", |place| Box::pin(retention::bounded(place))),
-    ("all but the newest of an Automation go", |place| Box::pin(retention::all_but_the_newest(place))),
-    ("the oldest go first, of all Automations", |place| Box::pin(retention::oldest_first(place))),
-    ("what has not ended never goes", |place| Box::pin(retention::never_the_unfinished(place))),
-    ("tidying takes nothing that is needed", |place| Box::pin(retention::tidying(place))),
-    ("old keys of deleted executions can be forgotten", |place| Box::pin(retention::keys_by_age(place))),
+    ("an append at the wrong index is a conflict", |fixture| Box::pin(writes::conflict(fixture))),
+    ("a refused write takes no other along", |fixture| Box::pin(writes::refusals_stay_alone(fixture))),
+    ("events come back in the order of their appends", |fixture| Box::pin(writes::order(fixture))),
+    ("the row follows the events", |fixture| Box::pin(writes::row_follows(fixture))),
+    ("addresses replace what their Automations had", |fixture| Box::pin(writes::addresses(fixture))),
+    ("log lines come in order from any index on", |fixture| Box::pin(writes::logs(fixture))),
+    ("an execution waits for what was said last", |fixture| Box::pin(waits::replaced(fixture))),
+    ("the end of an execution ends its waits", |fixture| Box::pin(waits::gone_with_the_end(fixture))),
+    ("those that wait rest apart from those that run", |fixture| Box::pin(waits::rest_apart(fixture))),
+    ("who waits for an event is found", |fixture| Box::pin(waits::found_by_event(fixture))),
+    ("who waits for an execution is found", |fixture| Box::pin(waits::found_by_child(fixture))),
+    ("waits are bounded", |fixture| Box::pin(waits::bounded(fixture))),
+    ("a value of the state comes back as it was", |fixture| Box::pin(state::kept(fixture))),
+    ("a value is not written over unseen", |fixture| Box::pin(state::not_written_over(fixture))),
+    ("a version is never given twice", |fixture| Box::pin(state::versions_are_new(fixture))),
+    ("state stands with the events it was written with", |fixture| Box::pin(state::with_events(fixture))),
+    ("of many who change a value at once one wins", |fixture| Box::pin(state::one_wins(fixture))),
+    ("a scope is listed by key, page by page", |fixture| Box::pin(state::lists(fixture))),
+    ("pruning deletes the values that expired, no more", |fixture| Box::pin(state::pruned(fixture))),
+    ("writes of the state are bounded", |fixture| Box::pin(state::bounded(fixture))),
+    ("the first secret stays", |fixture| Box::pin(state::secret(fixture))),
+    ("what was sent before starts nothing", |fixture| Box::pin(dedup::unique(fixture))),
+    ("a name stands for one thing only", |fixture| Box::pin(dedup::content(fixture))),
+    ("what is refused takes no name", |fixture| Box::pin(dedup::none_is_left_taken(fixture))),
+    ("a name counts until its end, whatever becomes of its execution", |fixture| {
+        Box::pin(dedup::until_its_end(fixture))
+    }),
+    ("names are bounded", |fixture| Box::pin(dedup::bounded(fixture))),
+    ("a poll stands with its executions", |fixture| Box::pin(polls::with_executions(fixture))),
+    ("what a poll has seen is bounded", |fixture| Box::pin(polls::keys_are_bounded(fixture))),
+    ("of polls the latest are kept", |fixture| Box::pin(polls::log_is_bounded(fixture))),
+    ("a subscription is kept until it is dropped", |fixture| Box::pin(polls::subscriptions(fixture))),
+    ("pages do not shift under inserts", |fixture| Box::pin(lists::stable_pages(fixture))),
+    ("every filter gives what it says", |fixture| Box::pin(lists::filters(fixture))),
+    ("times filter to the nanosecond", |fixture| Box::pin(lists::times(fixture))),
+    ("a page is bounded", |fixture| Box::pin(lists::bounded(fixture))),
+    ("files and any text come back as they were", |fixture| Box::pin(values::round_trip(fixture))),
+    ("a payload of a mebibyte comes back", |fixture| Box::pin(values::large(fixture))),
+    ("a file that an event names comes back, and its parts", |fixture| Box::pin(files::kept(fixture))),
+    ("a file is kept until nothing names it", |fixture| Box::pin(files::until_nothing_names_them(fixture))),
+    ("numbers come back exactly", |fixture| Box::pin(values::numbers(fixture))),
+    ("definitions are kept while executions refer to them", |fixture| {
+        Box::pin(definitions::while_referenced(fixture))
+    }),
+    ("the definition put last stays", |fixture| Box::pin(definitions::last_put(fixture))),
+    ("an unknown definition is refused", |fixture| Box::pin(definitions::unknown(fixture))),
+    ("pruning keeps keys and watermarks", |fixture| Box::pin(retention::keeps_keys_and_watermarks(fixture))),
+    ("pruning deletes what ended before, no more", |fixture| {
+        Box::pin(retention::deletes_what_ended_before(fixture))
+    }),
+    ("pruning obeys its filter", |fixture| Box::pin(retention::obeys_its_filter(fixture))),
+    ("pruning is bounded", |fixture| Box::pin(retention::bounded(fixture))),
+    ("all but the newest of an Automation go", |fixture| Box::pin(retention::all_but_the_newest(fixture))),
+    ("the oldest go first, of all Automations", |fixture| Box::pin(retention::oldest_first(fixture))),
+    ("what has not ended never goes", |fixture| Box::pin(retention::never_the_unfinished(fixture))),
+    ("tidying takes nothing that is needed", |fixture| Box::pin(retention::tidying(fixture))),
+    ("old keys of deleted executions can be forgotten", |fixture| Box::pin(retention::keys_by_age(fixture))),
 ];

@@ -1,13 +1,13 @@
-//! Where polls stand, what they have seen, and subscriptions.
+//! Rules of polls and subscriptions.
 
 use model::{AutomationId, Map, Value};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{at, automation, definition, new, with_key};
-use crate::{Accept, Accepted, PollEntry, PollStanding, PollWrite, Store, Subscription};
+use crate::{Accept, AcceptOutcome, PollEntry, PollState, PollWrite, Store, Subscription};
 
-fn standing(cursor: &str) -> PollStanding {
-    PollStanding {
+fn poll_state(cursor: &str) -> PollState {
+    PollState {
         source: "wiki.pageChanged".to_owned(),
         cursor: Value::from(cursor),
         polled_at: Some(at(1)),
@@ -23,8 +23,8 @@ fn standing(cursor: &str) -> PollStanding {
 fn write(name: &str, cursor: &str, keys: impl IntoIterator<Item = String>, second: i64) -> PollWrite {
     PollWrite {
         automation: automation(name),
-        standing: standing(cursor),
-        forget: false,
+        state: poll_state(cursor),
+        forgets_keys: false,
         keys: keys.into_iter().collect(),
         entry: Some(PollEntry { at: at(second), items: 3, found: 0, error: None }),
     }
@@ -36,16 +36,16 @@ async fn put(store: &dyn Store, write: PollWrite) {
 
 async fn seen(store: &dyn Store, automation: &AutomationId, keys: &[&str]) -> Vec<bool> {
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    store.seen(automation, &keys).await.expect("it is read")
+    store.known_poll_keys(automation, &keys).await.expect("it is read")
 }
 
 fn keys(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Cursor, seen keys and executions stand together, or none of them does.
-pub(super) async fn with_executions(place: &dyn Place) {
-    let store = place.open().await;
+/// Cursor, keys and executions are stored together or not at all.
+pub(super) async fn with_executions(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let definition = definition("orders", "steps: []");
     let orders = automation("orders");
     let refused = store
@@ -56,7 +56,7 @@ pub(super) async fn with_executions(place: &dyn Place) {
         })
         .await;
     assert!(refused.is_err(), "the definition was not put");
-    assert_eq!(store.polls().await.expect("they are read"), []);
+    assert_eq!(store.poll_states().await.expect("they are read"), []);
     assert_eq!(seen(&*store, &orders, &["one"]).await, [false]);
     store.put_definition(definition.clone()).await.expect("it is put");
     let accept = Accept {
@@ -64,26 +64,29 @@ pub(super) async fn with_executions(place: &dyn Place) {
         poll: Some(write("orders", "b", keys(&["one"]), 1)),
         ..Accept::default()
     };
-    assert_eq!(store.accept(&accept).await.expect("they are accepted"), [Accepted::New, Accepted::New]);
+    assert_eq!(
+        store.accept(&accept).await.expect("they are accepted"),
+        [AcceptOutcome::New, AcceptOutcome::New]
+    );
     store.close().await.expect("it closes");
-    let store = place.open().await;
-    assert_eq!(store.polls().await.expect("they are read"), [(orders.clone(), standing("b"))]);
+    let store = fixture.open().await;
+    assert_eq!(store.poll_states().await.expect("they are read"), [(orders.clone(), poll_state("b"))]);
     assert_eq!(seen(&*store, &orders, &["two", "one"]).await, [false, true]);
     assert_eq!(store.unfinished_count().await.expect("they are counted"), 2);
 }
 
-/// What was seen is an Automation's own, is forgotten when that is asked for, and is bounded: the oldest goes first.
-pub(super) async fn keys_are_bounded(place: &dyn Place) {
-    let store = place.open().await;
+/// Keys belong to one Automation, can be deleted by a poll, and are bounded: the oldest are deleted first.
+pub(super) async fn keys_are_bounded(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (orders, others) = (automation("orders"), automation("others"));
     put(&*store, write("orders", "a", keys(&["old", "older"]), 1)).await;
     put(&*store, write("others", "a", keys(&["theirs"]), 1)).await;
     assert_eq!(seen(&*store, &others, &["old"]).await, [false]);
-    // What is seen again is as fresh as what is new.
+    // A key that is polled again counts as new.
     let many = (0..PollWrite::MAX_KEYS - 1).map(|number| number.to_string());
     put(&*store, write("orders", "b", many.chain(["old".to_owned()]), 2)).await;
     assert_eq!(seen(&*store, &orders, &["old", "older", "0"]).await, [true, false, true]);
-    put(&*store, PollWrite { forget: true, ..write("orders", "c", keys(&["new"]), 3) }).await;
+    put(&*store, PollWrite { forgets_keys: true, ..write("orders", "c", keys(&["new"]), 3) }).await;
     assert_eq!(seen(&*store, &orders, &["old", "new"]).await, [false, true]);
     assert_eq!(seen(&*store, &others, &["theirs"]).await, [true]);
     let too_many = write("orders", "d", (0..=PollWrite::MAX_KEYS).map(|number| number.to_string()), 4);
@@ -92,9 +95,9 @@ pub(super) async fn keys_are_bounded(place: &dyn Place) {
     assert!(store.accept(&Accept { poll: Some(too_long), ..Accept::default() }).await.is_err());
 }
 
-/// Of the polls of an Automation the latest are kept.
-pub(super) async fn log_is_bounded(place: &dyn Place) {
-    let store = place.open().await;
+/// The log keeps the latest polls of an Automation.
+pub(super) async fn log_is_bounded(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let most = i64::from(PollWrite::MAX_ENTRIES);
     for second in 0..most + 5 {
         put(&*store, write("orders", "a", [], second)).await;
@@ -107,12 +110,12 @@ pub(super) async fn log_is_bounded(place: &dyn Place) {
     assert_eq!(store.poll_entries(&automation("others"), 2).await.expect("they are read"), []);
 }
 
-/// A subscription is kept until it is dropped.
-pub(super) async fn subscriptions(place: &dyn Place) {
-    let store = place.open().await;
+/// A subscription stays until it is deleted.
+pub(super) async fn subscriptions(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let mut one = Subscription {
         url: "https://hooks.example.com/trigger/t".to_owned(),
-        asked: true,
+        requested: true,
         id: "one".to_owned(),
         automation: automation("orders"),
         source: "github.push".to_owned(),
@@ -120,7 +123,7 @@ pub(super) async fn subscriptions(place: &dyn Place) {
         connection: Some("hub".to_owned()),
         inputs: Map::from_iter([("owner", "acme")]),
         remote: Value::Null,
-        leaving: false,
+        removing: false,
         test: false,
         failures: 0,
         error: None,
@@ -131,8 +134,8 @@ pub(super) async fn subscriptions(place: &dyn Place) {
     one.remote = Value::from(17);
     store.put_subscription(one.clone()).await.expect("it is kept");
     store.put_subscription(Subscription { id: "two".to_owned(), ..one.clone() }).await.expect("it is kept");
-    store.drop_subscription("two").await.expect("it goes");
+    store.delete_subscription("two").await.expect("it goes");
     store.close().await.expect("it closes");
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(store.subscriptions().await.expect("they are read"), [one]);
 }

@@ -1,20 +1,22 @@
-//! What pruning deletes, and what it does not.
+//! Rules of pruning.
 
 use model::{Origin, Status};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{
     accept, append, at, automation, definition, end, failure, id, line, list, new, one, step, success,
     with_key, with_origin,
 };
-use crate::{Accept, Accepted, Append, ExecutionFilter, Outcomes, Prune, PruneRule, Watermark};
+use crate::{
+    Accept, AcceptOutcome, Append, ExecutionFilter, OutcomeFilter, PruneFilter, PruneRule, Watermark,
+};
 
-fn before(seconds: i64) -> Prune {
-    Prune::new(PruneRule::EndedBefore(at(seconds)))
+fn before(seconds: i64) -> PruneFilter {
+    PruneFilter::new(PruneRule::EndedBefore(at(seconds)))
 }
 
-pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn keeps_keys_and_watermarks(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let watermark = Watermark { automation: automation("orders"), schedule: "hourly".into(), instant: at(1) };
     let executions = vec![with_key(&definition, 1, 1, "tick")];
@@ -33,21 +35,21 @@ pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
     assert_eq!(store.events(id(1, 1)).await.expect("it is read"), None);
     assert_eq!(store.logs(id(1, 1), 0, 10).await.expect("they are read"), []);
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(store.watermarks().await.expect("they are read"), [watermark]);
     let again = accept(&*store, vec![with_key(&definition, 20, 1, "tick")]).await;
-    assert_eq!(again, [Accepted::Duplicate(id(1, 1))], "a tick never runs twice, however old it is");
+    assert_eq!(again, [AcceptOutcome::Duplicate(id(1, 1))], "a tick never runs twice, however old it is");
 }
 
-pub(super) async fn deletes_what_ended_before(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn deletes_what_ended_before(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, open) = one(&*store).await;
     accept(&*store, (1..=4).map(|second| new(&definition, second, 0)).collect()).await;
     for (second, ended) in [(1, 10), (2, 20), (3, 5), (4, 9)] {
         end(&*store, id(second, 0), ended, success()).await;
     }
     assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 2);
-    // Those that ended at or after, and the one that has not, however old it is.
+    // Executions that ended at or after that time stay, and the one that has not ended.
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(2, 0), id(1, 0), open]);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 1);
     let events = store.events(id(1, 0)).await.expect("it is read").expect("it is there");
@@ -55,8 +57,8 @@ pub(super) async fn deletes_what_ended_before(place: &dyn Place) {
     assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 0);
 }
 
-pub(super) async fn obeys_its_filter(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn obeys_its_filter(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (orders, _) = one(&*store).await;
     let invoices = definition("invoices", "steps: []");
     store.put_definition(invoices.clone()).await.expect("it is put");
@@ -69,21 +71,21 @@ pub(super) async fn obeys_its_filter(place: &dyn Place) {
     }
     let left = || async { list(&*store, &ExecutionFilter::default()).await.len() };
     assert_eq!(left().await, 7);
-    let of = |name: &str| Prune {
+    let of = |name: &str| PruneFilter {
         automation: Some(automation(name)),
-        outcome: Outcomes::Succeeded,
+        outcome: OutcomeFilter::Succeeded,
         ..before(100)
     };
     assert_eq!(store.prune(of("orders"), 100).await.expect("it prunes"), 2);
-    let except = Prune { except: vec![automation("invoices")], ..before(100) };
+    let except = PruneFilter { except: vec![automation("invoices")], ..before(100) };
     assert_eq!(store.prune(except, 100).await.expect("it prunes"), 1);
     assert_eq!(left().await, 4);
     assert_eq!(store.prune(before(100), 100).await.expect("it prunes"), 3);
     assert_eq!(left().await, 1);
 }
 
-pub(super) async fn all_but_the_newest(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn all_but_the_newest(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (orders, _) = one(&*store).await;
     let invoices = definition("invoices", "steps: []");
     store.put_definition(invoices.clone()).await.expect("it is put");
@@ -95,7 +97,7 @@ pub(super) async fn all_but_the_newest(place: &dyn Place) {
             end(&*store, id(second, random), 20 - second, outcome).await;
         }
     }
-    let rule = |count, outcome| Prune { outcome, ..Prune::new(PruneRule::AllButNewest(count)) };
+    let rule = |count, outcome| PruneFilter { outcome, ..PruneFilter::new(PruneRule::AllButNewest(count)) };
     let of =
         |name: &str| ExecutionFilter { automation: Some(automation(name)), ..ExecutionFilter::default() };
     let left = |name, random| {
@@ -105,23 +107,28 @@ pub(super) async fn all_but_the_newest(place: &dyn Place) {
             (1..=9).filter(|second| ids.contains(&id(*second, random))).collect::<Vec<_>>()
         }
     };
-    let orders_only = Prune { automation: Some(automation("orders")), ..rule(4, Outcomes::Succeeded) };
+    let orders_only =
+        PruneFilter { automation: Some(automation("orders")), ..rule(4, OutcomeFilter::Succeeded) };
     assert_eq!(store.prune(orders_only, 100).await.expect("it prunes"), 2);
     assert_eq!(left("orders", 1).await, [3, 4, 5, 6, 7, 8, 9], "by when they were accepted");
     assert_eq!(left("invoices", 2).await, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!(store.prune(rule(1, Outcomes::Other), 100).await.expect("it prunes"), 4);
+    assert_eq!(store.prune(rule(1, OutcomeFilter::Unsuccessful), 100).await.expect("it prunes"), 4);
     assert_eq!(left("orders", 1).await, [4, 5, 7, 8, 9]);
     assert_eq!(left("invoices", 2).await, [1, 2, 4, 5, 7, 8, 9]);
-    let except = Prune { except: vec![automation("orders")], ..rule(3, Outcomes::Any) };
+    let except = PruneFilter { except: vec![automation("orders")], ..rule(3, OutcomeFilter::Any) };
     assert_eq!(store.prune(except, 100).await.expect("it prunes"), 4);
     assert_eq!(left("invoices", 2).await, [7, 8, 9]);
-    assert_eq!(store.prune(rule(5, Outcomes::Any), 100).await.expect("it prunes"), 0, "there are no more");
-    assert_eq!(store.prune(rule(0, Outcomes::Any), 100).await.expect("it prunes"), 8);
+    assert_eq!(
+        store.prune(rule(5, OutcomeFilter::Any), 100).await.expect("it prunes"),
+        0,
+        "there are no more"
+    );
+    assert_eq!(store.prune(rule(0, OutcomeFilter::Any), 100).await.expect("it prunes"), 8);
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(0, 0)], "it has not ended");
 }
 
-pub(super) async fn oldest_first(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn oldest_first(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (orders, _) = one(&*store).await;
     let invoices = definition("invoices", "steps: []");
     store.put_definition(invoices.clone()).await.expect("it is put");
@@ -131,17 +138,17 @@ pub(super) async fn oldest_first(place: &dyn Place) {
         let outcome = if second % 3 == 0 { failure("no") } else { success() };
         end(&*store, id(second, 0), 20 - second, outcome).await;
     }
-    let oldest = Prune::new(PruneRule::Oldest);
+    let oldest = PruneFilter::new(PruneRule::Oldest);
     assert_eq!(store.prune(oldest.clone(), 4).await.expect("it prunes"), 4);
     let left = [id(6, 0), id(5, 0), id(0, 0)];
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, left, "accepted last, or not ended");
-    let invoices = Prune { automation: Some(automation("invoices")), ..oldest };
+    let invoices = PruneFilter { automation: Some(automation("invoices")), ..oldest };
     assert_eq!(store.prune(invoices, 4).await.expect("it prunes"), 1);
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(6, 0), id(0, 0)]);
 }
 
-pub(super) async fn never_the_unfinished(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn never_the_unfinished(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let open = Status::ALL.into_iter().filter(|status| !status.is_terminal());
     for (second, status) in (1..).zip(open) {
@@ -153,8 +160,8 @@ pub(super) async fn never_the_unfinished(place: &dyn Place) {
     let all = list(&*store, &ExecutionFilter::default()).await;
     assert_eq!(all.len(), 4);
     for rule in [PruneRule::Oldest, PruneRule::AllButNewest(0), PruneRule::EndedBefore(at(1_000_000))] {
-        for outcome in [Outcomes::Any, Outcomes::Succeeded, Outcomes::Other] {
-            let prune = Prune { outcome, ..Prune::new(rule) };
+        for outcome in [OutcomeFilter::Any, OutcomeFilter::Succeeded, OutcomeFilter::Unsuccessful] {
+            let prune = PruneFilter { outcome, ..PruneFilter::new(rule) };
             assert_eq!(store.prune(prune, 100).await.expect("it prunes"), 0, "{rule:?}");
         }
     }
@@ -162,21 +169,21 @@ pub(super) async fn never_the_unfinished(place: &dyn Place) {
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, all);
 }
 
-pub(super) async fn tidying(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn tidying(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let events = vec![step("large", "x".repeat(1 << 20)), step("small", "y")];
     store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop(store);
-    let store = place.open().await;
-    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+    let store = fixture.open().await;
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 0);
     let found = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events);
-    assert_eq!(store.room(), crate::Room::Enough, "nothing limits it here");
+    assert_eq!(store.capacity(), crate::Capacity::Ample, "nothing limits it here");
 }
 
-pub(super) async fn bounded(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn bounded(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let executions = (1..=300).map(|second| new(&definition, second, 0)).collect();
     accept(&*store, executions).await;
@@ -188,8 +195,8 @@ pub(super) async fn bounded(place: &dyn Place) {
     }
 }
 
-pub(super) async fn keys_by_age(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn keys_by_age(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let executions = [1, 2, 3, 50].map(|second| with_key(&definition, second, 0, &format!("key {second}")));
     accept(&*store, executions.to_vec()).await;
@@ -201,6 +208,9 @@ pub(super) async fn keys_by_age(place: &dyn Place) {
     assert_eq!(store.prune_keys(at(10), 1).await.expect("it prunes"), 1);
     assert_eq!(store.prune_keys(at(10), 100).await.expect("it prunes"), 1);
     let again = [1, 2, 3, 50].map(|second| with_key(&definition, 100 + second, 0, &format!("key {second}")));
-    let (third, fiftieth) = (Accepted::Duplicate(id(3, 0)), Accepted::Duplicate(id(50, 0)));
-    assert_eq!(accept(&*store, again.to_vec()).await, [Accepted::New, Accepted::New, third, fiftieth]);
+    let (third, fiftieth) = (AcceptOutcome::Duplicate(id(3, 0)), AcceptOutcome::Duplicate(id(50, 0)));
+    assert_eq!(
+        accept(&*store, again.to_vec()).await,
+        [AcceptOutcome::New, AcceptOutcome::New, third, fiftieth]
+    );
 }

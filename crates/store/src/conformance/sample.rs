@@ -1,4 +1,4 @@
-//! Executions to test with.
+//! Sample data.
 
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, ErrorKind};
@@ -7,7 +7,9 @@ use model::{
     Status, StepOutcome, Value,
 };
 
-use crate::{Accept, Accepted, Already, Append, Definition, ExecutionFilter, NewExecution, Page, Store};
+use crate::{
+    Accept, AcceptOutcome, Append, Definition, ExecutionFilter, InitialEvents, NewExecution, Page, Store,
+};
 
 /// A time, `seconds` after a fixed one.
 pub(super) fn at(seconds: i64) -> Timestamp {
@@ -15,7 +17,7 @@ pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(START + seconds).expect("a time within range")
 }
 
-/// An id for an execution accepted at that time; `random` tells those of one time apart.
+/// An id for an execution accepted at that time; `random` distinguishes ids of one time.
 pub(super) fn id(seconds: i64, random: u8) -> ExecutionId {
     ExecutionId::new(at(seconds), [random; 10])
 }
@@ -49,9 +51,9 @@ pub(super) fn with_origin(definition: &Definition, seconds: i64, random: u8, ori
         id: id(seconds, random),
         started,
         key: None,
-        sendings: Vec::new(),
-        begins: false,
-        already: Already::default(),
+        dedup: Vec::new(),
+        starts_running: false,
+        initial: InitialEvents::default(),
     }
 }
 
@@ -61,7 +63,7 @@ pub(super) fn with_key(definition: &Definition, seconds: i64, random: u8, key: &
 }
 
 /// Accepts these executions.
-pub(super) async fn accept(store: &dyn Store, executions: Vec<NewExecution>) -> Vec<Accepted> {
+pub(super) async fn accept(store: &dyn Store, executions: Vec<NewExecution>) -> Vec<AcceptOutcome> {
     store.accept(&Accept { executions, ..Accept::default() }).await.expect("they are accepted")
 }
 
@@ -70,7 +72,7 @@ pub(super) async fn one(store: &dyn Store) -> (Definition, ExecutionId) {
     let definition = definition("orders", "steps: []");
     store.put_definition(definition.clone()).await.expect("it is put");
     let accepted = accept(store, vec![new(&definition, 0, 0)]).await;
-    assert_eq!(accepted, [Accepted::New]);
+    assert_eq!(accepted, [AcceptOutcome::New]);
     (definition, id(0, 0))
 }
 

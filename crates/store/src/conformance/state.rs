@@ -1,8 +1,8 @@
-//! Values that outlive executions: what is kept, and what of it nobody can write over unseen.
+//! Rules of state values and their optimistic locking.
 
 use model::{ExecutionId, File, Status, Value};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{append, at, later, one, step};
 use crate::{Append, Error, StateEntry, StateWrite, Store, Wait};
 
@@ -46,8 +46,8 @@ fn assert_changed(result: &Result<(), Error>, wanted: &str) {
     assert_eq!((scope.as_str(), key.as_str()), ("orders", wanted));
 }
 
-pub(super) async fn kept(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn kept(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let file = File { content_type: "image/png".into(), filename: None, data: vec![0, 255, 7].into() };
     let odd = "Grüße 世界 \u{0} ' \" %";
     let values: [(&str, Value); 5] = [
@@ -63,7 +63,7 @@ pub(super) async fn kept(place: &dyn Place) {
     writes.push(StateWrite { expires_at: Some(time), ..put("orders", "token", "t") });
     write(&*store, writes).await;
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     for (key, wanted) in values {
         let entry = read(&*store, key).await.expect("it is kept");
         assert_eq!((entry.value, entry.expires_at), (wanted, None), "{key}");
@@ -90,8 +90,8 @@ pub(super) async fn kept(place: &dyn Place) {
     assert_eq!(store.read_states("orders", &[]).await.expect("they are read"), []);
 }
 
-pub(super) async fn not_written_over(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn not_written_over(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     write(&*store, vec![put("orders", "a", 1_u32), put("orders", "b", 1_u32)]).await;
     let (a, b) = (version(&*store, "a").await, version(&*store, "b").await);
     write(&*store, vec![over(a, put("orders", "a", 2_u32))]).await;
@@ -119,10 +119,10 @@ pub(super) async fn not_written_over(place: &dyn Place) {
     assert_eq!(value(&*store, "b").await, Some(Value::from(2_u32)));
 }
 
-pub(super) async fn versions_are_new(place: &dyn Place) {
+pub(super) async fn versions_are_new(fixture: &dyn Fixture) {
     let mut seen = std::collections::HashSet::new();
     for _ in 0..3 {
-        let store = place.open().await;
+        let store = fixture.open().await;
         write(&*store, vec![put("orders", "a", "same")]).await;
         let first = version(&*store, "a").await;
         assert!(seen.insert(first), "{first} came before it was deleted");
@@ -147,8 +147,8 @@ fn work(execution: ExecutionId, first: u32, state: Vec<StateWrite>) -> Append {
     Append { waits: Some(vec![wait]), state, ..append }
 }
 
-pub(super) async fn with_events(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn with_events(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     store.append(&work(id, 1, vec![put("orders", "a", 1_u32)])).await.expect("it is appended");
     let a = version(&*store, "a").await;
@@ -164,15 +164,15 @@ pub(super) async fn with_events(place: &dyn Place) {
     assert_eq!((value(&*store, "a").await, value(&*store, "b").await), (Some(Value::from(1_u32)), None));
     store.append(&work(id, 2, vec![over(a, put("orders", "a", 2_u32))])).await.expect("it is appended");
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(value(&*store, "a").await, Some(Value::from(2_u32)));
     assert_eq!(store.events(id).await.expect("it is read").expect("it is there").len(), 3);
     assert_eq!(store.waits(id).await.expect("they are read")[0].step, "w2");
 }
 
-pub(super) async fn one_wins(place: &dyn Place) {
+pub(super) async fn one_wins(fixture: &dyn Fixture) {
     const RACERS: u64 = 20;
-    let store = place.open().await;
+    let store = fixture.open().await;
     let racers: Vec<_> = (0..RACERS)
         .map(|_| {
             let store = store.clone();
@@ -202,8 +202,8 @@ pub(super) async fn one_wins(place: &dyn Place) {
     assert_eq!(value(&*store, "count").await, Some(Value::from(RACERS)));
 }
 
-pub(super) async fn lists(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn lists(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let keys: Vec<String> = (0..25).map(|index| format!("key {index:02}")).collect();
     let of = |scope: &str| keys.iter().rev().map(|key| put(scope, key, key.as_str())).collect::<Vec<_>>();
     write(&*store, of("orders")).await;
@@ -231,8 +231,8 @@ pub(super) async fn lists(place: &dyn Place) {
     assert_eq!(page.last().map(|row| &row.key), keys.get(page.len() - 1));
 }
 
-pub(super) async fn pruned(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn pruned(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let mut writes = vec![put("orders", "stays", 1_u32), expiring(30, put("orders", "later", 1_u32))];
     writes.extend((0..20).map(|second| expiring(second, put("orders", &format!("k{second:02}"), 1_u32))));
     write(&*store, writes).await;
@@ -252,8 +252,8 @@ pub(super) async fn pruned(place: &dyn Place) {
     assert_eq!(store.prune_state(at(50), 1100).await.expect("it prunes"), 101);
 }
 
-pub(super) async fn bounded(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn bounded(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let (name, value) = ("n".repeat(StateWrite::MAX_NAME_BYTES), "v".repeat(StateWrite::MAX_VALUE_BYTES - 2));
     write(&*store, vec![put(&name, &name, value.as_str())]).await;
@@ -280,12 +280,12 @@ pub(super) async fn bounded(place: &dyn Place) {
     write(&*store, Vec::new()).await;
 }
 
-pub(super) async fn secret(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn secret(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let racers: Vec<_> = (1..=8_u8)
         .map(|byte| {
             let store = store.clone();
-            tokio::spawn(async move { store.put_secret([byte; 32]).await })
+            tokio::spawn(async move { store.get_or_init_secret([byte; 32]).await })
         })
         .collect();
     let mut kept = std::collections::HashSet::new();
@@ -294,6 +294,6 @@ pub(super) async fn secret(place: &dyn Place) {
     }
     assert_eq!(kept.len(), 1, "all get the one that came first");
     drop(store);
-    let store = place.open().await;
-    assert!(kept.contains(&store.put_secret([9; 32]).await.expect("it is kept")));
+    let store = fixture.open().await;
+    assert!(kept.contains(&store.get_or_init_secret([9; 32]).await.expect("it is kept")));
 }

@@ -1,17 +1,17 @@
-//! Whatever flows through an execution comes back as it was.
+//! Rules of values: each is read as it was written.
 
 use std::collections::BTreeMap;
 
 use model::payload::WebhookPayload;
 use model::{Event, File, HttpResponse, Map, Origin, Payload, Status, Value};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{self, accept, append, at, one, step};
 
 const TEXT: &str = "Grüße, 世界 👋🏽 \u{0} \u{2028} \\ \" ' \u{fffd} e\u{301} \r\n\t";
 
-pub(super) async fn round_trip(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn round_trip(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let bytes: Vec<u8> = (0..=255).collect();
     let file = |data: Vec<u8>, filename: Option<&str>| File {
@@ -33,7 +33,7 @@ pub(super) async fn round_trip(place: &dyn Place) {
     if let Event::Started { payload: slot, .. } = &mut new.started {
         *slot = payload.into();
     }
-    // A map that looks like a file is none.
+    // A map that looks like a file stays a map.
     let posed: Map = [("$file", Value::from("not one"))].into_iter().collect();
     let nested: Map =
         [("file", Value::from(file(bytes, Some(TEXT)))), ("posed", Value::from(posed)), (TEXT, Value::Null)]
@@ -49,7 +49,7 @@ pub(super) async fn round_trip(place: &dyn Place) {
     accept(&*store, vec![new.clone()]).await;
     store.append(&append(new.id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     let found = store.events(new.id).await.expect("it is read").expect("it is there");
     assert_eq!(found[0], new.started);
     assert_eq!(found[1..], events);
@@ -57,8 +57,8 @@ pub(super) async fn round_trip(place: &dyn Place) {
     assert_eq!(row.origin, Origin::Schedule { instant: sample::later(at(1), 7) });
 }
 
-pub(super) async fn large(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn large(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let text: String = TEXT.chars().cycle().take(1 << 20).collect();
     let data: Vec<u8> = (0..1_u32 << 20).map(|index| u8::try_from(index % 251).unwrap_or_default()).collect();
@@ -69,8 +69,8 @@ pub(super) async fn large(place: &dyn Place) {
     assert_eq!(found[1..], events);
 }
 
-pub(super) async fn numbers(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn numbers(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let floats = [
         0.1 + 0.2,

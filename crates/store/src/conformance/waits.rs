@@ -1,13 +1,13 @@
-//! What executions wait for: who waits, for what, and until what becomes of it.
+//! Rules of waits.
 
 use jiff::Timestamp;
 use model::{ExecutionId, Origin, Status};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{
     self, accept, append, at, end, finished, id, list, new, one, step, success, with_origin,
 };
-use crate::{Append, Error, ExecutionFilter, Resting, Store, Wait};
+use crate::{Append, Error, ExecutionFilter, Store, SuspendedExecution, Wait};
 
 /// A wait for nothing yet.
 fn wait(step: &str) -> Wait {
@@ -48,8 +48,8 @@ async fn parent(store: &dyn Store, child: ExecutionId) -> Option<(ExecutionId, S
     store.waiting_for_child(child).await.expect("it is read")
 }
 
-pub(super) async fn replaced(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn replaced(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     assert_eq!(waits(&*store, id).await, []);
     let everything = Wait {
@@ -59,11 +59,11 @@ pub(super) async fn replaced(place: &dyn Place) {
         child: Some(sample::id(9, 9)),
     };
     put(&*store, pause(id, 1, vec![wait("c"), everything.clone(), until("a", 30)])).await;
-    // An append that says nothing of them leaves them, also while a step beside them runs.
+    // An append without waits leaves them, also while another step runs.
     put(&*store, append(id, 2, vec![step("d", 4_u32)], Status::Running)).await;
     put(&*store, append(id, 3, Vec::new(), Status::Waiting)).await;
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(waits(&*store, id).await, [until("a", 30), everything, wait("c")]);
     put(&*store, Append { status: Status::Running, ..pause(id, 3, vec![event("b[2]", "paid")]) }).await;
     assert_eq!(waits(&*store, id).await, [event("b[2]", "paid")]);
@@ -74,8 +74,8 @@ pub(super) async fn replaced(place: &dyn Place) {
     assert_eq!(for_event(&*store, "paid").await, []);
 }
 
-pub(super) async fn gone_with_the_end(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn gone_with_the_end(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, first) = one(&*store).await;
     accept(&*store, vec![new(&definition, 1, 0)]).await;
     let (second, called) = (id(1, 0), id(7, 7));
@@ -94,7 +94,7 @@ pub(super) async fn gone_with_the_end(place: &dyn Place) {
     assert_eq!(parent(&*store, called).await, Some((second, "c".to_owned())));
     put(&*store, append(second, 3, vec![finished(3, success())], Status::Succeeded)).await;
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(waits(&*store, second).await, []);
     assert_eq!(for_event(&*store, "paid").await, []);
     assert_eq!(parent(&*store, called).await, None);
@@ -103,7 +103,7 @@ pub(super) async fn gone_with_the_end(place: &dyn Place) {
     assert_eq!((row.status, row.finished_at, row.events), (Status::Succeeded, Some(at(3)), 3));
 }
 
-/// All of a list that is read page by page.
+/// Reads all pages of a list.
 async fn unfinished(store: &dyn Store) -> Vec<ExecutionId> {
     let mut found: Vec<ExecutionId> = Vec::new();
     loop {
@@ -115,11 +115,11 @@ async fn unfinished(store: &dyn Store) -> Vec<ExecutionId> {
     }
 }
 
-async fn resting(store: &dyn Store) -> Vec<Resting> {
-    let mut found: Vec<Resting> = Vec::new();
+async fn list_suspended(store: &dyn Store) -> Vec<SuspendedExecution> {
+    let mut found: Vec<SuspendedExecution> = Vec::new();
     loop {
         let after = found.last().map(|last| last.execution);
-        let page = store.resting(after, 2).await.expect("it is read");
+        let page = store.list_suspended(after, 2).await.expect("it is read");
         assert!(page.len() <= 2);
         if page.is_empty() {
             return found;
@@ -128,25 +128,28 @@ async fn resting(store: &dyn Store) -> Vec<Resting> {
     }
 }
 
-pub(super) async fn rest_apart(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn rest_apart(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, queued) = one(&*store).await;
     accept(&*store, (1..=4).map(|second| new(&definition, second, 0)).collect()).await;
     accept(&*store, [5, 6].map(|second| with_origin(&definition, second, 0, Origin::Test)).to_vec()).await;
     put(&*store, pause(id(1, 0), 1, vec![event("a", "paid"), until("b", 60), until("c", 50)])).await;
-    put(&*store, Append { holds: true, ..pause(id(2, 0), 1, vec![until("a", 70)]) }).await;
+    put(&*store, Append { keeps_permit: true, ..pause(id(2, 0), 1, vec![until("a", 70)]) }).await;
     put(&*store, pause(id(3, 0), 1, vec![event("a", "paid")])).await;
-    // Means nothing where it does not wait.
-    put(&*store, Append { holds: true, status: Status::Running, ..pause(id(4, 0), 1, vec![until("a", 1)]) })
-        .await;
-    put(&*store, Append { holds: true, ..pause(id(5, 0), 1, Vec::new()) }).await;
+    // Ignored unless it waits.
+    put(
+        &*store,
+        Append { keeps_permit: true, status: Status::Running, ..pause(id(4, 0), 1, vec![until("a", 1)]) },
+    )
+    .await;
+    put(&*store, Append { keeps_permit: true, ..pause(id(5, 0), 1, Vec::new()) }).await;
     put(&*store, pause(id(6, 0), 1, vec![until("a", 80)])).await;
     drop(store);
 
-    let store = place.open().await;
+    let store = fixture.open().await;
     let rest = |second: i64, wake_at: Option<i64>, holds: bool| {
         let wake_at: Option<Timestamp> = wake_at.map(at);
-        Resting { execution: id(second, 0), wake_at, holds }
+        SuspendedExecution { execution: id(second, 0), wake_at, keeps_permit: holds }
     };
     let all = [
         rest(1, Some(50), false),
@@ -155,7 +158,7 @@ pub(super) async fn rest_apart(place: &dyn Place) {
         rest(5, None, true),
         rest(6, Some(80), false),
     ];
-    assert_eq!(resting(&*store).await, all);
+    assert_eq!(list_suspended(&*store).await, all);
     assert_eq!(unfinished(&*store).await, [queued, id(2, 0), id(4, 0), id(5, 0)]);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 7);
     let held = store.unfinished(Some(queued), 1).await.expect("it is read");
@@ -163,21 +166,21 @@ pub(super) async fn rest_apart(place: &dyn Place) {
     let filter = ExecutionFilter { status: vec![Status::Waiting], ..ExecutionFilter::default() };
     assert_eq!(list(&*store, &filter).await, [6, 5, 3, 2, 1].map(|second| id(second, 0)));
 
-    // It gives its place up, takes one, goes on, and comes to its end.
+    // It releases its permit, takes one, continues, and ends.
     put(&*store, append(id(2, 0), 2, Vec::new(), Status::Waiting)).await;
-    put(&*store, Append { holds: true, ..append(id(3, 0), 2, Vec::new(), Status::Waiting) }).await;
+    put(&*store, Append { keeps_permit: true, ..append(id(3, 0), 2, Vec::new(), Status::Waiting) }).await;
     put(&*store, append(id(5, 0), 2, vec![step("b", 1_u32)], Status::Running)).await;
     put(&*store, append(id(6, 0), 2, vec![finished(9, success())], Status::Succeeded)).await;
     let all = [rest(1, Some(50), false), rest(2, Some(70), false), rest(3, None, true)];
-    assert_eq!(resting(&*store).await, all);
+    assert_eq!(list_suspended(&*store).await, all);
     assert_eq!(unfinished(&*store).await, [queued, id(3, 0), id(4, 0), id(5, 0)]);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 6);
     let tests = ExecutionFilter { test: Some(true), ..ExecutionFilter::default() };
     assert_eq!(list(&*store, &tests).await, [id(6, 0), id(5, 0)], "a test stays one");
 }
 
-pub(super) async fn found_by_event(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn found_by_event(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     accept(&*store, (1..=5).map(|second| new(&definition, second, 0)).collect()).await;
     for second in 1..=5 {
@@ -209,8 +212,8 @@ pub(super) async fn found_by_event(place: &dyn Place) {
     assert_eq!(for_event(&*store, "").await, []);
 }
 
-pub(super) async fn found_by_child(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn found_by_child(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, first) = one(&*store).await;
     accept(&*store, vec![new(&definition, 1, 0)]).await;
     put(&*store, pause(id(1, 0), 1, vec![child("x", id(8, 0))])).await;
@@ -220,8 +223,8 @@ pub(super) async fn found_by_child(place: &dyn Place) {
     assert_eq!(parent(&*store, id(9, 0)).await, None);
 }
 
-pub(super) async fn bounded(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn bounded(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let many = |count: usize| (0..count).map(|index| wait(&format!("s[{index}]"))).collect::<Vec<_>>();
     for refused in [many(Wait::MAX + 1), vec![wait("a"), wait("b"), until("a", 5)]] {

@@ -1,58 +1,58 @@
-//! What a write does, and what it does not when it is refused.
+//! Rules of writes and their refusal.
 
 use std::collections::HashSet;
 
 use model::{Event, ExecutionId, Status};
 
-use super::Place;
+use super::Fixture;
 use super::sample::{
     self, accept, append, at, automation, end, failure, finished, id, line, new, one, step, success, with_key,
 };
-use crate::{Accept, Accepted, Address, Append, Error, Watermark};
+use crate::{Accept, AcceptOutcome, Address, Append, Error, Watermark};
 
-pub(super) async fn accept_is_atomic(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn accept_is_atomic(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, taken) = one(&*store).await;
     let watermark =
         Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: at(7) };
     // The second has an id that is taken.
     let executions = vec![with_key(&definition, 5, 5, "fresh"), new(&definition, 0, 0)];
     let refused = store.accept(&Accept { executions, watermark: Some(watermark), ..Accept::default() }).await;
-    assert!(matches!(refused, Err(Error::Exists(id)) if id == taken), "{refused:?}");
+    assert!(matches!(refused, Err(Error::AlreadyExists(id)) if id == taken), "{refused:?}");
     assert_eq!(store.execution(id(5, 5)).await.expect("it is read"), None);
     assert_eq!(store.watermarks().await.expect("they are read"), []);
     let accepted = accept(&*store, vec![with_key(&definition, 6, 6, "fresh")]).await;
-    assert_eq!(accepted, [Accepted::New], "the key was not left taken");
+    assert_eq!(accepted, [AcceptOutcome::New], "the key was not left taken");
 
     let unstarted = crate::NewExecution { started: finished(1, success()), ..new(&definition, 8, 8) };
     let refused = store.accept(&Accept { executions: vec![unstarted], ..Accept::default() }).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }
 
-pub(super) async fn keys_are_unique(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn keys_are_unique(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let other = sample::definition("invoices", "steps: []");
     store.put_definition(other.clone()).await.expect("it is put");
     let accepted =
         accept(&*store, vec![with_key(&definition, 1, 1, "k"), with_key(&definition, 1, 2, "k")]).await;
-    assert_eq!(accepted, [Accepted::New, Accepted::Duplicate(id(1, 1))]);
+    assert_eq!(accepted, [AcceptOutcome::New, AcceptOutcome::Duplicate(id(1, 1))]);
     let accepted = accept(&*store, vec![with_key(&definition, 2, 1, "k"), new(&definition, 2, 2)]).await;
-    assert_eq!(accepted, [Accepted::Duplicate(id(1, 1)), Accepted::New]);
+    assert_eq!(accepted, [AcceptOutcome::Duplicate(id(1, 1)), AcceptOutcome::New]);
     assert_eq!(store.execution(id(2, 1)).await.expect("it is read"), None);
     assert_eq!(store.events(id(1, 2)).await.expect("it is read"), None);
-    // Another Automation has keys of its own.
-    assert_eq!(accept(&*store, vec![with_key(&other, 3, 1, "k")]).await, [Accepted::New]);
+    // Keys belong to one Automation.
+    assert_eq!(accept(&*store, vec![with_key(&other, 3, 1, "k")]).await, [AcceptOutcome::New]);
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     assert_eq!(
         accept(&*store, vec![with_key(&definition, 4, 1, "k")]).await,
-        [Accepted::Duplicate(id(1, 1))]
+        [AcceptOutcome::Duplicate(id(1, 1))]
     );
 }
 
-pub(super) async fn keys_are_unique_under_load(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn keys_are_unique_under_load(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let racers: Vec<_> = (1..=100)
         .map(|random| {
@@ -65,8 +65,8 @@ pub(super) async fn keys_are_unique_under_load(place: &dyn Place) {
     let (mut winners, mut named) = (Vec::new(), HashSet::new());
     for (random, racer) in (1..=100).zip(racers) {
         match racer.await.expect("no panic").expect("it is answered")[..] {
-            [Accepted::New] => winners.push(id(1, random)),
-            [Accepted::Duplicate(id)] => {
+            [AcceptOutcome::New] => winners.push(id(1, random)),
+            [AcceptOutcome::Duplicate(id)] => {
                 named.insert(id);
             }
             ref other => panic!("one answer for one execution, not {other:?}"),
@@ -76,8 +76,8 @@ pub(super) async fn keys_are_unique_under_load(place: &dyn Place) {
     assert_eq!(named, HashSet::from([winners[0]]));
 }
 
-pub(super) async fn watermark_with_executions(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn watermark_with_executions(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let mark = |schedule: &str, seconds| Watermark {
         automation: definition.automation.clone(),
@@ -93,8 +93,8 @@ pub(super) async fn watermark_with_executions(place: &dyn Place) {
     }
 }
 
-pub(super) async fn conflict(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn conflict(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     store
         .append(&append(id, 1, vec![step("a", 1_u32), step("b", 2_u32)], Status::Running))
@@ -123,8 +123,8 @@ pub(super) async fn conflict(place: &dyn Place) {
     assert!(matches!(unknown, Err(Error::NoSuchExecution(_))), "{unknown:?}");
 }
 
-pub(super) async fn refusals_stay_alone(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn refusals_stay_alone(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, taken) = one(&*store).await;
     let other = sample::definition("never-put", "steps: []");
     let writes: Vec<_> = (1..=120_u8)
@@ -148,14 +148,17 @@ pub(super) async fn refusals_stay_alone(place: &dyn Place) {
         let there = store.execution(id(1, random)).await.expect("it is read").is_some();
         match random % 4 {
             0 => assert!(matches!(answer, Err(Error::NoSuchDefinition(_))) && !there, "{random}: {answer:?}"),
-            1 => assert!(matches!(answer, Err(Error::Exists(_))) && !there, "{random}: {answer:?}"),
-            _ => assert!(matches!(answer.as_deref(), Ok([Accepted::New])) && there, "{random}: {answer:?}"),
+            1 => assert!(matches!(answer, Err(Error::AlreadyExists(_))) && !there, "{random}: {answer:?}"),
+            _ => assert!(
+                matches!(answer.as_deref(), Ok([AcceptOutcome::New])) && there,
+                "{random}: {answer:?}"
+            ),
         }
     }
 }
 
-pub(super) async fn order(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn order(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (definition, first) = one(&*store).await;
     let second = id(1, 0);
     accept(&*store, vec![new(&definition, 1, 0)]).await;
@@ -183,8 +186,8 @@ pub(super) async fn order(place: &dyn Place) {
     assert_eq!(store.events(id(50, 0)).await.expect("it is read"), None);
 }
 
-pub(super) async fn row_follows(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn row_follows(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let row = |id: ExecutionId| {
         let store = store.clone();
@@ -204,13 +207,13 @@ pub(super) async fn row_follows(place: &dyn Place) {
     assert_eq!((failed.status, failed.finished_at, failed.events), (Status::Failed, Some(at(30)), 4));
     assert_eq!(failed.error, Some("ü".repeat(500)));
 
-    // Lines that come after the end change nothing else.
+    // Log lines after the end change nothing else.
     let lines = Append { logs: vec![line("late")], ..append(id, 4, Vec::new(), Status::Failed) };
     store.append(&lines).await.expect("it is appended");
     assert_eq!(row(id).await, failed);
     assert_eq!(store.logs(id, 0, 10).await.expect("they are read"), [line("late")]);
 
-    // The store has no opinion on what may follow an end.
+    // The store does not restrict appends after an end.
     store.append(&append(id, 4, vec![step("c", 3_u32)], Status::Running)).await.expect("it is appended");
     let again = row(id).await;
     assert_eq!(
@@ -230,8 +233,8 @@ pub(super) async fn row_follows(place: &dyn Place) {
     assert_eq!(row(other).await.error.as_deref(), Some("by hand"));
 }
 
-pub(super) async fn addresses(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn addresses(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let address = |name: &str, live: &str| Address {
         automation: automation(name),
         live: live.to_owned(),
@@ -240,14 +243,14 @@ pub(super) async fn addresses(place: &dyn Place) {
     store.put_addresses(vec![address("b", "1"), address("a", "2")]).await.expect("they are put");
     store.put_addresses(vec![address("b", "3")]).await.expect("it is put");
     drop(store);
-    let store = place.open().await;
+    let store = fixture.open().await;
     let mut found = store.addresses().await.expect("they are read");
     found.sort_by(|one, other| one.automation.cmp(&other.automation));
     assert_eq!(found, [address("a", "2"), address("b", "3")]);
 }
 
-pub(super) async fn logs(place: &dyn Place) {
-    let store = place.open().await;
+pub(super) async fn logs(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
     let (_, id) = one(&*store).await;
     let mut next = 0;
     for count in [3, 1, 5, 2] {

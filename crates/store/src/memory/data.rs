@@ -7,31 +7,32 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, 
 
 use crate::Error;
 use crate::types::{
-    Accept, Accepted, Address, Already, Append, Definition, ExecutionRow, NewExecution, Outcomes, PollEntry,
-    PollStanding, PollWrite, Prune, PruneRule, Sending, Sent, StateEntry, Subscription, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, DedupHit, DedupRecord, Definition, ExecutionRow, InitialEvents,
+    NewExecution, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, StateEntry,
+    Subscription, Wait, Watermark,
 };
 
 /// The most characters of an error in a list.
 const ERROR_CHARS: usize = 500;
 
-/// All that is kept.
+/// The content of a store.
 #[derive(Default)]
 pub(super) struct Data {
-    /// With the number under which each was last put.
+    /// Each with the number of its last store.
     definitions: HashMap<DefinitionHash, (Definition, u64)>,
     pub(super) executions: BTreeMap<ExecutionId, Kept>,
     keys: BTreeSet<(ExecutionId, AutomationId, String)>,
     owners: HashMap<(AutomationId, String), ExecutionId>,
-    sendings: HashMap<(AutomationId, [u8; 32]), (Sent, Timestamp)>,
+    sendings: HashMap<(AutomationId, [u8; 32]), (DedupHit, Timestamp)>,
     pub(super) watermarks: BTreeMap<AutomationId, Watermark>,
     pub(super) addresses: BTreeMap<AutomationId, Address>,
     pub(super) polls: BTreeMap<AutomationId, Poll>,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
     pub(super) state: BTreeMap<(String, String), StateEntry>,
-    /// The version that was given last.
+    /// The last used version.
     pub(super) version: u64,
     pub(super) secret: Option<[u8; 32]>,
-    /// A number for whatever has to be told apart by its order.
+    /// A counter for records that are ordered by their writes.
     sequence: u64,
     pub(super) writes: u64,
 }
@@ -47,8 +48,8 @@ pub(super) struct Kept {
 
 /// A poll.
 pub(super) struct Poll {
-    pub(super) standing: PollStanding,
-    /// What it has seen, with the number of the poll that saw it last.
+    pub(super) standing: PollState,
+    /// Its keys, each with the number of the last poll that had it.
     pub(super) keys: HashMap<String, u64>,
     pub(super) entries: VecDeque<PollEntry>,
 }
@@ -72,15 +73,15 @@ impl Data {
         self.definitions.get(&hash).map(|(definition, _)| definition.clone())
     }
 
-    pub(super) fn accept(&mut self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+    pub(super) fn accept(&mut self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
         accept.poll.as_ref().map_or(Ok(()), check_poll)?;
-        // First what becomes of each, then all of it: where one is refused nothing was changed.
+        // First the outcomes, then the changes: a refusal changes nothing.
         let mut batch = Batch::default();
         let mut accepted = Vec::with_capacity(accept.executions.len());
         for new in &accept.executions {
             accepted.push(self.judge(new, &mut batch)?);
         }
-        let taken = accept.executions.iter().zip(&accepted).filter(|(_, one)| **one == Accepted::New);
+        let taken = accept.executions.iter().zip(&accepted).filter(|(_, one)| **one == AcceptOutcome::New);
         taken.for_each(|(new, _)| self.take(new.clone()));
         if let Some(watermark) = accept.watermark.clone() {
             self.watermarks.insert(watermark.automation.clone(), watermark);
@@ -89,40 +90,44 @@ impl Data {
         Ok(accepted)
     }
 
-    fn judge(&self, new: &NewExecution, batch: &mut Batch) -> Result<Accepted, Error> {
+    fn judge(&self, new: &NewExecution, batch: &mut Batch) -> Result<AcceptOutcome, Error> {
         let Event::Started { at, automation, definition, .. } = &new.started else {
             return Err(invalid("the first event of an execution must be `started`"));
         };
-        if new.sendings.len() > Sending::MAX {
-            return Err(invalid(format!("an execution has at most {} names", Sending::MAX)));
+        if new.dedup.len() > DedupRecord::MAX {
+            return Err(invalid(format!("an execution has at most {} names", DedupRecord::MAX)));
         }
         if !self.definitions.contains_key(definition) {
             return Err(Error::NoSuchDefinition(*definition));
         }
-        for Sending { key, content, .. } in &new.sendings {
+        for DedupRecord { key, content, .. } in &new.dedup {
             let name = (automation.clone(), *key);
             let before = batch.sendings.get(&name).copied();
             if let Some(sent) = before.or_else(|| self.sent(automation, *key, *at)) {
-                let differs = sent.differs(*content);
+                let conflicts_with = sent.conflicts_with(*content);
                 let first = sent.execution;
-                return Ok(if differs { Accepted::Mismatch(first) } else { Accepted::Duplicate(first) });
+                return Ok(if conflicts_with {
+                    AcceptOutcome::Mismatch(first)
+                } else {
+                    AcceptOutcome::Duplicate(first)
+                });
             }
         }
         if let Some(key) = &new.key {
             let name = (automation.clone(), key.clone());
             if let Some(first) = batch.owners.get(&name).or_else(|| self.owners.get(&name)) {
-                return Ok(Accepted::Duplicate(*first));
+                return Ok(AcceptOutcome::Duplicate(*first));
             }
             batch.owners.insert(name, new.id);
         }
         if self.executions.contains_key(&new.id) || !batch.ids.insert(new.id) {
-            return Err(Error::Exists(new.id));
+            return Err(Error::AlreadyExists(new.id));
         }
-        for Sending { key, content, .. } in &new.sendings {
-            let sent = Sent { execution: new.id, content: *content };
+        for DedupRecord { key, content, .. } in &new.dedup {
+            let sent = DedupHit { execution: new.id, content: *content };
             batch.sendings.insert((automation.clone(), *key), sent);
         }
-        Ok(Accepted::New)
+        Ok(AcceptOutcome::New)
     }
 
     fn take(&mut self, new: NewExecution) {
@@ -132,7 +137,7 @@ impl Data {
             automation: automation.clone(),
             definition: *definition,
             origin: origin.clone(),
-            status: if new.begins { Status::Running } else { Status::Queued },
+            status: if new.starts_running { Status::Running } else { Status::Queued },
             started_at: *at,
             finished_at: None,
             error: None,
@@ -142,11 +147,11 @@ impl Data {
             self.keys.insert((new.id, row.automation.clone(), key.clone()));
             self.owners.insert((row.automation.clone(), key), new.id);
         }
-        for Sending { key, content, until } in new.sendings {
-            let sent = Sent { execution: new.id, content };
+        for DedupRecord { key, content, until } in new.dedup {
+            let sent = DedupHit { execution: new.id, content };
             self.sendings.insert((row.automation.clone(), key), (sent, until));
         }
-        let Already { events: already, logs } = new.already;
+        let InitialEvents { events: already, logs } = new.initial;
         if let Some(Event::Finished { at, outcome }) = already.last() {
             row.status = outcome.status();
             ended(&mut row, *at, outcome);
@@ -167,7 +172,7 @@ impl Data {
             return Err(Error::Conflict { execution: id, expected: append.first, found: kept.row.events });
         }
         kept.row.status = append.status;
-        kept.holds = append.holds && append.status == Status::Waiting;
+        kept.holds = append.keeps_permit && append.status == Status::Waiting;
         if !append.status.is_terminal() {
             (kept.row.finished_at, kept.row.error) = (None, None);
         } else if let Some(Event::Finished { at, outcome }) = append.events.last() {
@@ -190,12 +195,12 @@ impl Data {
     fn put_poll(&mut self, write: PollWrite) {
         let number = self.next();
         let poll = self.polls.entry(write.automation).or_insert_with(|| Poll {
-            standing: write.standing.clone(),
+            standing: write.state.clone(),
             keys: HashMap::new(),
             entries: VecDeque::new(),
         });
-        poll.standing = write.standing;
-        if write.forget {
+        poll.standing = write.state;
+        if write.forgets_keys {
             poll.keys.clear();
         }
         poll.keys.extend(write.keys.into_iter().map(|key| (key, number)));
@@ -212,23 +217,23 @@ impl Data {
         }
     }
 
-    pub(super) fn sent(&self, automation: &AutomationId, key: [u8; 32], now: Timestamp) -> Option<Sent> {
+    pub(super) fn sent(&self, automation: &AutomationId, key: [u8; 32], now: Timestamp) -> Option<DedupHit> {
         let (sent, until) = self.sendings.get(&(automation.clone(), key))?;
         (*until > now).then_some(*sent)
     }
 
-    pub(super) fn prune_sendings(&mut self, before: Timestamp, limit: u32) -> u64 {
+    pub(super) fn prune_dedup(&mut self, before: Timestamp, limit: u32) -> u64 {
         let over = self.sendings.iter().filter(|(_, (_, until))| *until < before);
         let over: Vec<_> = over.map(|(name, _)| name.clone()).take(limit as usize).collect();
         over.iter().filter(|name| self.sendings.remove(name).is_some()).count() as u64
     }
 
-    pub(super) fn prune(&mut self, filter: &Prune, limit: u32) -> u64 {
+    pub(super) fn prune(&mut self, filter: &PruneFilter, limit: u32) -> u64 {
         let fits = |row: &ExecutionRow| {
             let outcome = match filter.outcome {
-                Outcomes::Any => true,
-                Outcomes::Succeeded => row.status == Status::Succeeded,
-                Outcomes::Other => row.status != Status::Succeeded,
+                OutcomeFilter::Any => true,
+                OutcomeFilter::Succeeded => row.status == Status::Succeeded,
+                OutcomeFilter::Unsuccessful => row.status != Status::Succeeded,
             };
             row.status.is_terminal()
                 && outcome
@@ -259,7 +264,7 @@ impl Data {
         gone.len() as u64
     }
 
-    /// Those stay that an execution refers to, and the one that was put last for its Automation.
+    /// Deletes definitions without references, except the latest of each Automation.
     fn forget_definitions(&mut self) {
         let used: HashSet<DefinitionHash> =
             self.executions.values().map(|kept| kept.row.definition).collect();
@@ -286,18 +291,18 @@ impl Data {
     }
 }
 
-/// What the list says of how an execution ended.
+/// Returns the end of an execution for lists.
 fn ended(row: &mut ExecutionRow, at: Timestamp, outcome: &Outcome) {
     row.finished_at = Some(at);
     row.error = outcome.message().map(|message| message.chars().take(ERROR_CHARS).collect());
 }
 
-/// What those of a batch take that come before one.
+/// The keys that earlier executions of a batch take.
 #[derive(Default)]
 struct Batch {
     ids: HashSet<ExecutionId>,
     owners: HashMap<(AutomationId, String), ExecutionId>,
-    sendings: HashMap<(AutomationId, [u8; 32]), Sent>,
+    sendings: HashMap<(AutomationId, [u8; 32]), DedupHit>,
 }
 
 fn check_waits(waits: &[Wait]) -> Result<(), Error> {

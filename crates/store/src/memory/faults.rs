@@ -1,88 +1,88 @@
-//! What a test lets happen to reads and writes.
+//! Faults that a test injects into reads and writes.
 
 use crate::Error;
-use crate::types::{Accept, Append, Room};
+use crate::types::{Accept, Append, Capacity};
 
-/// What writes are told after one whose commit is in doubt.
+/// The reason of writes after a failed commit.
 pub(super) const REASON: &str = "a test lets it fail";
 
-/// Says how reads and writes fare.
+/// A source of faults.
 pub trait Faults: Send + Sync + 'static {
-    /// How this one fares. It is asked when it is made.
-    fn fate(&self, asked: Asked<'_>) -> Fate;
+    /// Returns the fault for an operation. Called once when the operation starts.
+    fn plan(&self, operation: Operation<'_>) -> FaultPlan;
 
-    /// How much room there is.
-    fn room(&self) -> Room {
-        Room::Enough
+    /// Returns the capacity that is left.
+    fn capacity(&self) -> Capacity {
+        Capacity::Ample
     }
 }
 
-/// What is asked of the store.
+/// An operation of the store.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
-    /// To read something.
+pub enum Operation<'a> {
+    /// A read.
     Read,
-    /// To accept executions.
+    /// Accepting executions.
     Accept(&'a Accept),
-    /// To append to an execution.
+    /// Appending to an execution.
     Append(&'a Append),
-    /// To write something else.
+    /// Any other write.
     Write,
 }
 
-/// How a read or a write fares.
+/// The fault for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
-    /// How often others have their turn before it happens, and once more before it comes back.
-    pub turns: u32,
-    /// What becomes of it. A read goes well, or never comes back.
-    pub end: End,
+pub struct FaultPlan {
+    /// The number of yields to other tasks before the operation runs; if not zero, one more follows before it returns.
+    pub yields: u32,
+    /// The outcome. A read can only succeed or never return.
+    pub outcome: FaultOutcome,
 }
 
-/// What becomes of a write.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It does what it should.
-    Goes,
-    /// It is refused since the store is full: nothing was written.
+pub enum FaultOutcome {
+    /// It succeeds.
+    Succeeds,
+    /// It fails because the store is full, without writing.
     Full,
-    /// Its commit fails: it was written all the same, or it was not.
-    InDoubt {
-        /// Whether it was.
-        written: bool,
+    /// Its commit fails with an unknown outcome.
+    CommitFails {
+        /// True if it was written.
+        is_written: bool,
     },
-    /// It never comes back, as in a process that ends meanwhile.
-    Never {
-        /// Whether it was written.
-        written: bool,
+    /// It never returns, as in a process that ends.
+    NeverReturns {
+        /// True if it was written.
+        is_written: bool,
     },
 }
 
-impl Fate {
-    /// It does what it should, at once.
-    pub const GOES: Self = Self { turns: 0, end: End::Goes };
+impl FaultPlan {
+    /// No fault: it succeeds at once.
+    pub const NONE: Self = Self { yields: 0, outcome: FaultOutcome::Succeeds };
 }
 
-/// Lets a write fare so.
-pub(super) async fn fare<T>(fate: Fate, write: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    for _ in 0..fate.turns {
+/// Runs an operation with a fault.
+pub(super) async fn apply<T>(plan: FaultPlan, write: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..plan.yields {
         tokio::task::yield_now().await;
     }
-    let in_doubt = || Error::Commit { reason: REASON.to_owned() };
-    let done = match fate.end {
-        End::Goes => write(),
-        End::Full => Err(Error::Full),
-        End::InDoubt { written: false } => Err(in_doubt()),
-        End::InDoubt { written: true } => write().and_then(|_| Err(in_doubt())),
-        End::Never { written } => {
-            if written {
-                // Nobody hears of it.
+    let commit_error = || Error::Commit { reason: REASON.to_owned() };
+    let done = match plan.outcome {
+        FaultOutcome::Succeeds => write(),
+        FaultOutcome::Full => Err(Error::Full),
+        FaultOutcome::CommitFails { is_written: false } => Err(commit_error()),
+        FaultOutcome::CommitFails { is_written: true } => write().and_then(|_| Err(commit_error())),
+        FaultOutcome::NeverReturns { is_written } => {
+            if is_written {
+                // No caller gets the result.
                 let _ = write();
             }
             std::future::pending().await
         }
     };
-    if fate.turns > 0 {
+    if plan.yields > 0 {
         tokio::task::yield_now().await;
     }
     done

@@ -6,7 +6,7 @@ use model::{ExecutionId, Status};
 
 use super::MAX_PAGE;
 use super::data::{Data, Kept};
-use crate::types::{ExecutionFilter, ExecutionRow, Page, Resting, Wait};
+use crate::types::{ExecutionFilter, ExecutionRow, Page, SuspendedExecution, Wait};
 
 impl Data {
     pub(super) fn list(&self, filter: &ExecutionFilter, page: Page) -> Vec<ExecutionRow> {
@@ -22,7 +22,7 @@ impl Data {
         rows.filter(fits).take(page.limit.min(MAX_PAGE) as usize).cloned().collect()
     }
 
-    /// Those after `after`, oldest first.
+    /// Returns executions after `after`, oldest first.
     fn after(&self, after: Option<ExecutionId>) -> impl Iterator<Item = &Kept> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.executions.range((after, Bound::Unbounded)).map(|(_, kept)| kept)
@@ -41,17 +41,17 @@ impl Data {
         self.executions.values().filter(|kept| !kept.row.status.is_terminal()).count() as u64
     }
 
-    pub(super) fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Vec<Resting> {
+    pub(super) fn list_suspended(&self, after: Option<ExecutionId>, limit: u32) -> Vec<SuspendedExecution> {
         let waiting = self.after(after).filter(|kept| kept.row.status == Status::Waiting);
-        let resting = waiting.map(|kept| Resting {
+        let suspended = waiting.map(|kept| SuspendedExecution {
             execution: kept.row.id,
             wake_at: kept.waits.iter().filter_map(|wait| wait.until).min(),
-            holds: kept.holds,
+            keeps_permit: kept.holds,
         });
-        resting.take(limit.min(MAX_PAGE) as usize).collect()
+        suspended.take(limit.min(MAX_PAGE) as usize).collect()
     }
 
-    /// The executions with steps whose waits are such, oldest execution first.
+    /// Returns the executions and steps with matching waits, oldest execution first.
     pub(super) fn waiting(
         &self,
         is_such: impl Fn(&Wait) -> bool,

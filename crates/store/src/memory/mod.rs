@@ -1,5 +1,5 @@
-//! A store in memory, for tests: it keeps the whole contract, but not beyond the process. What was opened anew on the same
-//! [`Memory`] is what a daemon finds after a crash.
+//! A store in memory, for tests. It implements all traits, but its content ends with the process. A store that is opened again
+//! on the same [`Memory`] has the content that a daemon finds after a crash.
 
 mod data;
 mod faults;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use data::Data;
-pub use faults::{Asked, End, Fate, Faults};
+pub use faults::{FaultOutcome, FaultPlan, Faults, Operation};
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
@@ -21,15 +21,15 @@ use crate::traits::{
     WaitStore,
 };
 use crate::types::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Subscription,
-    Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
+    Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite, Subscription,
+    SuspendedExecution, Wait, Watermark,
 };
 
 /// The most rows of a page.
 const MAX_PAGE: u32 = 1000;
 
-/// What stores in memory keep. Cheap to clone.
+/// The content of stores in memory. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Data>>);
 
@@ -40,7 +40,7 @@ impl Memory {
         self.open_with(Arc::new(NoFaults))
     }
 
-    /// Opens a store over it whose reads and writes fare as a test says.
+    /// Opens a store over it with the faults of a test.
     #[must_use]
     pub fn open_with(&self, faults: Arc<dyn Faults>) -> Arc<dyn Store> {
         Arc::new(MemoryStore {
@@ -61,13 +61,13 @@ struct MemoryStore {
     memory: Memory,
     faults: Arc<dyn Faults>,
     closed: AtomicBool,
-    /// Set once a commit is in doubt: nothing is written after it.
+    /// Set after a failed commit: later writes fail.
     poisoned: AtomicBool,
 }
 
 impl MemoryStore {
     async fn read<T>(&self, read: impl FnOnce(&Data) -> T + Send) -> Result<T, Error> {
-        faults::fare(self.faults.fate(Asked::Read), || Ok(())).await?;
+        faults::apply(self.faults.plan(Operation::Read), || Ok(())).await?;
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
@@ -76,11 +76,11 @@ impl MemoryStore {
 
     async fn write<T>(
         &self,
-        asked: Asked<'_>,
+        operation: Operation<'_>,
         write: impl FnOnce(&mut Data) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
-        let fate = self.faults.fate(asked);
-        let done = faults::fare(fate, || {
+        let plan = self.faults.plan(operation);
+        let done = faults::apply(plan, || {
             if self.closed.load(Ordering::Relaxed) {
                 return Err(Error::Closed);
             }
@@ -100,28 +100,32 @@ impl MemoryStore {
     }
 }
 
-/// All goes well.
+/// No faults.
 struct NoFaults;
 
 impl Faults for NoFaults {
-    fn fate(&self, _: Asked<'_>) -> Fate {
-        Fate::GOES
+    fn plan(&self, _: Operation<'_>) -> FaultPlan {
+        FaultPlan::NONE
     }
 }
 
-/// Events as a store reads them that keeps their texts. A text that does not say all of an event would show only after a
-/// crash.
+/// Serializes and deserializes events, as a store on disk does. Without this, an event with an incomplete serialized form
+/// would show only after a crash.
 fn read_back(events: &[Event]) -> Result<Vec<Event>, Error> {
-    let corrupt = |what: String| Error::Corrupt { what };
+    let corrupt = |what: String| Error::RecordDamaged { detail: what };
     let text = serde_json::to_string(events).map_err(|error| corrupt(error.to_string()))?;
     let read: Vec<Event> = serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
-    if read == events { Ok(read) } else { Err(corrupt(format!("it is not read as it was written: {text}"))) }
+    if read == events {
+        Ok(read)
+    } else {
+        Err(corrupt(format!("the events read differ from those written: {text}")))
+    }
 }
 
 #[async_trait]
 impl DefinitionStore for MemoryStore {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
-        self.write(Asked::Write, |data| {
+        self.write(Operation::Write, |data| {
             data.put_definition(definition);
             Ok(())
         })
@@ -135,12 +139,12 @@ impl DefinitionStore for MemoryStore {
 
 #[async_trait]
 impl ExecutionStore for MemoryStore {
-    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
-        self.write(Asked::Accept(accept), |data| data.accept(accept)).await
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
+        self.write(Operation::Accept(accept), |data| data.accept(accept)).await
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
-        self.write(Asked::Append(append), |data| data.append(append)).await
+        self.write(Operation::Append(append), |data| data.append(append)).await
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
@@ -176,8 +180,12 @@ impl ExecutionStore for MemoryStore {
 
 #[async_trait]
 impl WaitStore for MemoryStore {
-    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
-        self.read(|data| data.resting(after, limit)).await
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        self.read(|data| data.list_suspended(after, limit)).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
@@ -214,7 +222,7 @@ impl StateStore for MemoryStore {
     }
 
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
-        self.write(Asked::Write, |data| {
+        self.write(Operation::Write, |data| {
             data.check_state(&writes)?;
             data.put_state(writes);
             Ok(())
@@ -230,7 +238,7 @@ impl TriggerStore for MemoryStore {
     }
 
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
-        self.write(Asked::Write, |data| {
+        self.write(Operation::Write, |data| {
             let addresses = addresses.into_iter();
             data.addresses.extend(addresses.map(|address| (address.automation.clone(), address)));
             Ok(())
@@ -242,14 +250,14 @@ impl TriggerStore for MemoryStore {
         self.read(|data| data.watermarks.values().cloned().collect()).await
     }
 
-    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
         self.read(|data| {
             data.polls.iter().map(|(automation, poll)| (automation.clone(), poll.standing.clone())).collect()
         })
         .await
     }
 
-    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
         self.read(|data| {
             let poll = data.polls.get(automation);
             keys.iter().map(|key| poll.is_some_and(|poll| poll.keys.contains_key(key))).collect()
@@ -270,71 +278,71 @@ impl TriggerStore for MemoryStore {
     }
 
     async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
-        self.write(Asked::Write, |data| {
+        self.write(Operation::Write, |data| {
             data.subscriptions.insert(subscription.id.clone(), subscription);
             Ok(())
         })
         .await
     }
 
-    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
-        self.write(Asked::Write, |data| {
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        self.write(Operation::Write, |data| {
             data.subscriptions.remove(id);
             Ok(())
         })
         .await
     }
 
-    async fn sent(
+    async fn find_dedup(
         &self,
         automation: &AutomationId,
         key: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Sent>, Error> {
+    ) -> Result<Option<DedupHit>, Error> {
         self.read(|data| data.sent(automation, key, now)).await
     }
 }
 
 #[async_trait]
 impl SecretStore for MemoryStore {
-    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.write(Asked::Write, |data| Ok(*data.secret.get_or_insert(fresh))).await
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.write(Operation::Write, |data| Ok(*data.secret.get_or_insert(fresh))).await
     }
 }
 
 #[async_trait]
 impl MaintenanceStore for MemoryStore {
-    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune(&filter, limit))).await
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
+        self.write(Operation::Write, |data| Ok(data.prune(&filter, limit))).await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune_keys(before, limit))).await
+        self.write(Operation::Write, |data| Ok(data.prune_keys(before, limit))).await
     }
 
-    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune_sendings(before, limit))).await
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(Operation::Write, |data| Ok(data.prune_dedup(before, limit))).await
     }
 
     async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.write(Asked::Write, |data| Ok(data.prune_state(before, limit))).await
+        self.write(Operation::Write, |data| Ok(data.prune_state(before, limit))).await
     }
 
-    async fn tidy(&self) -> Result<u64, Error> {
-        self.write(Asked::Write, |_| Ok(0)).await
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        self.write(Operation::Write, |_| Ok(0)).await
     }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
-    fn room(&self) -> Room {
-        self.faults.room()
+    fn capacity(&self) -> Capacity {
+        self.faults.capacity()
     }
 
     async fn info(&self) -> Result<Info, Error> {
-        let weakened = vec!["it is in memory: nothing is kept beyond the process".to_owned()];
+        let weakened = vec!["it is in memory: its content ends with the process".to_owned()];
         let (engine, location) = ("memory".to_owned(), "memory".to_owned());
-        let room = self.room();
+        let capacity = self.capacity();
         let (bytes, used, blob_bytes, max_bytes) = (0, 0, 0, None);
         self.read(|_| Info {
             engine,
@@ -344,7 +352,7 @@ impl Store for MemoryStore {
             used,
             blob_bytes,
             max_bytes,
-            room,
+            capacity,
             weakened,
         })
         .await

@@ -10,7 +10,7 @@ use super::data::{Data, invalid};
 use crate::Error;
 use crate::types::{StateEntry, StateRow, StateWrite};
 
-/// About the most bytes of a page of values.
+/// The approximate limit of a page in bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
 impl Data {
@@ -18,7 +18,7 @@ impl Data {
         self.state.get(&(scope.to_owned(), key.to_owned())).cloned()
     }
 
-    /// Refuses writes that cannot be, or of which one comes upon another version than it expects.
+    /// Returns an error for invalid writes, or if a stored version differs from the expected one.
     pub(super) fn check_state(&self, writes: &[StateWrite]) -> Result<(), Error> {
         let keys: HashSet<(&str, &str)> =
             writes.iter().map(|write| (write.scope.as_str(), write.key.as_str())).collect();
@@ -42,7 +42,7 @@ impl Data {
         Ok(())
     }
 
-    /// Makes writes that were checked.
+    /// Writes after a check.
     pub(super) fn put_state(&mut self, writes: Vec<StateWrite>) {
         for StateWrite { scope, key, value, expires_at, .. } in writes {
             self.version += 1;

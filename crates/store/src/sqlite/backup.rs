@@ -1,4 +1,4 @@
-//! A copy of a store that is in use: the file as it was at one moment, and the blobs that it names.
+//! Backup of a store in use: a snapshot of the database and the blobs that it names.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,42 +7,42 @@ use std::sync::Arc;
 use model::value::BlobSource as _;
 use rusqlite::Connection;
 
-use super::blobs::{self, Contents, Folder, Hash};
-use super::gauge::Gauge;
-use super::place::{Place, sync_directory};
+use super::blobs::{self, BlobFiles, Folder, Hash};
+use super::paths::{StorePaths, sync_directory};
 use super::pool::read_error;
+use super::usage::Usage;
 use super::{schema, settings};
 use crate::{Backup, Error};
 
-/// Copies the store at `from` to the folder `to`, which it makes. It may be in use by a daemon, whose writes go on.
+/// Copies a snapshot of the store at `from` to the new folder `to`. A daemon may use the store and go on writing.
 pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
-    let place = Place::of(from);
-    let source = settings::open_reader(&place.file)?;
-    schema::check(&source, &place.file)?;
-    // It counts writing the copy as writing.
+    let paths = StorePaths::of(from);
+    let source = settings::open_reader(&paths.file)?;
+    schema::check(&source, &paths.file)?;
+    // `query_only` would also forbid writing the copy.
     source.pragma_update(None, "query_only", false).map_err(read_error)?;
     let failed = |reason: String| Error::Backup { path: to.to_owned(), reason };
     let io = |error: std::io::Error| failed(error.to_string());
     if to.exists() {
         return Err(failed("it exists already; name a folder that does not".to_owned()));
     }
-    // What has the name that was asked for is complete.
+    // Only a complete copy gets the final name.
     let mut partial = to.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     if partial.exists() {
-        let reason = format!("`{}` is left of one that was cut off; remove it", partial.display());
+        let reason = format!("`{}` is left from an interrupted backup; remove it", partial.display());
         return Err(failed(reason));
     }
-    let copy = Place::of_directory(&partial);
+    let copy = StorePaths::of_directory(&partial);
     copy.make_directory()?;
-    let done = copy_all(&place, &source, &copy).and_then(|backup| {
+    let done = copy_all(&paths, &source, &copy).and_then(|backup| {
         std::fs::rename(&partial, to).map_err(io)?;
         sync_directory(above(to)).map_err(io)?;
         Ok(Backup { path: to.to_owned(), ..backup })
     });
     if done.is_err() {
-        // Nobody has use for a part; if it cannot go, the next attempt says so.
+        // An incomplete copy is useless. If it cannot be deleted, the next attempt reports it.
         let _ = std::fs::remove_dir_all(&partial);
     }
     done.map_err(|error| match error {
@@ -51,11 +51,11 @@ pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     })
 }
 
-fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, Error> {
+fn copy_all(paths: &StorePaths, source: &Connection, copy: &StorePaths) -> Result<Backup, Error> {
     let failed = |reason: String| Error::Backup { path: copy.directory.clone(), reason };
     let io = |error: std::io::Error| failed(error.to_string());
-    // Before the moment of which the copy is, so that what it names is still there when its turn comes.
-    let _kept = blobs::keep(place).map_err(io)?;
+    // Locked before the snapshot, so that no blob that it names is deleted before it is copied.
+    let _kept = blobs::lock_for_copy(paths).map_err(io)?;
     copy.make_file()?;
     let name = copy.file.to_str().ok_or_else(|| failed("its path is no text".to_owned()))?;
     source.execute("VACUUM INTO ?1", [name]).map_err(|error| match error.sqlite_error_code() {
@@ -64,8 +64,8 @@ fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, 
     })?;
     File::open(&copy.file).and_then(|file| file.sync_all()).map_err(io)?;
     let connection = settings::open_reader(&copy.file)?;
-    let folder = |place| Arc::new(Folder::of(place, Gauge::default()));
-    let (from, to) = (folder(place), folder(copy));
+    let folder = |paths| Arc::new(Folder::of(paths, Usage::default()));
+    let (from, to) = (folder(paths), folder(copy));
     let mut backup = Backup { path: PathBuf::new(), executions: 0, blobs: 0, bytes: 0 };
     let mut blobs =
         connection.prepare("SELECT hash, length, is_file FROM blobs WHERE uses > 0").map_err(read_error)?;
@@ -73,10 +73,10 @@ fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, 
     while let Some(row) = rows.next().map_err(read_error)? {
         let (hash, length, is_file): (Hash, u32, bool) =
             row.get(0).and_then(|hash| Ok((hash, row.get(1)?, row.get(2)?))).map_err(read_error)?;
-        // Read and not only copied: what is damaged shows now, not when it is needed.
+        // Read and verified, not only copied: damage shows now, not when the backup is needed.
         let copied = if is_file {
-            let content = Contents(from.clone()).blob(hash, u64::from(length));
-            Contents(to.clone()).settle(&content)?
+            let content = BlobFiles(from.clone()).blob(hash, u64::from(length));
+            BlobFiles(to.clone()).settle(&content)?
         } else {
             to.put(from.read(&hash, length as usize)?.as_bytes())?
         };
@@ -94,7 +94,7 @@ fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, 
 
 fn check(copy: &Connection) -> Result<(), Error> {
     let found: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(read_error)?;
-    if found == "ok" { Ok(()) } else { Err(Error::Damaged { what: found }) }
+    if found == "ok" { Ok(()) } else { Err(Error::DatabaseDamaged { detail: found }) }
 }
 
 fn above(path: &Path) -> &Path {

@@ -1,9 +1,9 @@
-//! What is checked of a file when it is opened, before anything is made of it.
+//! Integrity check of a file when it is opened.
 //!
-//! A check of all of a large file takes minutes, so only a small file is checked as a whole. Of a larger one the header,
-//! the schema, and both ends of every table are read. What is damaged elsewhere shows when it is read, which stops the
-//! store then. What a page holds has no checksum: damage within a value that leaves the page's structure whole is not
-//! seen by either.
+//! A check of a whole large file takes minutes, so only a small file is checked as a whole. For a larger one, the check
+//! reads the header, the schema, and both ends of every table. Damage elsewhere shows when it is read, which stops the
+//! store. Pages have no checksum: neither check detects damage within a value that leaves the structure of its page
+//! intact.
 
 use std::path::Path;
 
@@ -12,20 +12,20 @@ use rusqlite::Connection;
 use super::settings::open_error;
 use crate::Error;
 
-/// The largest file that is checked as a whole, which takes some 20 ms.
+/// The largest file that is checked as a whole, which takes about 20 ms.
 const WHOLE_BYTES: i64 = 8 << 20;
 
-/// Checks a file that is about to be used.
+/// Checks a file that is about to be opened.
 ///
 /// # Errors
-/// [`Error::Damaged`] if something is found.
+/// [`Error::DatabaseDamaged`] if the file is damaged.
 pub(super) fn at_start(connection: &Connection, file: &Path) -> Result<(), Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(failed);
     if number("page_count")?.saturating_mul(number("page_size")?) <= WHOLE_BYTES {
         let found: String =
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed)?;
-        return if found == "ok" { Ok(()) } else { Err(Error::Damaged { what: found }) };
+        return if found == "ok" { Ok(()) } else { Err(Error::DatabaseDamaged { detail: found }) };
     }
     let mut tables = connection
         .prepare(
@@ -56,12 +56,12 @@ fn read_ends(connection: &Connection, table: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Checks a table and its indexes as a whole: each row is found by what names it.
+/// Checks a table and its indexes as a whole, including that each row is found through its indexes.
 ///
 /// # Errors
-/// [`Error::Damaged`] if something is found.
+/// [`Error::DatabaseDamaged`] if the table is damaged.
 pub(super) fn of_table(connection: &Connection, table: &str) -> Result<(), Error> {
     let sql = format!("PRAGMA integrity_check('{table}')");
     let found: String = connection.query_row(&sql, [], |row| row.get(0)).map_err(super::pool::read_error)?;
-    if found == "ok" { Ok(()) } else { Err(Error::Damaged { what: found }) }
+    if found == "ok" { Ok(()) } else { Err(Error::DatabaseDamaged { detail: found }) }
 }

@@ -1,4 +1,5 @@
-//! Copying the write-ahead log into the file, on a thread and a connection of its own: a commit never waits for it.
+//! Checkpoints: copying the write-ahead log into the file. They run on a thread and a connection of their own, so that no
+//! commit waits for one.
 
 use std::ffi::c_int;
 use std::path::Path;
@@ -11,26 +12,26 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
+use super::error_map;
 use super::poison::Poison;
 use super::settings;
-use super::trouble;
 use crate::{Error, Options};
 
-/// The thread, and the way to wake it.
+/// The checkpointer thread and the channel that wakes it.
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     wake: SyncSender<()>,
     thread: JoinHandle<()>,
-    /// Held during a checkpoint: SQLite refuses a second one beside it.
-    turn: Arc<Mutex<Said>>,
+    /// Locked during a checkpoint, since SQLite refuses concurrent ones.
+    turn: Arc<Mutex<CheckpointLog>>,
 }
 
 impl Checkpointer {
-    /// Starts the thread over this file.
+    /// Starts the thread for this file.
     pub(super) fn start(file: &Path, options: &Options, poison: Poison) -> Result<Self, Error> {
         let connection = settings::open_checkpointer(file, options)?;
         let (wake, woken) = sync_channel(1);
-        let turn = Arc::new(Mutex::new(Said::default()));
+        let turn = Arc::new(Mutex::new(CheckpointLog::default()));
         let shared = turn.clone();
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".to_owned())
@@ -41,67 +42,72 @@ impl Checkpointer {
 
     /// Has it copy what is in the log, now or as soon as it is done with what it does.
     pub(super) fn wake(&self) {
-        // Full means that it will look again anyhow.
+        // A full channel means that the thread is about to run anyway.
         let _ = self.wake.try_send(());
     }
 
-    /// Copies what is in the log from the writer's own thread, once the checkpointer is done with what it does.
+    /// Runs a checkpoint on the thread of the writer, after a running one.
     pub(super) fn checkpoint_here(&self, writer: &Connection, poison: &Poison) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         checkpoint(writer, CheckpointMode::PASSIVE, poison, &mut turn);
     }
 
-    /// Waits until it is done, and ends it.
+    /// Ends the thread, and waits for it.
     pub(super) fn stop(self) {
         drop(self.wake);
         if self.thread.join().is_err() {
-            tracing::error!("the store's checkpointer had panicked");
+            tracing::error!("the store's checkpointer panicked");
         }
     }
 }
 
-fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<Said>, poison: &Poison) {
+fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<CheckpointLog>, poison: &Poison) {
     while woken.recv().is_ok() && poison.reason().is_none() {
         let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         checkpoint(connection, CheckpointMode::PASSIVE, poison, &mut turn);
     }
 }
 
-/// What was said of checkpoints that came to nothing: while a disk is full each commit tries one.
+/// The logged failures of checkpoints, to log each only once: on a full disk every commit tries a checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct CheckpointLog {
     is_full: bool,
 }
 
-/// Copies the log into the file. A failed sync of the file poisons the store: what the log would be reset over may
-/// not be on disk.
-pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison, said: &mut Said) {
+/// Copies the log into the file. A failed sync of the file poisons the store: the log would be overwritten although its
+/// content may not be in the file.
+pub(super) fn checkpoint(
+    connection: &Connection,
+    mode: CheckpointMode,
+    poison: &Poison,
+    log: &mut CheckpointLog,
+) {
     let Err(error) = connection.wal_checkpoint_v2(None::<&str>, mode) else {
-        said.is_full = false;
+        log.is_full = false;
         return;
     };
     match error.sqlite_error_code() {
-        // Another program does it, or reads: the log keeps everything until next time.
+        // Another program runs a checkpoint or reads: the log keeps its content until the next attempt.
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
         Some(ErrorCode::DiskFull) => {
-            if !std::mem::replace(&mut said.is_full, true) {
+            if !std::mem::replace(&mut log.is_full, true) {
                 tracing::warn!("no space to copy the store's log into its file");
             }
         }
-        _ => poison.set(&format!("checkpoint: {}", trouble::told(&error))),
+        _ => poison.set(&format!("checkpoint: {}", error_map::describe(&error))),
     }
 }
 
-/// When the log is copied, by how many pages it has.
+/// The schedule of checkpoints by the length of the log in pages.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// The length at which the checkpointer was last woken.
+    /// The length at the last wake of the checkpointer.
     woken_at: u32,
-    /// The length at which the writer does it itself, while nothing is written: only then can the log start over.
+    /// The length at which the writer runs a checkpoint itself: only while nothing is written can the log restart.
     ceiling: u32,
 }
 
-/// What is due.
+/// The action that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Nothing.
@@ -113,26 +119,26 @@ pub(super) enum Due {
 }
 
 impl Schedule {
-    /// The checkpointer is woken each time the log has grown by so many pages: 16 MiB. While it syncs the file, commits
-    /// wait for the disk some milliseconds longer; at 4 MiB that was one commit in a hundred.
+    /// The growth of the log in pages that wakes the checkpointer: 16 MiB. While it syncs the file, commits take some
+    /// milliseconds longer; at 4 MiB that was one commit in a hundred.
     const STEP: u32 = 4096;
 
-    /// Under a load without a pause the checkpointer never quite catches up; at 32 MiB the writer makes the
-    /// pause, in which little is left to copy.
+    /// Under a constant load the checkpointer never quite catches up. At 32 MiB the writer pauses for a checkpoint, with
+    /// little left to copy.
     const CEILING: u32 = 2 * Self::STEP;
 
-    /// Nothing in the log.
+    /// Creates the schedule for an empty log.
     pub(super) fn new() -> Self {
         Self { woken_at: 0, ceiling: Self::CEILING }
     }
 
-    /// What is due when the log has this many pages.
+    /// Returns the action that is due when the log has this many pages.
     pub(super) fn after_commit(&mut self, pages: u32) -> Due {
         if pages < self.woken_at {
             *self = Self::new();
         }
         if pages >= self.ceiling {
-            // A reader can hold the log up; it is tried again after some more.
+            // A reader can prevent the restart of the log; the next attempt comes after some more pages.
             self.ceiling = pages.saturating_add(Self::STEP / 2);
             self.woken_at = pages;
             return Due::Now;

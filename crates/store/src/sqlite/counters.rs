@@ -1,4 +1,4 @@
-//! What the writer counts, for the status page.
+//! Counters of the writer, for the status page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Metrics;
 
-/// Counters that the writer alone changes and anybody reads.
+/// Counters that only the writer changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters(Arc<Inner>);
 
@@ -34,7 +34,7 @@ impl Counters {
         inner.slowest_commit_ns.fetch_max(took, Ordering::Relaxed);
     }
 
-    /// What was counted, with how many writes wait now.
+    /// Returns the counters, with the number of queued writes.
     pub(super) fn read(&self, queued: usize) -> Metrics {
         let inner = &*self.0;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

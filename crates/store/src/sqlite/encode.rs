@@ -1,4 +1,4 @@
-//! Rows as they are stored, made on the caller's side so that the writer has nothing to do but write them.
+//! Encoding of writes into rows. It runs on the caller's side, so that the writer thread only executes statements.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,92 +8,92 @@ use jiff::Timestamp;
 use model::value::{FileLoadError, collect_refs};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
-use super::blobs::{Apart, Hash};
-use super::start::StartToStore;
-use super::stored::ToStore;
+use super::blobs::{ExternalValues, Hash};
+use super::event_codec::EncodedEvents;
+use super::start_codec::StartEncoder;
 use crate::types::{
-    Accept, Address, Already, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait,
-    Watermark,
+    Accept, Address, Append, DedupRecord, Definition, InitialEvents, NewExecution, StateWrite, Subscription,
+    Wait, Watermark,
 };
-use crate::{Accepted, Error};
+use crate::{AcceptOutcome, Error};
 
-/// How many characters of an error a list shows.
+/// The number of characters of an error in a list.
 const MAX_ERROR_CHARS: usize = 500;
 
-/// The shelf of executions that wait, and of those that hold a place meanwhile. No status that ends one has it.
+/// The shelves of waiting executions without and with a concurrency permit. No terminal status has these numbers.
 const WAITING_SHELF: i64 = 6;
 const HOLDING_SHELF: i64 = 7;
 
-/// Added to the shelf of a test.
+/// The number added to the shelf of a test.
 const TEST_SHELF: i64 = 8;
 
-/// The shelf of executions that wait for a slot.
+/// The shelf of queued executions.
 const QUEUE_SHELF: i64 = 16;
 
-/// What the writer is asked to do.
+/// A write operation, as it is queued for the writer.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(super) enum WriteOp {
     /// New executions, and the watermark and the poll they belong to.
-    Accept { executions: Vec<NewRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
-    /// A subscription to keep, or to forget.
+    Accept { executions: Vec<NewExecutionRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
+    /// Stores a subscription, or deletes it if there is none to store.
     PutSubscription { id: String, kept: Option<(AutomationId, String)> },
     /// Events and log lines of one execution.
     Append(Box<AppendRow>),
-    /// A definition's text.
+    /// The text of a definition.
     PutDefinition(Definition),
-    /// Addresses, each in place of its Automation's last one.
+    /// Addresses, each replacing the one of its Automation.
     PutAddresses(Vec<Address>),
-    /// Values to keep or to delete.
+    /// Values of the state to store or delete.
     WriteState(Vec<StateChange>),
-    /// A key to keep if there is none. Answered with [`Done::Secret`].
-    PutSecret(Key),
-    /// Delete these executions, but for their events and logs. Answered with [`Done::Count`].
-    Forget(Vec<ExecutionId>),
-    /// Delete some of the events and logs that deleted executions left. Answered with [`Done::More`].
-    Sweep,
-    /// Delete definitions that nothing refers to.
-    ForgetDefinitions,
-    /// Delete some of the rows of blobs that nothing uses. Answered with [`Done::Unused`].
-    ForgetBlobs,
-    /// Delete keys of deleted executions with ids before this, so many at most. Answered with [`Done::Count`].
-    ForgetKeys { before: [u8; 6], limit: u32 },
-    /// Delete some of the values that expired before this, so many at most. Answered with [`Done::Count`].
-    ForgetState { before_ns: i64, limit: u32 },
-    /// Forget some names of what was sent whose time ended before this, so many at most. Answered with [`Done::Count`].
-    ForgetSendings { before_ns: i64, limit: u32 },
-    /// Give some free pages back to the file system. Answered with [`Done::More`].
-    GiveBack,
+    /// The signing key to store if there is none. Returns [`WriteResult::Secret`].
+    PutSecret(SecretKey),
+    /// Deletes the rows of these executions; their events and logs stay for now. Returns [`WriteResult::Count`].
+    DeleteExecutions(Vec<ExecutionId>),
+    /// Deletes some of the events and logs of deleted executions. Returns [`WriteResult::More`].
+    DeleteRemains,
+    /// Deletes unreferenced definitions. Returns [`WriteResult::More`].
+    DeleteDefinitions,
+    /// Deletes some of the rows of unused blobs. Returns [`WriteResult::DeletedBlobs`].
+    DeleteBlobRows,
+    /// Deletes at most `limit` keys of deleted executions with ids before this. Returns [`WriteResult::Count`].
+    DeleteKeys { before: [u8; 6], limit: u32 },
+    /// Deletes some of the values that expired before this, at most `limit`. Returns [`WriteResult::Count`].
+    DeleteExpiredState { before_ns: i64, limit: u32 },
+    /// Deletes some deduplication records that expired before this, at most `limit`. Returns [`WriteResult::Count`].
+    DeleteExpiredDedup { before_ns: i64, limit: u32 },
+    /// Returns some free pages to the file system. Returns [`WriteResult::More`].
+    Vacuum,
 }
 
-/// What came of it.
+/// The result of a write operation.
 #[derive(Debug)]
-pub(super) enum Done {
-    /// It is done.
+pub(super) enum WriteResult {
+    /// Success without a value.
     Nothing,
-    /// What became of each new execution.
-    Accepted(Vec<Accepted>),
-    /// How many went.
+    /// The outcome of each new execution.
+    Accepted(Vec<AcceptOutcome>),
+    /// The number of deleted rows.
     Count(u64),
-    /// Whether there is more to do of the same.
+    /// True if the same operation has more to do.
     More(bool),
-    /// The blobs whose rows went.
-    Unused(Vec<Hash>),
-    /// The key that is kept.
-    Secret(Key),
+    /// The blobs whose rows were deleted.
+    DeletedBlobs(Vec<Hash>),
+    /// The stored key.
+    Secret(SecretKey),
 }
 
-/// A key that is never printed.
-pub(super) struct Key(pub(super) [u8; 32]);
+/// A signing key. Its debug output is `***`.
+pub(super) struct SecretKey(pub(super) [u8; 32]);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SecretKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("***")
     }
 }
 
-/// A new execution.
+/// The encoded form of a new execution.
 #[derive(Debug)]
-pub(super) struct NewRow {
+pub(super) struct NewExecutionRow {
     pub(super) id: ExecutionId,
     pub(super) automation: AutomationId,
     pub(super) definition: DefinitionHash,
@@ -105,15 +105,15 @@ pub(super) struct NewRow {
     pub(super) error: Option<String>,
     pub(super) count: u32,
     pub(super) body: String,
-    /// The bytes of a request's body, where they are not part of the text.
+    /// The bytes of a request body, if the text does not contain them.
     pub(super) raw: Option<Bytes>,
-    pub(super) apart: Apart,
+    pub(super) external: ExternalValues,
     pub(super) lines: Option<(u32, String)>,
     pub(super) key: Option<String>,
-    pub(super) sendings: Vec<Sending>,
+    pub(super) dedup: Vec<DedupRecord>,
 }
 
-/// What came of a poll.
+/// The encoded form of a poll write.
 #[derive(Debug)]
 pub(super) struct PollRow {
     pub(super) automation: AutomationId,
@@ -131,17 +131,17 @@ impl PollRow {
     }
 }
 
-/// Events and log lines of one execution.
+/// The encoded form of an append.
 #[derive(Debug)]
 pub(super) struct AppendRow {
     pub(super) execution: ExecutionId,
     pub(super) first: u32,
     pub(super) count: u32,
     pub(super) body: Option<String>,
-    pub(super) apart: Apart,
+    pub(super) external: ExternalValues,
     pub(super) lines: Option<(u32, String)>,
     pub(super) status: Status,
-    /// The shelf, but for the part of it that marks a test.
+    /// The shelf without [`TEST_SHELF`].
     pub(super) shelf: i64,
     pub(super) finished_ns: Option<i64>,
     pub(super) error: Option<String>,
@@ -149,7 +149,7 @@ pub(super) struct AppendRow {
     pub(super) state: Vec<StateChange>,
 }
 
-/// A value to keep or to delete.
+/// The encoded form of a state write.
 #[derive(Debug)]
 pub(super) struct StateChange {
     pub(super) scope: String,
@@ -159,34 +159,35 @@ pub(super) struct StateChange {
     pub(super) expires_ns: Option<i64>,
 }
 
-impl Work {
-    /// What [`Accept`] asks for. What has `large` bytes or more is part of a text, out of which it is cut.
+impl WriteOp {
+    /// Encodes an [`Accept`]. A request body of `large` bytes or more stays in the text, from which it is externalized.
     pub(super) fn accept(accept: &Accept, large: usize) -> Result<Self, Error> {
-        // Of one in most cases, for which `collect` would take room for four.
+        // Most often there is one, for which `collect` would allocate room for four.
         let mut executions = Vec::with_capacity(accept.executions.len());
         for execution in &accept.executions {
-            executions.push(NewRow::of(execution, large)?);
+            executions.push(NewExecutionRow::of(execution, large)?);
         }
         let poll = accept.poll.as_ref().map(PollRow::of).transpose()?.map(Box::new);
         Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll })
     }
 
-    /// A subscription to keep.
+    /// Encodes a subscription to store.
     pub(super) fn put_subscription(subscription: Subscription) -> Result<Self, Error> {
         let body = serde_json::to_string(&subscription)
             .map_err(|error| Error::Invalid { reason: error.to_string() })?;
         Ok(Self::PutSubscription { id: subscription.id, kept: Some((subscription.automation, body)) })
     }
 
-    /// What [`Append`] asks for.
+    /// Encodes an [`Append`].
     pub(super) fn append(append: &Append) -> Result<Self, Error> {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
-        let (body, apart) = match count {
-            0 => (None, Apart::default()),
+        let (body, external) = match count {
+            0 => (None, ExternalValues::default()),
             _ => {
                 let about = 128 * append.events.len();
-                text(about, &ToStore(append.events.iter())).map(|(body, apart)| (Some(body), apart))?
+                text(about, &EncodedEvents(append.events.iter()))
+                    .map(|(body, external)| (Some(body), external))?
             }
         };
         let (finished_ns, error) = ending(append.status, append.events.last());
@@ -197,10 +198,10 @@ impl Work {
             first: append.first,
             count,
             body,
-            apart,
+            external,
             lines: lines(&append.logs)?,
             status: append.status,
-            shelf: shelf(append.status, append.holds, false),
+            shelf: shelf(append.status, append.keeps_permit, false),
             finished_ns,
             error,
             waits,
@@ -208,46 +209,46 @@ impl Work {
         })))
     }
 
-    /// What a change of the state asks for.
+    /// Encodes writes of the state.
     pub(super) fn write_state(writes: Vec<StateWrite>) -> Result<Self, Error> {
         Ok(Self::WriteState(changes(&writes)?))
     }
 
-    /// The texts of rows that may have large values in them, each with the place for what is kept apart of it.
-    pub(super) fn texts(&mut self) -> impl Iterator<Item = (&mut String, &mut Apart)> {
+    /// Returns the texts that may contain large values, each with its list of external values.
+    pub(super) fn texts(&mut self) -> impl Iterator<Item = (&mut String, &mut ExternalValues)> {
         let (new, appended) = match self {
             Self::Accept { executions, .. } => (executions.as_mut_slice(), None),
             Self::Append(row) => {
                 let row = &mut **row;
-                (&mut [][..], row.body.as_mut().map(|body| (body, &mut row.apart)))
+                (&mut [][..], row.body.as_mut().map(|body| (body, &mut row.external)))
             }
             _ => (&mut [][..], None),
         };
-        new.iter_mut().map(|row| (&mut row.body, &mut row.apart)).chain(appended)
+        new.iter_mut().map(|row| (&mut row.body, &mut row.external)).chain(appended)
     }
 
-    /// Whether it names blobs, or lets go of some.
+    /// Returns true if it adds or removes references to blobs.
     pub(super) fn concerns_blobs(&self) -> bool {
         match self {
-            Self::Accept { executions, .. } => executions.iter().any(|row| !row.apart.is_empty()),
-            Self::Append(row) => !row.apart.is_empty(),
-            Self::Sweep | Self::ForgetBlobs | Self::GiveBack => true,
+            Self::Accept { executions, .. } => executions.iter().any(|row| !row.external.is_empty()),
+            Self::Append(row) => !row.external.is_empty(),
+            Self::DeleteRemains | Self::DeleteBlobRows | Self::Vacuum => true,
             _ => false,
         }
     }
 
-    /// About how many bytes it holds in memory.
+    /// Returns the approximate size in memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Accept { executions, poll, .. } => {
                 let rows = executions.iter();
-                let bytes = |row: &NewRow| {
+                let bytes = |row: &NewExecutionRow| {
                     let lines = row.lines.as_ref().map_or(0, |(_, lines)| lines.len());
                     256 + row.body.len()
                         + row.raw.as_ref().map_or(0, Bytes::len)
                         + lines
                         + row.key.as_ref().map_or(0, String::len)
-                        + 96 * row.sendings.len()
+                        + 96 * row.dedup.len()
                 };
                 rows.map(bytes).sum::<usize>() + poll.as_ref().map_or(0, |poll| poll.bytes())
             }
@@ -261,28 +262,28 @@ impl Work {
             Self::WriteState(changes) => state_bytes(changes),
             Self::PutDefinition(definition) => 256 + definition.text.len(),
             Self::PutAddresses(addresses) => 256 * addresses.len(),
-            Self::Forget(ids) => 16 * ids.len(),
+            Self::DeleteExecutions(ids) => 16 * ids.len(),
             Self::PutSecret(_)
-            | Self::Sweep
-            | Self::ForgetDefinitions
-            | Self::ForgetBlobs
-            | Self::ForgetKeys { .. }
-            | Self::ForgetState { .. }
-            | Self::ForgetSendings { .. }
-            | Self::GiveBack => 0,
+            | Self::DeleteRemains
+            | Self::DeleteDefinitions
+            | Self::DeleteBlobRows
+            | Self::DeleteKeys { .. }
+            | Self::DeleteExpiredState { .. }
+            | Self::DeleteExpiredDedup { .. }
+            | Self::Vacuum => 0,
         }
     }
 }
 
-impl NewRow {
+impl NewExecutionRow {
     fn of(new: &NewExecution, large: usize) -> Result<Self, Error> {
-        let Already { events, logs } = &new.already;
+        let InitialEvents { events, logs } = &new.initial;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
         let status = match events.last() {
             Some(Event::Finished { outcome, .. }) => outcome.status(),
             Some(_) => Status::Running,
-            None if new.begins => Status::Running,
+            None if new.starts_running => Status::Running,
             None => Status::Queued,
         };
         let (lines, (finished_ns, error)) = (lines(logs)?, ending(status, events.last()));
@@ -291,10 +292,13 @@ impl NewRow {
                 reason: "the first event of an execution must be `started`".to_owned(),
             });
         };
-        let start = StartToStore::of(*at, payload, events, large);
-        let (body, apart) = text(start.about(), &start)?;
-        if new.sendings.len() > Sending::MAX {
-            return Err(invalid(format!("what starts an execution has at most {} names", Sending::MAX)));
+        let start = StartEncoder::of(*at, payload, events, large);
+        let (body, external) = text(start.size_hint(), &start)?;
+        if new.dedup.len() > DedupRecord::MAX {
+            return Err(invalid(format!(
+                "an execution has at most {} deduplication records",
+                DedupRecord::MAX
+            )));
         }
         Ok(Self {
             id: new.id,
@@ -309,15 +313,15 @@ impl NewRow {
             count,
             body,
             raw: start.raw().cloned(),
-            apart,
+            external,
             lines,
             key: new.key.clone(),
-            sendings: new.sendings.clone(),
+            dedup: new.dedup.clone(),
         })
     }
 }
 
-/// The number that stands for a status in the tables.
+/// Returns the number of a status in the tables.
 pub(super) fn status_code(status: Status) -> i64 {
     match status {
         Status::Queued => 0,
@@ -330,13 +334,13 @@ pub(super) fn status_code(status: Status) -> i64 {
     }
 }
 
-/// The status that a number in the tables stands for.
+/// Returns the status with this number in the tables.
 pub(super) fn status_of(code: i64) -> Option<Status> {
     Status::ALL.into_iter().find(|status| status_code(*status) == code)
 }
 
-/// The list in which an execution stands, as the tables number it. `holds` is whether it keeps a place among others
-/// while it waits.
+/// Returns the value of the column `shelf`, which groups executions for lists. `holds` is true if the execution keeps its
+/// concurrency permit while it waits.
 pub(super) fn shelf(status: Status, holds: bool, test: bool) -> i64 {
     let base = match status {
         Status::Queued => QUEUE_SHELF,
@@ -353,43 +357,43 @@ pub(super) fn shelf(status: Status, holds: bool, test: bool) -> i64 {
     if test { base + TEST_SHELF } else { base }
 }
 
-/// Every shelf of executions that have not ended, as a list in SQL.
+/// The shelves of executions that have not ended, as a list in SQL.
 pub(super) const OPEN_SHELVES: &str = "(0, 6, 7, 8, 14, 15, 16, 24)";
 
-/// Nanoseconds since the epoch; what lies before 1677 or after 2262 becomes the end of that range.
+/// Converts to nanoseconds since the epoch. Times before 1677 or after 2262 become the ends of that range.
 pub(super) fn to_ns(at: Timestamp) -> i64 {
     let ns = at.as_nanosecond();
     i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The first six bytes of every id made in this millisecond: less than all of them.
+/// Returns the first six bytes of every id of this millisecond. They sort before all these ids.
 pub(super) fn id_prefix(millisecond: i64) -> [u8; 6] {
     const LAST: u64 = (1 << 48) - 1;
     let bytes = u64::try_from(millisecond).unwrap_or_default().min(LAST).to_be_bytes();
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
 }
 
-/// The origin as it is stored.
+/// Encodes an origin.
 fn to_json(origin: &Origin) -> Result<String, Error> {
     serde_json::to_string(origin).map_err(|error| Error::Invalid { reason: error.to_string() })
 }
 
-/// The text of a row, which has about so many bytes, with the files that it names.
-fn text(about: usize, items: &impl serde::Serialize) -> Result<(String, Apart), Error> {
+/// Encodes the text of a row of about `about` bytes, and collects the files that it names.
+fn text(about: usize, items: &impl serde::Serialize) -> Result<(String, ExternalValues), Error> {
     let (written, named) = collect_refs(|| {
         let mut text = Vec::with_capacity(about);
         serde_json::to_writer(&mut text, items).map(|()| text)
     });
     let text = written.map_err(|error| invalid(error.to_string()))?;
     let text = String::from_utf8(text).map_err(|error| invalid(error.to_string()))?;
-    Ok((text, Apart::naming(named)))
+    Ok((text, ExternalValues::naming(named)))
 }
 
 fn json<T: serde::Serialize + ?Sized>(items: &T) -> Result<String, Error> {
     serde_json::to_string(items).map_err(|error| Error::Invalid { reason: error.to_string() })
 }
 
-/// Log lines as they are stored, with their number; nothing where there are none.
+/// Encodes log lines, with their number; `None` if there are none.
 fn lines(logs: &[LogLine]) -> Result<Option<(u32, String)>, Error> {
     match u32::try_from(logs.len()).map_err(|_| too_many())? {
         0 => Ok(None),
@@ -397,7 +401,7 @@ fn lines(logs: &[LogLine]) -> Result<Option<(u32, String)>, Error> {
     }
 }
 
-/// When and with what error an execution ends by these events, if it does.
+/// Returns the time and the error of the end of an execution, each `None` if there is none.
 fn ending(status: Status, last: Option<&Event>) -> (Option<i64>, Option<String>) {
     if !status.is_terminal() {
         return (None, None);

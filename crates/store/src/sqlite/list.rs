@@ -1,5 +1,5 @@
-//! The SQL of lists. Every list is a union of ranges of one index, each read from its newest end and no further
-//! than the page needs: however many executions there are, a page costs a few hundred rows.
+//! SQL of lists. Every list is a union of ranges of one index, each read from its newest end and only as far as the page
+//! needs: a page costs a few hundred rows, independent of the number of executions.
 
 use model::Status;
 use rusqlite::ToSql;
@@ -10,11 +10,11 @@ use crate::types::{ExecutionFilter, Page};
 /// The most executions of a page.
 pub(super) const MAX_PAGE: u32 = 1000;
 
-/// The columns of a row of a list, in the order in which they are read.
+/// The columns of a list row, in the order in which they are read.
 pub(super) const COLUMNS: &str =
     "id, automation, definition, origin, status, started_ns, finished_ns, error, events";
 
-/// A statement with the values of its named parameters.
+/// A statement with its named parameters.
 pub(super) struct Query {
     pub(super) sql: String,
     values: Values,
@@ -24,13 +24,13 @@ pub(super) struct Query {
 type Values = Vec<(&'static str, Box<dyn ToSql + Send>)>;
 
 impl Query {
-    /// The values in the form that a statement takes.
+    /// Returns the parameters in the form that a statement takes.
     pub(super) fn params(&self) -> Vec<(&str, &dyn ToSql)> {
         self.values.iter().map(|(name, value)| (*name, &**value as &dyn ToSql)).collect()
     }
 }
 
-/// A page of executions, newest first.
+/// Builds the query for a page of executions, newest first.
 pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
     let (conditions, mut values) = conditions(filter, page);
     values.push((":limit", Box::new(i64::from(page.limit.min(MAX_PAGE)))));
@@ -60,13 +60,13 @@ pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
     Query { sql, values }
 }
 
-/// Executions that have not come to an end, oldest first; of those that wait only those that hold a place.
+/// Builds the query for unfinished executions, oldest first; waiting ones only if they keep their permit.
 pub(super) fn unfinished() -> String {
     oldest(COLUMNS, &[(Status::Queued, false), (Status::Running, false), (Status::Waiting, true)])
 }
 
-/// Executions that wait, oldest first: the id, whether it holds a place, when its first wait is over.
-pub(super) fn resting() -> String {
+/// Builds the query for waiting executions, oldest first: id, whether it keeps its permit, earliest end of its waits.
+pub(super) fn list_suspended() -> String {
     let shelves = [false, true].map(|test| shelf(Status::Waiting, true, test).to_string()).join(", ");
     let columns = format!(
         "id, shelf IN ({shelves}), (SELECT min(until_ns) FROM waits WHERE execution = executions.id)"
@@ -74,12 +74,13 @@ pub(super) fn resting() -> String {
     oldest(&columns, &[(Status::Waiting, false), (Status::Waiting, true)])
 }
 
-/// How many executions have not come to an end.
+/// Builds the query for the number of unfinished executions.
 pub(super) fn unfinished_count() -> String {
     format!("SELECT count(*) FROM executions INDEXED BY executions_by_shelf WHERE shelf IN {OPEN_SHELVES}")
 }
 
-/// A page of what stands in these lists, `?2` rows with ids after `?1`. Each is a status, and whether a place is held.
+/// Builds the query for a page of these lists: `?2` rows with ids after `?1`. A list is a status, and whether the
+/// executions keep their permits.
 fn oldest(columns: &str, lists: &[(Status, bool)]) -> String {
     let range = |shelf: i64| {
         format!(
@@ -92,11 +93,11 @@ fn oldest(columns: &str, lists: &[(Status, bool)]) -> String {
     format!("{} ORDER BY id LIMIT ?2", shelves.map(range).collect::<Vec<_>>().join(" UNION ALL "))
 }
 
-/// What bounds the ids, and what else must hold of each row.
+/// Builds the bounds of the ids and the other conditions of a row.
 fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Values) {
     let mut conditions = String::from("id < :before AND id >= :from");
     let mut values: Values = Vec::new();
-    // Above every id: 17 bytes of 0xff are more than 16.
+    // 17 bytes of 0xff sort after every id, which has 16 bytes.
     let mut before = page.before.map_or_else(|| vec![0xff; 17], |id| id.as_bytes().to_vec());
     if let Some(until) = filter.until {
         before = before.min(id_prefix(until.as_millisecond().saturating_add(1)).to_vec());
@@ -114,7 +115,7 @@ fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Values) {
     (conditions, values)
 }
 
-/// The conditions that pick the ranges of the index: a shelf for each status, two for those that wait.
+/// Builds the conditions for the ranges of the index: a shelf for each status, two for waiting.
 fn shelves(filter: &ExecutionFilter) -> Vec<String> {
     let wanted = |status: &Status| filter.status.is_empty() || filter.status.contains(status);
     let kinds = match filter.test {
@@ -133,7 +134,7 @@ fn shelves(filter: &ExecutionFilter) -> Vec<String> {
     ranges
 }
 
-/// What SQLite says it will do.
+/// Returns the query plan of SQLite.
 #[cfg(test)]
 pub(super) fn plan<P: rusqlite::Params>(
     connection: &rusqlite::Connection,
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn the_unfinished_are_found_without_looking_at_the_others() {
         let connection = schema::in_memory();
-        for sql in [unfinished(), resting()] {
+        for sql in [unfinished(), list_suspended()] {
             let plan = plan(&connection, &sql, (1, 2));
             assert_ranges(&plan, "(shelf=? AND id>?)", &sql);
         }

@@ -1,25 +1,26 @@
-//! The contract, kept in one SQLite file in WAL mode.
+//! The store on one SQLite file in WAL mode.
 //!
-//! One thread owns the connection that writes ([`writer`]); callers encode, queue and wait. A second thread copies
-//! the write-ahead log into the file ([`checkpoint`]), so that no commit waits for it. Reads go to a few
-//! connections of their own ([`pool`]). Large values are files beside it ([`blobs`]).
+//! One thread owns the writing connection ([`writer`]); callers encode their write, queue it and wait. All queued writes
+//! are committed in one transaction with one sync. A second thread copies the write-ahead log into the file
+//! ([`checkpoint`]), so that no commit waits for it. A few other connections serve reads ([`pool`]). Large values are
+//! files beside the database ([`blobs`]).
 
 mod settings;
 
-mod place;
+mod dedup;
+mod paths;
 mod schema;
-mod sendings;
 
 mod blobs;
 mod check;
 mod encode;
-mod gauge;
+mod error_map;
+mod event_codec;
 mod queue;
-mod start;
+mod start_codec;
 mod state;
 mod statements;
-mod stored;
-mod trouble;
+mod usage;
 mod waits;
 mod write;
 mod writer;
@@ -35,10 +36,10 @@ mod pool;
 mod read;
 
 mod backup;
-mod forget;
+mod prune;
 
-mod handle;
+mod store;
 
 pub(crate) use backup::back_up;
-pub(crate) use handle::SqliteStore;
-pub(crate) use place::exists;
+pub(crate) use paths::exists;
+pub(crate) use store::SqliteStore;

@@ -1,11 +1,10 @@
-//! The fact that the store cannot be trusted any more: a write to disk failed in a way that leaves its outcome unknown,
-//! or the file is damaged.
+//! Poisoning of the store after a fatal failure: a write to disk with an unknown outcome, or damage to the file.
 
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-/// Set once, by whoever meets the fault; seen by all who write, and by whoever waits for it.
+/// The first fatal failure, if any. All clones share it; once set, every write fails.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Poison(Arc<Inner>);
 
@@ -16,20 +15,20 @@ struct Inner {
 }
 
 impl Poison {
-    /// Marks the store as one that takes no more writes.
+    /// Poisons the store, unless it is poisoned already.
     pub(super) fn set(&self, reason: &str) {
         if self.0.reason.set(reason.to_owned()).is_ok() {
-            tracing::error!(reason, "the store takes no more writes, since it cannot be trusted any more");
+            tracing::error!(reason, "the store takes no more writes, since it is no longer reliable");
             self.0.is_set.notify_waiters();
         }
     }
 
-    /// What happened, if anything did.
+    /// Returns the reason; `None` if the store is not poisoned.
     pub(super) fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(String::as_str)
     }
 
-    /// Waits for it, and gives what happened.
+    /// Waits until the store is poisoned, and returns the reason.
     pub(super) async fn wait(&self) -> String {
         loop {
             let is_set = self.0.is_set.notified();

@@ -1,16 +1,16 @@
-//! Where polls stand, what they have seen, and what other applications were asked to tell.
+//! State, keys and logs of polls, and subscriptions.
 
 use model::AutomationId;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::encode::{Done, PollRow, to_ns};
+use super::encode::{PollRow, WriteResult, to_ns};
 use super::pool::read_error;
 use super::read::corrupt;
-use super::write::Fault;
+use super::write::WriteError;
 use crate::Error;
-use crate::types::{PollEntry, PollStanding, PollWrite, Subscription};
+use crate::types::{PollEntry, PollState, PollWrite, Subscription};
 
-/// Writes what came of a poll.
+/// Writes the result of a poll.
 pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<()> {
     let automation = row.automation.as_str();
     connection
@@ -43,12 +43,12 @@ pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<
     Ok(())
 }
 
-/// Keeps or deletes a subscription.
+/// Stores a subscription, or deletes it if `kept` is `None`.
 pub(super) fn put_subscription(
     connection: &Connection,
     id: &str,
     kept: Option<&(AutomationId, String)>,
-) -> Result<Done, Fault> {
+) -> Result<WriteResult, WriteError> {
     match kept {
         Some((automation, body)) => {
             let sql = "INSERT INTO subscriptions (id, automation, body) VALUES (?1, ?2, ?3) \
@@ -57,11 +57,11 @@ pub(super) fn put_subscription(
         }
         None => connection.prepare_cached("DELETE FROM subscriptions WHERE id = ?1")?.execute([id])?,
     };
-    Ok(Done::Nothing)
+    Ok(WriteResult::Nothing)
 }
 
-/// Where the poll of each Automation stands.
-pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+/// Returns the state of the poll of each Automation.
+pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, PollState)>, Error> {
     let sql = "SELECT automation, body FROM polls ORDER BY automation";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query([]).map_err(read_error)?;
@@ -71,12 +71,12 @@ pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, Po
         let body: String = row.get(1).map_err(read_error)?;
         let automation =
             AutomationId::parse(&id).ok_or_else(|| corrupt(format!("`{id}` is no id of an Automation")))?;
-        found.push((automation, parsed(&body, "where a poll stands")?));
+        found.push((automation, parsed(&body, "the state of a poll")?));
     }
     Ok(found)
 }
 
-/// Which of these keys an Automation has seen, in their order.
+/// Returns for each key whether it is stored for the Automation, in the order of the keys.
 pub(super) fn seen(
     connection: &mut Connection,
     automation: &AutomationId,
@@ -90,7 +90,7 @@ pub(super) fn seen(
     keys.iter().map(seen).collect()
 }
 
-/// What came of the latest polls of an Automation, newest first.
+/// Returns the log of the latest polls of an Automation, newest first.
 pub(super) fn entries(
     connection: &Connection,
     automation: &AutomationId,
@@ -102,12 +102,12 @@ pub(super) fn entries(
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(read_error)? {
         let body: String = row.get(0).map_err(read_error)?;
-        found.push(parsed(&body, "what came of a poll")?);
+        found.push(parsed(&body, "the log entry of a poll")?);
     }
     Ok(found)
 }
 
-/// Every subscription there is, has to be, or has to go.
+/// Returns every subscription: active, to be created, or to be removed.
 pub(super) fn subscriptions(connection: &Connection) -> Result<Vec<Subscription>, Error> {
     let mut statement =
         connection.prepare_cached("SELECT body FROM subscriptions ORDER BY id").map_err(read_error)?;
@@ -130,16 +130,16 @@ impl PollRow {
         let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
         if write.keys.len() > PollWrite::MAX_KEYS {
             let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());
-            return Err(Error::Invalid { reason: format!("a poll sees at most {most} things, not {found}") });
+            return Err(Error::Invalid { reason: format!("a poll has at most {most} keys, not {found}") });
         }
         if let Some(long) = write.keys.iter().find(|key| key.len() > PollWrite::MAX_KEY_BYTES) {
             return Err(Error::TooLarge { bytes: long.len(), limit: PollWrite::MAX_KEY_BYTES });
         }
-        let at = write.entry.as_ref().map(|entry| entry.at).or(write.standing.polled_at);
+        let at = write.entry.as_ref().map(|entry| entry.at).or(write.state.polled_at);
         Ok(Self {
             automation: write.automation.clone(),
-            standing: serde_json::to_string(&write.standing).map_err(json)?,
-            forget: write.forget,
+            standing: serde_json::to_string(&write.state).map_err(json)?,
+            forget: write.forgets_keys,
             keys: write.keys.clone(),
             at_ns: at.map_or(0, to_ns),
             entry: write.entry.as_ref().map(serde_json::to_string).transpose().map_err(json)?,

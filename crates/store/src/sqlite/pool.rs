@@ -1,4 +1,4 @@
-//! A few connections that read, each used by one caller at a time, off the runtime's threads.
+//! Pool of reading connections. Each serves one caller at a time, on a thread for blocking work.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,28 +10,28 @@ use super::poison::Poison;
 use super::settings;
 use crate::Error;
 
-/// How many reads run at once; the others wait their turn. Reading is quick, and each connection has a cache.
+/// The number of concurrent reads. It is small since reads are quick, and each connection has a cache of its own.
 const READERS: u32 = 3;
 
-/// Connections that read.
+/// The reading connections.
 #[derive(Debug)]
 pub(super) struct Pool {
     file: PathBuf,
     turns: Arc<Semaphore>,
-    /// Those not in use; opened when first needed.
+    /// The unused connections. They are opened on demand.
     idle: Mutex<Vec<Connection>>,
-    /// Set where a read finds the file damaged.
+    /// Set if a read finds the file damaged.
     poison: Poison,
 }
 
 impl Pool {
-    /// A pool over this file.
+    /// Creates a pool of connections to this file.
     pub(super) fn new(file: PathBuf, poison: Poison) -> Arc<Self> {
         let turns = Arc::new(Semaphore::new(READERS as usize));
         Arc::new(Self { file, turns, idle: Mutex::default(), poison })
     }
 
-    /// Waits for a turn, and runs `query` on a thread where it may block.
+    /// Waits for a free connection, and runs `query` with it on a thread for blocking work.
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         query: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
@@ -44,20 +44,20 @@ impl Pool {
                 None => settings::open_reader(&pool.file)?,
             };
             let result = query(&mut connection);
-            // In this order, or whoever has the next turn could find none idle and open one more.
+            // In this order, else the next reader could find no idle connection and open another one.
             pool.give(connection);
             drop(turn);
             result
         });
         let read = reading.await.map_err(|error| Error::Read { reason: error.to_string() })?;
         read.inspect_err(|error| {
-            if let Error::Damaged { what } = error {
-                self.poison.set(&format!("the database file is damaged: {what}"));
+            if let Error::DatabaseDamaged { detail } = error {
+                self.poison.set(&format!("the database file is damaged: {detail}"));
             }
         })
     }
 
-    /// Waits for the reads under way, and closes all connections: later reads give [`Error::Closed`].
+    /// Waits for running reads, then closes all connections. Later reads return [`Error::Closed`].
     pub(super) async fn close(&self) {
         let all = self.turns.acquire_many(READERS).await;
         self.turns.close();
@@ -74,19 +74,19 @@ impl Pool {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        // A list of connections is whole whatever happened while it was locked.
+        // A panic cannot leave the list inconsistent.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a failed query says.
+/// Converts the error of a query.
 pub(super) fn read_error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            Error::Damaged { what: error.to_string() }
+            Error::DatabaseDamaged { detail: error.to_string() }
         }
         Some(_) => Error::Read { reason: error.to_string() },
-        // A column that does not hold what it should.
-        None => Error::Corrupt { what: error.to_string() },
+        // A column with an unexpected type or value.
+        None => Error::RecordDamaged { detail: error.to_string() },
     }
 }

@@ -1,8 +1,8 @@
-//! The way from the callers to the writer: bounded in number and in bytes, and never blocking a runtime's thread.
+//! The queue from the callers to the writer: bounded in number and in bytes, and never blocking a runtime thread.
 //!
-//! Most of a commit's cost is the same for one write and for a hundred, so the writer is not woken by the first of them:
-//! whoever queues it has the runtime do so at the end of its turn, once every task that was ready has run. With nothing
-//! else to do that is at once, and it is never later than some sixty tasks.
+//! A commit costs nearly the same for one write and for a hundred, so the first write does not wake the writer. Its caller
+//! spawns a task that does so after all tasks that are ready now: at once on an idle runtime, and after at most about
+//! sixty tasks on a busy one.
 
 use std::cell::Cell;
 use std::mem;
@@ -12,74 +12,74 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::encode::{Done, Work};
+use super::encode::{WriteOp, WriteResult};
 use crate::Error;
 
-/// How many bytes may wait in the queue, and the most bytes of one write.
+/// The capacity of the queue in bytes, which also limits a single write.
 pub(super) const QUEUE_BYTES: usize = 64 << 20;
 
-/// How many writes may wait in the queue.
+/// The capacity of the queue in writes.
 const QUEUE_WRITES: usize = 1024;
 
-/// Room is counted in units of so many bytes.
+/// The unit of the capacity, in bytes.
 const UNIT: usize = 1024;
 
-/// How much room a write takes at least, so that no more than [`QUEUE_WRITES`] find any.
+/// The least units of a write, so that at most [`QUEUE_WRITES`] fit.
 const LEAST_UNITS: usize = QUEUE_BYTES / UNIT / QUEUE_WRITES;
 
-/// Work, and who waits for it.
+/// A queued operation with the channel for its result.
 #[derive(Debug)]
 pub(super) struct Write {
-    pub(super) work: Work,
-    pub(super) reply: oneshot::Sender<Result<Done, Error>>,
-    /// Its share of the queue's room, given back when it is dropped.
+    pub(super) work: WriteOp,
+    pub(super) reply: oneshot::Sender<Result<WriteResult, Error>>,
+    /// The capacity that it occupies, released when it is dropped.
     _share: OwnedSemaphorePermit,
 }
 
-/// The callers' end. The writer ends when it is dropped.
+/// The sending end. Dropping it ends the writer.
 #[derive(Debug)]
 pub(super) struct Queue {
     shared: Arc<Shared>,
     room: Arc<Semaphore>,
 }
 
-/// The writer's end.
+/// The receiving end.
 #[derive(Debug)]
 pub(super) struct Receiver(Arc<Shared>);
 
-/// What both ends hold.
+/// The state that both ends share.
 #[derive(Debug)]
 struct Shared {
-    waiting: Mutex<Waiting>,
-    /// The writer waits here.
+    waiting: Mutex<Pending>,
+    /// Signals the writer.
     woken: Condvar,
 }
 
-/// What the writer has not taken yet.
+/// The writes that the writer has not received yet.
 #[derive(Debug)]
-struct Waiting {
+struct Pending {
     writes: Vec<Write>,
-    /// Who wants to know when the file is let go.
+    /// The callers of `close`, which wait until the file is closed.
     closers: Vec<oneshot::Sender<()>>,
-    /// Whether the writer is to take it.
+    /// True if the writer should receive now.
     is_due: bool,
-    /// Whether nothing comes any more.
+    /// True if the queue accepts no more writes.
     is_closed: bool,
-    /// The number of what is taken together next, which no other queue has.
+    /// The number of the next batch, unique over all queues.
     round: u64,
 }
 
-/// Wakes the writer when it is dropped, as it is too with the runtime that was to do so.
+/// Wakes the writer when it is dropped. A runtime that ends drops it too, so no wake is lost.
 struct Wake(Arc<Shared>);
 
 thread_local! {
-    /// The last round for which this thread has a wake to come, and the runtime that it is to come from.
+    /// The last batch for which this thread has spawned a [`Wake`], and the runtime that runs it.
     static WAKES: Cell<(u64, Option<runtime::Id>)> = const { Cell::new((0, None)) };
 }
 
-/// A queue, and the end that the writer receives from.
+/// Creates a queue.
 pub(super) fn queue() -> (Queue, Receiver) {
-    let waiting = Waiting {
+    let waiting = Pending {
         writes: Vec::new(),
         closers: Vec::new(),
         is_due: false,
@@ -97,8 +97,8 @@ fn next_round() -> u64 {
 }
 
 impl Queue {
-    /// Waits for room, queues the work, and waits until it is durable.
-    pub(super) async fn write(&self, work: Work) -> Result<Done, Error> {
+    /// Waits for capacity, queues the operation, and waits until it is durable.
+    pub(super) async fn write(&self, work: WriteOp) -> Result<WriteResult, Error> {
         let bytes = work.bytes();
         if bytes > QUEUE_BYTES {
             return Err(Error::TooLarge { bytes, limit: QUEUE_BYTES });
@@ -107,13 +107,13 @@ impl Queue {
         let share = self.room.clone().acquire_many_owned(units).await.map_err(|_| Error::Closed)?;
         let (reply, answer) = oneshot::channel();
         self.shared.push(Write { work, reply, _share: share })?;
-        // The writer answers all it received; if it did not, it died in the midst of a batch.
+        // The writer answers every write; if it does not, it died within a batch.
         answer.await.unwrap_or_else(|_| {
             Err(Error::Commit { reason: "the writer ended before it answered".to_owned() })
         })
     }
 
-    /// Has the writer finish, and waits until it has let go of the file. At once if it is closing already.
+    /// Lets the writer finish, and waits until it has closed the file. Returns at once if the queue is closed already.
     pub(super) async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         {
@@ -124,11 +124,11 @@ impl Queue {
             waiting.closers.push(reply);
         }
         self.shared.close();
-        // A writer that could not serve anybody drops the reply when it is done.
+        // A writer that failed to start drops the sender.
         let _ = closed.await;
     }
 
-    /// How many writes wait.
+    /// Returns the number of queued writes.
     pub(super) fn len(&self) -> usize {
         self.shared.lock().writes.len()
     }
@@ -141,10 +141,10 @@ impl Drop for Queue {
 }
 
 impl Receiver {
-    /// Waits until there is something to write, and takes all there is in place of the empty `writes`, with those who wait
-    /// for the end. False once nothing comes any more.
+    /// Waits for writes, and moves all of them into the empty `writes`, and the callers of `close` into `closers`. Returns
+    /// false once the queue is closed and empty.
     pub(super) fn receive(&self, writes: &mut Vec<Write>, closers: &mut Vec<oneshot::Sender<()>>) -> bool {
-        let idle = |waiting: &mut Waiting| !waiting.is_due && !waiting.is_closed;
+        let idle = |waiting: &mut Pending| !waiting.is_due && !waiting.is_closed;
         let waiting = self.0.woken.wait_while(self.0.lock(), idle);
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         waiting.is_due = false;
@@ -166,12 +166,12 @@ impl Drop for Receiver {
 }
 
 impl Shared {
-    /// Nothing that is held is left half done by a panic.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    /// Locks the state. A panic cannot leave it inconsistent.
+    fn lock(&self) -> MutexGuard<'_, Pending> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a write, and sees to it that the writer is woken by this thread, if nothing else wakes it before.
+    /// Queues a write, and schedules a [`Wake`] on this thread unless there is one for this batch.
     fn push(self: &Arc<Self>, write: Write) -> Result<(), Error> {
         let round = {
             let mut waiting = self.lock();
@@ -185,8 +185,8 @@ impl Shared {
         let coming = (round, runtime.as_ref().map(runtime::Handle::id));
         if WAKES.replace(coming) != coming || runtime.is_none() {
             let wake = Wake(self.clone());
-            // Where there is no runtime it wakes the writer at once. It is no part of this caller's future, which may be
-            // left alone for a while.
+            // Without a runtime it wakes the writer at once. It is a task of its own, since the caller's future may not be
+            // polled for a while.
             if let Some(runtime) = runtime {
                 runtime.spawn(async move {
                     tokio::task::yield_now().await;
@@ -222,17 +222,17 @@ mod tests {
     use model::{ExecutionId, Status};
     use tokio::task::{unconstrained, yield_now};
 
-    use super::super::blobs::Apart;
+    use super::super::blobs::ExternalValues;
     use super::super::encode::AppendRow;
     use super::*;
 
-    fn work(bytes: usize) -> Work {
-        Work::Append(Box::new(AppendRow {
+    fn work(bytes: usize) -> WriteOp {
+        WriteOp::Append(Box::new(AppendRow {
             execution: ExecutionId::from_bytes([1; 16]),
             first: 1,
             count: 1,
             body: Some("x".repeat(bytes)),
-            apart: Apart::default(),
+            external: ExternalValues::default(),
             lines: None,
             status: Status::Running,
             shelf: 0,
@@ -264,7 +264,7 @@ mod tests {
             assert_eq!(queue.len(), waiting);
             let Some(Write { reply, _share, .. }) = first.pop() else { panic!("two were queued") };
             drop(_share);
-            assert!(reply.send(Ok(Done::Nothing)).is_ok());
+            assert!(reply.send(Ok(WriteResult::Nothing)).is_ok());
             let _ = poll!(&mut writes);
         }
         assert_eq!(taken(&receiver).len(), 2);

@@ -1,4 +1,4 @@
-//! Reading back what was written.
+//! Queries of executions, definitions, addresses and watermarks.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use model::value::{BlobSource, with_source};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin};
 use rusqlite::{Connection, Row, TransactionBehavior, params};
 
-use super::blobs::{self, Contents, Folder};
+use super::blobs::{self, BlobFiles, Folder};
 use super::encode::status_of;
+use super::event_codec::DecodedEvent;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
-use super::start::{self, Known};
-use super::stored::Stored;
+use super::start_codec::{self, StartColumns};
 use crate::Error;
 use crate::types::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
 
-/// The most log lines that are read at once.
+/// The most log lines of one read.
 const MAX_LINES: u32 = 10_000;
 
-/// All events of an execution, checked to be as many as were counted, without a gap.
+/// Returns all events of an execution. Verifies that there is no gap and that their number is the stored count.
 pub(super) fn events(
     connection: &mut Connection,
     folder: &Arc<Folder>,
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
     match stored_events(connection, folder, id) {
-        // It may have been pruned since its rows were read, and its blobs with it.
-        Err(Error::Corrupt { .. }) if execution(connection, id)?.is_none() => Ok(None),
+        // It may have been pruned with its blobs after its rows were read.
+        Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => Ok(None),
         found => found,
     }
 }
@@ -42,7 +42,7 @@ fn stored_events(
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
     let Some(Beginning { count, start }) = beginning(&transaction, id)? else { return Ok(None) };
-    let texts = Texts { folder, cuts: blobs::places(&transaction, id).map_err(read_error)?, id };
+    let texts = RowReader { folder, cuts: blobs::references(&transaction, id).map_err(read_error)?, id };
     let mut events: Vec<Event> = Vec::new();
     if let Some((sequence, known)) = start {
         let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
@@ -50,7 +50,7 @@ fn stored_events(
         let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
         let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
         let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
-        events = texts.read(row, 0, 0, |text| start::read(text, raw, known))?;
+        events = texts.read(row, 0, 0, |text| start_codec::read(text, raw, known))?;
     }
     {
         let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
@@ -61,8 +61,8 @@ fn stored_events(
             if first as usize != events.len() {
                 return Err(texts.missing(events.len()));
             }
-            let more = texts.read(row, 1, first, |text| serde_json::from_str::<Vec<Stored>>(text))?;
-            events.extend(more.into_iter().map(|Stored(event)| event));
+            let more = texts.read(row, 1, first, |text| serde_json::from_str::<Vec<DecodedEvent>>(text))?;
+            events.extend(more.into_iter().map(|DecodedEvent(event)| event));
         }
     }
     if events.len() != count as usize {
@@ -71,12 +71,12 @@ fn stored_events(
     Ok(Some(events))
 }
 
-/// What the row of an execution says of its events.
+/// The columns of an execution that concern its events.
 struct Beginning {
     count: u32,
-    /// Which row of `starts` has the first of them, and what else belongs to that. None where an earlier version accepted
-    /// it: then all of them are in `events`.
-    start: Option<(i64, Known)>,
+    /// The row of `starts` with the first events, and the columns that complete it. `None` if an earlier version accepted
+    /// the execution: then all events are in `events`.
+    start: Option<(i64, StartColumns)>,
 }
 
 fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginning>, Error> {
@@ -90,22 +90,22 @@ fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginnin
             let definition = DefinitionHash::from_bytes(row.get(3).map_err(read_error)?);
             Some((
                 sequence,
-                Known { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? },
+                StartColumns { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? },
             ))
         }
     };
     Ok(Some(Beginning { count: row.get(0).map_err(read_error)?, start }))
 }
 
-/// The texts of the events of one execution.
-struct Texts<'store> {
+/// Reads the texts of the events of one execution.
+struct RowReader<'store> {
     folder: &'store Arc<Folder>,
-    cuts: blobs::Places,
+    cuts: blobs::References,
     id: ExecutionId,
 }
 
-impl Texts<'_> {
-    /// Reads the text in a column of the row that begins with the event `first`, with what was cut out of it.
+impl RowReader<'_> {
+    /// Decodes the text in a column of the row of event `first`, with its external values restored.
     fn read<T>(
         &self,
         row: &Row<'_>,
@@ -115,10 +115,10 @@ impl Texts<'_> {
     ) -> Result<T, Error> {
         let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
         let whole = match self.cuts.get(&first) {
-            Some(cuts) => Cow::Owned(blobs::put_back(self.folder, text, cuts)?),
+            Some(cuts) => Cow::Owned(blobs::restore(self.folder, text, cuts)?),
             None => Cow::Borrowed(text),
         };
-        let shelf: Arc<dyn BlobSource> = Arc::new(Contents(self.folder.clone()));
+        let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(self.folder.clone()));
         with_source(shelf, || read(&whole)).map_err(|error| {
             corrupt(format!("event {first} of execution {} cannot be read: {error}", self.id))
         })
@@ -129,7 +129,7 @@ impl Texts<'_> {
     }
 }
 
-/// What a list shows of one execution.
+/// Returns the list row of one execution.
 pub(super) fn execution(connection: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
     let sql = format!("SELECT {COLUMNS} FROM executions WHERE id = ?1");
     let mut statement = connection.prepare_cached(&sql).map_err(read_error)?;
@@ -137,7 +137,7 @@ pub(super) fn execution(connection: &Connection, id: ExecutionId) -> Result<Opti
     rows.next().map_err(read_error)?.map(execution_row).transpose()
 }
 
-/// A page of executions, newest first.
+/// Returns a page of executions, newest first.
 pub(super) fn executions(
     connection: &Connection,
     filter: &ExecutionFilter,
@@ -153,7 +153,7 @@ pub(super) fn executions(
     Ok(found)
 }
 
-/// Executions that have not come to an end, oldest first.
+/// Returns executions that have not ended, oldest first.
 pub(super) fn unfinished(
     connection: &Connection,
     after: Option<ExecutionId>,
@@ -169,7 +169,7 @@ pub(super) fn unfinished(
     Ok(found)
 }
 
-/// How many executions have not come to an end.
+/// Returns the number of executions that have not ended.
 pub(super) fn unfinished_count(connection: &Connection) -> Result<u64, Error> {
     let count: i64 = connection
         .prepare_cached(&list::unfinished_count())
@@ -178,7 +178,7 @@ pub(super) fn unfinished_count(connection: &Connection) -> Result<u64, Error> {
     u64::try_from(count).map_err(|_| corrupt("a count is negative".to_owned()))
 }
 
-/// Log lines of an execution in order, from the one with index `after` on.
+/// Returns log lines of an execution in order, beginning with index `after`.
 pub(super) fn logs(
     connection: &Connection,
     id: ExecutionId,
@@ -186,7 +186,7 @@ pub(super) fn logs(
     limit: u32,
 ) -> Result<Vec<LogLine>, Error> {
     let limit = limit.min(MAX_LINES) as usize;
-    // From the row on that holds the line `after`.
+    // Begins with the row that contains the line `after`.
     let sql = "SELECT first, lines FROM logs WHERE execution = ?1 AND first >= coalesce( \
                  (SELECT max(first) FROM logs WHERE execution = ?1 AND first <= ?2), 0) ORDER BY first";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
@@ -206,7 +206,7 @@ pub(super) fn logs(
     Ok(found)
 }
 
-/// The definition with this hash.
+/// Returns the definition with this hash.
 pub(super) fn definition(connection: &Connection, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
     let sql =
         "SELECT automation, path, text FROM definitions JOIN definition_texts USING (hash) WHERE hash = ?1";
@@ -221,7 +221,7 @@ pub(super) fn definition(connection: &Connection, hash: DefinitionHash) -> Resul
     }))
 }
 
-/// The addresses of all Automations that ever had one.
+/// Returns the addresses of all Automations that ever had some.
 pub(super) fn addresses(connection: &Connection) -> Result<Vec<Address>, Error> {
     let sql = "SELECT automation, live, test FROM addresses ORDER BY automation";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
@@ -234,7 +234,7 @@ pub(super) fn addresses(connection: &Connection) -> Result<Vec<Address>, Error> 
     Ok(found)
 }
 
-/// The watermark of every schedule.
+/// Returns the watermark of every schedule.
 pub(super) fn watermarks(connection: &Connection) -> Result<Vec<Watermark>, Error> {
     let sql = "SELECT automation, schedule, instant_ns FROM watermarks ORDER BY automation";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
@@ -247,7 +247,7 @@ pub(super) fn watermarks(connection: &Connection) -> Result<Vec<Watermark>, Erro
     Ok(found)
 }
 
-/// A row with the columns [`COLUMNS`].
+/// Reads a row with the columns [`COLUMNS`].
 fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
     let id = ExecutionId::from_bytes(row.get(0).map_err(read_error)?);
     let status: i64 = row.get(4).map_err(read_error)?;
@@ -277,12 +277,12 @@ fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {
     AutomationId::parse(text).ok_or_else(|| corrupt(format!("`{text}` is no id of an Automation")))
 }
 
-/// The time of a number in the tables.
+/// Converts nanoseconds of the tables to a time.
 pub(super) fn timestamp(ns: i64) -> Result<Timestamp, Error> {
     Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| corrupt(format!("{ns} is no time")))
 }
 
-/// What is stored cannot have been written by a store.
+/// Creates the error for content that no store writes.
 pub(super) fn corrupt(what: String) -> Error {
-    Error::Corrupt { what }
+    Error::RecordDamaged { detail: what }
 }

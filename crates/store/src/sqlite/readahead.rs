@@ -1,22 +1,22 @@
-//! Has the system read the part of the write-ahead log that the next commits write over.
+//! Readahead of the part of the write-ahead log that the next commits overwrite.
 //!
-//! The log is written over from its start again and again. A frame of it has 4,120 bytes (<https://sqlite.org/fileformat2.html#the_write_ahead_log>),
-//! so no write covers whole pages of the page cache: one that the system has dropped since it reads from disk first, one
-//! page at a time, while the commit waits. A store that was idle for some seconds on a machine that is short of memory, or
-//! that reclaims what is idle, met that at each of its next commits.
+//! The log is overwritten from its start again and again. A frame has 4,120 bytes (<https://sqlite.org/fileformat2.html#the_write_ahead_log>),
+//! so no write covers whole pages of the page cache: the system first reads a page that it has dropped from disk, one at a
+//! time, while the commit waits. Without readahead, a store that was idle for some seconds on a machine that is short of
+//! memory, or that reclaims idle pages, would wait for that at each of its next commits.
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What the system is told at a time: it reads no more than that at once on many machines (`read_ahead_kb` of 128).
-const PIECE: u64 = 128 << 10;
+/// The bytes of one request to the system. Many machines read no more at once (`read_ahead_kb` of 128).
+const CHUNK: u64 = 128 << 10;
 
-/// How far ahead of the last commit: some commits of one write each, or one of many.
-const AHEAD: u64 = 8 * PIECE;
+/// The distance ahead of the last commit: enough for several small commits, or one large one.
+const AHEAD: u64 = 8 * CHUNK;
 
-/// After so long without a commit the system may have dropped what it had read.
+/// The time without a commit after which the system may have dropped the pages.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// The bytes of a frame of the log: a page and its header.
@@ -26,60 +26,60 @@ const FRAME: u64 = 4096 + 24;
 #[derive(Debug)]
 pub(super) struct Readahead {
     log: PathBuf,
-    /// Nothing before the first commit, or where the log cannot be opened.
+    /// `None` before the first commit, or if the log cannot be opened.
     file: Option<File>,
     span: Span,
 }
 
 impl Readahead {
-    /// For the log of the store in this file.
+    /// Creates the readahead for the log of the store in this file.
     pub(super) fn new(store: &Path) -> Self {
         let mut log = store.as_os_str().to_owned();
         log.push("-wal");
         Self { log: log.into(), file: None, span: Span::default() }
     }
 
-    /// Before a commit, where the log has so many pages. Waits for nothing.
+    /// Requests readahead before a commit, when the log has `pages` pages. Does not block.
     pub(super) fn before_commit(&mut self, pages: u32) {
-        let pieces = self.span.due(u64::from(pages) * FRAME, Instant::now());
-        if pieces.is_empty() {
+        let chunks = self.span.due(u64::from(pages) * FRAME, Instant::now());
+        if chunks.is_empty() {
             return;
         }
         if self.file.is_none() {
             self.file = File::open(&self.log).ok();
         }
         if let Some(file) = &self.file {
-            pieces.step_by(PIECE as usize).for_each(|start| advise(file, start));
+            chunks.step_by(CHUNK as usize).for_each(|start| advise(file, start));
         }
     }
 }
 
-/// It is advice: where the system does not take it, commits are as slow as they were.
+/// Advises the system to read. If it ignores the advice, commits are only slower.
 #[cfg(target_os = "linux")]
 fn advise(file: &File, start: u64) {
-    let length = std::num::NonZeroU64::new(PIECE);
+    let length = std::num::NonZeroU64::new(CHUNK);
     let _ = rustix::fs::fadvise(file, start, length, rustix::fs::Advice::WillNeed);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn advise(_: &File, _: u64) {}
 
-/// What of the log has been read ahead.
+/// The part of the log that was requested.
 #[derive(Debug, Default)]
 struct Span {
-    /// Where the log ended at the last look, and when that was.
+    /// The end of the log at the last call, and its time.
     last: Option<(u64, Instant)>,
-    /// Up to where it was read, in whole pieces.
+    /// The end of the requested part, a multiple of [`CHUNK`].
     until: u64,
 }
 
 impl Span {
-    /// What is to be read now that the log ends here: whole pieces, from the start of the first to the end of the last.
+    /// Returns the range to request now that the log ends at `end`, in whole chunks.
     fn due(&mut self, end: u64, now: Instant) -> Range<u64> {
         let goes_on = self.last.is_some_and(|(last, at)| end >= last && now.duration_since(at) < IDLE);
         self.last = Some((end, now));
-        let from = if goes_on { self.until.max(end / PIECE * PIECE) } else { end / PIECE * PIECE };
-        self.until = (end + AHEAD) / PIECE * PIECE;
+        let from = if goes_on { self.until.max(end / CHUNK * CHUNK) } else { end / CHUNK * CHUNK };
+        self.until = (end + AHEAD) / CHUNK * CHUNK;
         from..self.until
     }
 }
@@ -91,10 +91,10 @@ mod tests {
     const KIB: u64 = 1024;
 
     #[test]
-    fn the_log_is_read_ahead_of_its_end_and_each_piece_once() {
+    fn the_log_is_read_ahead_of_its_end_and_each_chunk_once() {
         let (mut span, now) = (Span::default(), Instant::now());
         assert_eq!(span.due(0, now), 0..1024 * KIB);
-        assert_eq!(span.due(100 * KIB, now), 1024 * KIB..1024 * KIB, "no whole piece more");
+        assert_eq!(span.due(100 * KIB, now), 1024 * KIB..1024 * KIB, "no whole chunk more");
         assert_eq!(span.due(300 * KIB, now), 1024 * KIB..1280 * KIB);
         assert_eq!(
             span.due(5000 * KIB, now),

@@ -1,4 +1,4 @@
-//! The tables, and how a file of an earlier release gets the current ones.
+//! The tables and their migrations.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::settings::open_error;
 use crate::Error;
 
-/// Every version of the tables, oldest first. One that is released never changes.
+/// The migrations, oldest first. A released one never changes.
 const MIGRATIONS: [(&str, &str); 9] = [
     ("V1__initial", include_str!("../../migrations/V1__initial.sql")),
     ("V2__waits_and_state", include_str!("../../migrations/V2__waits_and_state.sql")),
@@ -27,10 +27,10 @@ pub(super) const CURRENT: u32 = 9;
 /// `CogW`, set by the first migration.
 const APPLICATION_ID: i32 = 0x436f_6757;
 
-/// Where refinery keeps which migrations a file has had.
+/// The table in which refinery records the applied migrations.
 const HISTORY: &str = "refinery_schema_history";
 
-/// Brings the tables of a file up to the current version, all steps in one transaction.
+/// Migrates the tables of a file to the current version in one transaction.
 pub(super) fn migrate(connection: &mut Connection, file: &Path) -> Result<(), Error> {
     match version(connection, file)? {
         Some(found) if found > CURRENT => {
@@ -42,12 +42,12 @@ pub(super) fn migrate(connection: &mut Connection, file: &Path) -> Result<(), Er
     let failed = |error: refinery::Error| migration_error(file, &error);
     let migrations = MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
     let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    // One by one, a crash could leave a migration done but not noted.
+    // Ungrouped, a crash could leave a migration applied but not recorded.
     Runner::new(&migrations).set_grouped(true).run(connection).map_err(failed)?;
     Ok(())
 }
 
-/// What a failed migration says, by the error of SQLite where that is what failed.
+/// Converts the error of a migration, by its SQLite error if it has one.
 fn migration_error(file: &Path, error: &refinery::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -59,18 +59,18 @@ fn migration_error(file: &Path, error: &refinery::Error) -> Error {
     Error::Open { path: file.to_owned(), reason: error.to_string() }
 }
 
-/// Whether a file has no tables at all.
+/// Returns true if a file has no tables.
 pub(super) fn is_new(connection: &Connection, file: &Path) -> Result<bool, Error> {
     Ok(version(connection, file)?.is_none())
 }
 
-/// When the tables were made, in the words of the file; `None` where it does not say.
+/// Returns the creation time of the tables as the text in the file; `None` if it has none.
 pub(super) fn made_at(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let sql = format!("SELECT applied_on FROM {HISTORY} ORDER BY version LIMIT 1");
     connection.query_row(&sql, [], |row| row.get(0)).optional()
 }
 
-/// Refuses tables that this release cannot read; for whoever may not change them.
+/// Returns an error if the tables do not have the current version. Used by read-only stores, which cannot migrate.
 pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
     let path = file.to_owned();
     match version(connection, file)? {
@@ -81,7 +81,7 @@ pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
     }
 }
 
-/// The version of a file's tables; `None` where it has no tables at all.
+/// Returns the version of the tables; `None` if there are none.
 fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let tables: u32 =
@@ -98,7 +98,7 @@ fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
     found.flatten().map(Some).ok_or_else(|| Error::NotAStore { path: file.to_owned() })
 }
 
-/// The tables in memory, to look at what SQLite makes of a query.
+/// Creates the tables in memory, to inspect query plans.
 #[cfg(test)]
 pub(super) fn in_memory() -> Connection {
     let mut connection = Connection::open_in_memory().expect("it opens");

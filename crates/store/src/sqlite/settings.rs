@@ -1,4 +1,4 @@
-//! What can be chosen about the file, and how each connection to it is set up.
+//! Setup of the connections.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{Durability, Error, Options};
 
-/// The oldest SQLite to be trusted: earlier ones could damage a file when a checkpoint met a restart of the
-/// write-ahead log (the WAL-reset bug, <https://sqlite.org/wal.html>).
+/// The oldest supported SQLite. Earlier versions could damage a file when a checkpoint ran while the write-ahead log
+/// restarted (the WAL-reset bug, <https://sqlite.org/wal.html>).
 pub(super) const OLDEST_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
 
-/// How long a connection waits for another program, such as the `sqlite3` shell, to let go of a lock.
+/// The time that a connection waits for a lock of another program, such as the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The page cache of the writer. The hot pages are the right edges of a few trees; the rest is the system's cache.
+/// The page cache of the writer. The hot pages are the right edges of a few trees; the system caches the others.
 const WRITER_CACHE_KIB: i64 = 4096;
 
-/// The page cache of each connection that reads.
+/// The page cache of each reading connection.
 const READER_CACHE_KIB: i64 = 1024;
 
-/// The size to which the write-ahead log shrinks after it grew beyond.
+/// The size to which the write-ahead log is truncated after it grew beyond it.
 const WAL_SIZE_LIMIT: i64 = 32 << 20;
 
-/// Refuses a SQLite that is too old.
+/// Returns an error if the linked SQLite is older than [`OLDEST_SQLITE`].
 pub(super) fn check_version(number: i32, text: &str) -> Result<(), Error> {
     if number < OLDEST_SQLITE.0 {
         return Err(Error::TooOld { library: format!("SQLite {text}"), needed: OLDEST_SQLITE.1 });
@@ -32,13 +32,13 @@ pub(super) fn check_version(number: i32, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens the connection that writes, and checks that each promise-bearing setting took hold.
+/// Opens the writing connection, and verifies each setting on which durability depends.
 pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-    // Only a file without tables yet takes it; it is what lets pruning give space back.
+    // Takes effect only in a file without tables. Pruning needs it to return free pages to the file system.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
     expect(&connection, file, "journal_mode", "wal", "WAL")?;
     let (name, number) = match options.durability {
@@ -52,13 +52,13 @@ pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Connection, 
     }
     sync_through_the_drive(&connection).map_err(failed)?;
     common(&connection, WRITER_CACHE_KIB).map_err(failed)?;
-    // Checkpoints are the checkpointer's, which holds up no commit.
+    // The checkpointer thread runs the checkpoints, so that no commit waits for one.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
     connection.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT).map_err(failed)?;
     Ok(connection)
 }
 
-/// Opens the connection that copies the write-ahead log into the file.
+/// Opens the connection of the checkpointer.
 pub(super) fn open_checkpointer(file: &Path, options: &Options) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -72,7 +72,7 @@ pub(super) fn open_checkpointer(file: &Path, options: &Options) -> Result<Connec
     Ok(connection)
 }
 
-/// Opens a connection that only reads.
+/// Opens a reading connection.
 pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -84,19 +84,19 @@ pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// What every connection has in common.
+/// Applies the settings of every connection.
 fn common(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -cache_kib)?;
-    // With memory mapping a failing disk is a SIGBUS that ends the process, without it an error that can be told.
+    // With memory mapping a failing disk raises SIGBUS, which kills the process; without it, it is an error.
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    // A damaged or hostile file cannot make the schema run functions, nor SQL damage the file.
+    // The schema of a damaged or hostile file cannot run functions, and SQL cannot damage the file.
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     Ok(())
 }
 
-/// On macOS a plain sync stops at the drive's cache.
+/// Makes syncs reach the medium on macOS, where a plain sync only reaches the cache of the drive.
 fn sync_through_the_drive(connection: &Connection) -> rusqlite::Result<()> {
     if cfg!(target_os = "macos") {
         connection.pragma_update(None, "fullfsync", true)?;
@@ -130,7 +130,7 @@ fn refused(file: &Path, pragma: &str, found: &str) -> Error {
 pub(super) fn open_error(file: &Path, error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => Error::NotAStore { path: file.to_owned() },
-        Some(rusqlite::ErrorCode::DatabaseCorrupt) => Error::Damaged { what: error.to_string() },
+        Some(rusqlite::ErrorCode::DatabaseCorrupt) => Error::DatabaseDamaged { detail: error.to_string() },
         _ => Error::Open { path: file.to_owned(), reason: error.to_string() },
     }
 }

@@ -1,30 +1,30 @@
-//! Values by scope and key. The version of each comes from one counter in the file, so none is ever given twice,
-//! whatever is deleted and whenever the store is opened.
+//! State values by scope and key. All versions come from one counter in the file, so none is ever used twice, not even
+//! after deletions and restarts.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
-use super::encode::{Done, StateChange, Work, to_ns};
+use super::encode::{StateChange, WriteOp, WriteResult, to_ns};
 use super::list::MAX_PAGE;
 use super::pool::read_error;
 use super::queue::Queue;
 use super::read::{corrupt, timestamp};
-use super::write::Fault;
+use super::write::WriteError;
 use crate::Error;
 use crate::types::{StateEntry, StateRow};
 
-/// About the most bytes of a page of values.
+/// The approximate limit of a page in bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// How many values, and about how many bytes, one step of pruning deletes.
+/// The most values, and about the most bytes, that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 const STEP_BYTES: i64 = 4 << 20;
 
-/// How many values one call of pruning deletes at most.
+/// The most values that one call deletes.
 const MOST_AT_ONCE: u32 = 100_000;
 
-/// Refuses changes of which one comes upon another version than it expects. Writes nothing.
-pub(super) fn check(connection: &Connection, changes: &[StateChange]) -> Result<(), Fault> {
+/// Optimistic lock: returns an error if a stored version differs from the expected one. Writes nothing.
+pub(super) fn check(connection: &Connection, changes: &[StateChange]) -> Result<(), WriteError> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -33,13 +33,13 @@ pub(super) fn check(connection: &Connection, changes: &[StateChange]) -> Result<
         let found: Option<i64> = find.query_row([scope, key], |row| row.get(0)).optional()?;
         if found != *expected {
             let (scope, key) = (scope.clone(), key.clone());
-            return Err(Fault::Refused(Error::StateChanged { scope, key }));
+            return Err(WriteError::Refused(Error::StateChanged { scope, key }));
         }
     }
     Ok(())
 }
 
-/// Makes changes that were checked.
+/// Writes changes after [`check`].
 pub(super) fn write(connection: &Connection, changes: &[StateChange]) -> rusqlite::Result<()> {
     if changes.is_empty() {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn write(connection: &Connection, changes: &[StateChange]) -> rusqlit
     Ok(())
 }
 
-/// The values with these keys, in their order, as they were at one moment.
+/// Returns the values with these keys, in the order of the keys, from one snapshot.
 pub(super) fn read(
     connection: &mut Connection,
     scope: &str,
@@ -81,7 +81,7 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// A page of the values of a scope, by key; no key is the empty text, which `after` is for the first page.
+/// Returns a page of the values of a scope, ordered by key. `after` is empty for the first page, since no key is.
 pub(super) fn list(
     connection: &Connection,
     scope: &str,
@@ -103,7 +103,7 @@ pub(super) fn list(
     Ok(found)
 }
 
-/// A value, and how many bytes it takes.
+/// Reads a value, and returns its size in bytes with it.
 fn state_row(row: &Row<'_>, scope: &str) -> Result<(StateRow, usize), Error> {
     let key: String = row.get(0).map_err(read_error)?;
     let damaged = |why: String| corrupt(format!("the state `{key}` of `{scope}` cannot be read: {why}"));
@@ -116,21 +116,25 @@ fn state_row(row: &Row<'_>, scope: &str) -> Result<(StateRow, usize), Error> {
     Ok((StateRow { key, entry }, json.len()))
 }
 
-/// Deletes values that expired before `before`.
+/// Deletes values that expired before `before`, in steps.
 pub(super) async fn prune(queue: &Queue, before: Timestamp, limit: u32) -> Result<u64, Error> {
     let (mut gone, limit) = (0, limit.min(MOST_AT_ONCE));
     while gone < limit {
-        let work = Work::ForgetState { before_ns: to_ns(before), limit: limit - gone };
+        let work = WriteOp::DeleteExpiredState { before_ns: to_ns(before), limit: limit - gone };
         match queue.write(work).await? {
-            Done::Count(count) if count > 0 => gone += u32::try_from(count).unwrap_or(u32::MAX),
+            WriteResult::Count(count) if count > 0 => gone += u32::try_from(count).unwrap_or(u32::MAX),
             _ => break,
         }
     }
     Ok(u64::from(gone))
 }
 
-/// Deletes some values that expired before this, the earliest first.
-pub(super) fn forget(connection: &Connection, before_ns: i64, limit: u32) -> Result<Done, Fault> {
+/// Deletes some values that expired before this time, the earliest first.
+pub(super) fn delete_expired(
+    connection: &Connection,
+    before_ns: i64,
+    limit: u32,
+) -> Result<WriteResult, WriteError> {
     let mut find = connection.prepare_cached(
         "SELECT sequence, octet_length(value) FROM state INDEXED BY state_by_expiry \
          WHERE expires_ns < ?1 ORDER BY expires_ns LIMIT ?2",
@@ -148,5 +152,5 @@ pub(super) fn forget(connection: &Connection, before_ns: i64, limit: u32) -> Res
             break;
         }
     }
-    Ok(Done::Count(gone))
+    Ok(WriteResult::Count(gone))
 }

@@ -1,8 +1,8 @@
-//! The statements that every accept and append runs, prepared once for the life of the writer.
+//! Prepared statements of the writer for accepting and appending.
 
 use rusqlite::{Connection, Statement};
 
-/// Prepared statements of the writer's connection.
+/// The prepared statements of the writing connection.
 pub(super) struct Statements<'connection> {
     pub(super) begin: Statement<'connection>,
     pub(super) commit: Statement<'connection>,
@@ -21,10 +21,10 @@ pub(super) struct Statements<'connection> {
 }
 
 impl<'connection> Statements<'connection> {
-    /// Prepares all of them.
+    /// Prepares the statements.
     pub(super) fn prepare(connection: &'connection Connection) -> rusqlite::Result<Self> {
         Ok(Self {
-            // Immediate, so that another program's lock is met here and not in the midst of a batch.
+            // Immediate, so that the lock of another program fails here and not within a batch.
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             find_definition: connection.prepare("SELECT 1 FROM definitions WHERE hash = ?1")?,
@@ -48,12 +48,13 @@ impl<'connection> Statements<'connection> {
                 "INSERT INTO watermarks (automation, schedule, instant_ns) VALUES (?1, ?2, ?3) \
                  ON CONFLICT DO UPDATE SET schedule = excluded.schedule, instant_ns = excluded.instant_ns",
             )?,
-            // The check of the index and the summary in one statement; no indexed column is named.
+            // Checks the event index and updates the row in one statement, without changing an indexed column.
             advance: connection.prepare(
                 "UPDATE executions SET events = events + ?3, logs = logs + ?4, status = ?5 \
                  WHERE id = ?1 AND events = ?2 AND shelf IN (0, 8)",
             )?,
-            // `?9` is whether it ends, which is not written over open waits: all others end without a look for them.
+            // `?9` is true if it ends. An execution with open waits does not match then, so that all others end without a
+            // query for waits.
             move_shelf: connection.prepare(
                 "UPDATE executions SET events = events + ?3, logs = logs + ?4, status = ?5, \
                    shelf = (shelf & 8) + ?6, \

@@ -1,5 +1,5 @@
-//! What executions wait for. Next to each execution stands how many waits it has, so that an execution without any,
-//! which is nearly every one, comes to its end without a look at them.
+//! Open waits of executions. The row of each execution has the number of its waits, so that an execution without waits,
+//! which most are, ends without a query for them.
 
 use jiff::Timestamp;
 use model::ExecutionId;
@@ -10,9 +10,9 @@ use super::list::{self, MAX_PAGE};
 use super::pool::read_error;
 use super::read::timestamp;
 use crate::Error;
-use crate::types::{Resting, Wait};
+use crate::types::{SuspendedExecution, Wait};
 
-/// Puts these in place of all waits of an execution that there is.
+/// Replaces all waits of an existing execution.
 pub(super) fn replace(
     connection: &Connection,
     execution: ExecutionId,
@@ -31,7 +31,7 @@ pub(super) fn replace(
     Ok(())
 }
 
-/// Deletes all waits of an execution that has so many events; whether there were any.
+/// Deletes all waits of an execution that has `events` events. Returns true if there were any.
 pub(super) fn clear(connection: &Connection, execution: ExecutionId, events: u32) -> rusqlite::Result<bool> {
     let sql = "UPDATE executions SET waits = 0 WHERE id = ?1 AND events = ?2 AND waits > 0";
     let any = connection.prepare_cached(sql)?.execute(params![execution.as_bytes(), events])? > 0;
@@ -46,25 +46,29 @@ fn delete(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<(
     connection.prepare_cached(sql)?.execute([execution.as_bytes()]).map(drop)
 }
 
-/// Executions that wait, oldest first.
-pub(super) fn resting(
+/// Returns waiting executions, oldest first.
+pub(super) fn list_suspended(
     connection: &Connection,
     after: Option<ExecutionId>,
     limit: u32,
-) -> Result<Vec<Resting>, Error> {
+) -> Result<Vec<SuspendedExecution>, Error> {
     let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
-    let mut statement = connection.prepare_cached(&list::resting()).map_err(read_error)?;
+    let mut statement = connection.prepare_cached(&list::list_suspended()).map_err(read_error)?;
     let mut rows = statement.query(params![after, limit.min(MAX_PAGE)]).map_err(read_error)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(read_error)? {
         let execution = execution(row, 0)?;
-        found.push(Resting { execution, holds: row.get(1).map_err(read_error)?, wake_at: time(row, 2)? });
+        found.push(SuspendedExecution {
+            execution,
+            keeps_permit: row.get(1).map_err(read_error)?,
+            wake_at: time(row, 2)?,
+        });
     }
     Ok(found)
 }
 
-/// The open waits of an execution, by step.
-pub(super) fn of(connection: &Connection, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+/// Returns the open waits of an execution, ordered by step.
+pub(super) fn of_execution(connection: &Connection, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
     let sql = "SELECT step, until_ns, event, child FROM waits WHERE execution = ?1 ORDER BY step";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query([execution.as_bytes()]).map_err(read_error)?;
@@ -89,7 +93,7 @@ const FOR_EVENT: &str = "SELECT execution, step FROM waits INDEXED BY waits_by_e
 const FOR_CHILD: &str = "SELECT execution, step FROM waits INDEXED BY waits_by_child \
     WHERE child = ?1 ORDER BY execution, step LIMIT 1";
 
-/// The executions and steps that wait for the event with this name.
+/// Returns the executions and steps that wait for the event with this name.
 pub(super) fn for_event(
     connection: &Connection,
     name: &str,
@@ -107,7 +111,7 @@ pub(super) fn for_event(
     Ok(found)
 }
 
-/// The execution and the step that wait for the end of this one.
+/// Returns the execution and the step that wait for the end of `child`.
 pub(super) fn for_child(
     connection: &Connection,
     child: ExecutionId,

@@ -1,4 +1,4 @@
-//! What each kind of work writes, inside the writer's transaction.
+//! Execution of write operations inside the transaction of the writer.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,65 +7,71 @@ use model::{DefinitionHash, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::blobs::{self, Folder};
-use super::encode::{AppendRow, Done, Key, NewRow, StateChange, Work, status_code, to_ns};
+use super::encode::{
+    AppendRow, NewExecutionRow, SecretKey, StateChange, WriteOp, WriteResult, status_code, to_ns,
+};
 use super::statements::Statements;
-use super::{forget, polls, sendings, state, waits};
+use super::{dedup, polls, prune, state, waits};
 use crate::types::{Address, Definition, Watermark};
-use crate::{Accepted, Error};
+use crate::{AcceptOutcome, Error};
 
-/// Why a write could not be made.
+/// The error of a write operation.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// It is refused, and wrote nothing.
+pub(super) enum WriteError {
+    /// Refused before it wrote anything.
     Refused(Error),
-    /// It is refused after it wrote something, which has to be undone.
+    /// Refused after it wrote something, which must be rolled back.
     Undo(Error),
-    /// SQLite failed.
+    /// An error of SQLite.
     Sqlite(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-/// How many more executions refer to a definition, in the transaction that is open. It holds only definitions
-/// that are there, and is written once at the end of the batch.
+/// The change of the reference count of each definition in the open transaction. It contains only stored definitions,
+/// and is written once at the end of the batch.
 pub(super) type Uses = HashMap<DefinitionHash, i64>;
 
-/// Does one piece of work.
+/// Executes one operation.
 pub(super) fn write(
     connection: &Connection,
     statements: &mut Statements<'_>,
     uses: &mut Uses,
     folder: &Folder,
-    work: &Work,
-) -> Result<Done, Fault> {
+    work: &WriteOp,
+) -> Result<WriteResult, WriteError> {
     match work {
-        Work::Accept { executions, watermark, poll } => {
+        WriteOp::Accept { executions, watermark, poll } => {
             let accepted = accept(connection, statements, uses, executions, watermark.as_ref())?;
             poll.as_ref().map_or(Ok(()), |poll| polls::write(connection, poll))?;
             Ok(accepted)
         }
-        Work::PutSubscription { id, kept } => polls::put_subscription(connection, id, kept.as_ref()),
-        Work::Append(row) => append(connection, statements, row),
-        Work::PutDefinition(definition) => put_definition(connection, definition),
-        Work::PutAddresses(addresses) => put_addresses(connection, addresses),
-        Work::WriteState(changes) => write_state(connection, changes),
-        Work::PutSecret(fresh) => put_secret(connection, fresh),
-        Work::Forget(ids) => forget::forget(connection, uses, ids),
-        Work::Sweep => forget::sweep(connection),
-        Work::ForgetBlobs => blobs::forget_unused(connection, folder),
-        Work::ForgetDefinitions => forget::forget_definitions(connection, uses),
-        Work::ForgetKeys { before, limit } => forget::forget_keys(connection, before, *limit),
-        Work::ForgetState { before_ns, limit } => state::forget(connection, *before_ns, *limit),
-        Work::ForgetSendings { before_ns, limit } => sendings::forget(connection, *before_ns, *limit),
-        Work::GiveBack => forget::give_back(connection),
+        WriteOp::PutSubscription { id, kept } => polls::put_subscription(connection, id, kept.as_ref()),
+        WriteOp::Append(row) => append(connection, statements, row),
+        WriteOp::PutDefinition(definition) => put_definition(connection, definition),
+        WriteOp::PutAddresses(addresses) => put_addresses(connection, addresses),
+        WriteOp::WriteState(changes) => write_state(connection, changes),
+        WriteOp::PutSecret(fresh) => get_or_init_secret(connection, fresh),
+        WriteOp::DeleteExecutions(ids) => prune::delete_executions(connection, uses, ids),
+        WriteOp::DeleteRemains => prune::delete_remains(connection),
+        WriteOp::DeleteBlobRows => blobs::delete_unused(connection, folder),
+        WriteOp::DeleteDefinitions => prune::delete_definitions(connection, uses),
+        WriteOp::DeleteKeys { before, limit } => prune::delete_keys(connection, before, *limit),
+        WriteOp::DeleteExpiredState { before_ns, limit } => {
+            state::delete_expired(connection, *before_ns, *limit)
+        }
+        WriteOp::DeleteExpiredDedup { before_ns, limit } => {
+            dedup::delete_expired(connection, *before_ns, *limit)
+        }
+        WriteOp::Vacuum => prune::vacuum(connection),
     }
 }
 
-/// Writes how many more executions refer to each definition.
+/// Writes the changed reference counts of definitions.
 pub(super) fn write_uses(statements: &mut Statements<'_>, uses: &mut Uses) -> rusqlite::Result<()> {
     for (hash, count) in uses.drain() {
         if count != 0 {
@@ -79,13 +85,13 @@ fn accept(
     connection: &Connection,
     statements: &mut Statements<'_>,
     uses: &mut Uses,
-    executions: &[NewRow],
+    executions: &[NewExecutionRow],
     watermark: Option<&Watermark>,
-) -> Result<Done, Fault> {
+) -> Result<WriteResult, WriteError> {
     for row in executions {
         if let Entry::Vacant(unseen) = uses.entry(row.definition) {
             if !statements.find_definition.exists([row.definition.as_bytes()])? {
-                return Err(Fault::Refused(Error::NoSuchDefinition(row.definition)));
+                return Err(WriteError::Refused(Error::NoSuchDefinition(row.definition)));
             }
             unseen.insert(0);
         }
@@ -98,33 +104,33 @@ fn accept(
         let Watermark { automation, schedule, instant } = watermark;
         statements.put_watermark.execute(params![automation.as_str(), schedule, to_ns(*instant)])?;
     }
-    // Only now, when nothing of it can be refused any more.
+    // Only now, since nothing can be refused any more.
     for (row, accepted) in executions.iter().zip(&accepted) {
-        if *accepted == Accepted::New {
+        if *accepted == AcceptOutcome::New {
             *uses.entry(row.definition).or_default() += 1;
         }
     }
-    Ok(Done::Accepted(accepted))
+    Ok(WriteResult::Accepted(accepted))
 }
 
 fn accept_one(
     connection: &Connection,
     statements: &mut Statements<'_>,
-    row: &NewRow,
-) -> Result<Accepted, Fault> {
+    row: &NewExecutionRow,
+) -> Result<AcceptOutcome, WriteError> {
     let id = row.id.as_bytes();
     let automation = row.automation.as_str();
-    if let Some(taken) = sendings::taken(connection, row)? {
+    if let Some(taken) = dedup::find_taken(connection, row)? {
         return Ok(taken);
     }
     if let Some(key) = &row.key
         && statements.take_key.execute(params![automation, key, id])? == 0
     {
         let owner = statements.find_key.query_row(params![automation, key], |row| row.get(0))?;
-        return Ok(Accepted::Duplicate(ExecutionId::from_bytes(owner)));
+        return Ok(AcceptOutcome::Duplicate(ExecutionId::from_bytes(owner)));
     }
     let definition = row.definition.as_bytes();
-    let NewRow { origin, shelf, started_ns, finished_ns, error, count, .. } = row;
+    let NewExecutionRow { origin, shelf, started_ns, finished_ns, error, count, .. } = row;
     let (status, lines) = (status_code(row.status), row.lines.as_ref().map_or(0, |(count, _)| *count));
     statements.new_start.execute(params![id, row.body, row.raw.as_deref()])?;
     let start = connection.last_insert_rowid();
@@ -143,35 +149,39 @@ fn accept_one(
         start
     ];
     if statements.new_execution.execute(values)? == 0 {
-        return Err(Fault::Undo(Error::Exists(row.id)));
+        return Err(WriteError::Undo(Error::AlreadyExists(row.id)));
     }
-    blobs::note(connection, row.id, 0, &row.apart)?;
+    blobs::insert_references(connection, row.id, 0, &row.external)?;
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;
     }
-    sendings::take(connection, row)?;
-    Ok(Accepted::New)
+    dedup::take(connection, row)?;
+    Ok(AcceptOutcome::New)
 }
 
-fn append(connection: &Connection, statements: &mut Statements<'_>, row: &AppendRow) -> Result<Done, Fault> {
-    // Before anything is written, so that there is nothing to undo where one is refused.
+fn append(
+    connection: &Connection,
+    statements: &mut Statements<'_>,
+    row: &AppendRow,
+) -> Result<WriteResult, WriteError> {
+    // Before any write, so that a refusal needs no rollback.
     state::check(connection, &row.state)?;
     let mut changed = advance(statements, row)?;
     if !changed && row.status.is_terminal() {
-        // It may be its open waits that keep it from its end.
+        // `move_shelf` does not end an execution with open waits.
         changed = waits::clear(connection, row.execution, row.first)? && advance(statements, row)?;
     }
     let id = row.execution.as_bytes();
     if !changed {
         let found = statements.find_state.query_row([id], |row| row.get(0)).optional()?;
-        return Err(Fault::Refused(match found {
+        return Err(WriteError::Refused(match found {
             Some(found) => Error::Conflict { execution: row.execution, expected: row.first, found },
             None => Error::NoSuchExecution(row.execution),
         }));
     }
     if let Some(body) = &row.body {
         statements.new_events.execute(params![id, row.first, body])?;
-        blobs::note(connection, row.execution, row.first, &row.apart)?;
+        blobs::insert_references(connection, row.execution, row.first, &row.external)?;
     }
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;
@@ -180,10 +190,10 @@ fn append(connection: &Connection, statements: &mut Statements<'_>, row: &Append
         waits::replace(connection, row.execution, waits)?;
     }
     state::write(connection, &row.state)?;
-    Ok(Done::Nothing)
+    Ok(WriteResult::Nothing)
 }
 
-/// Brings the row of an execution up to date, if it has as many events as are expected; whether it did.
+/// Updates the row of an execution if it has the expected number of events. Returns true if it did.
 fn advance(statements: &mut Statements<'_>, row: &AppendRow) -> rusqlite::Result<bool> {
     let id = row.execution.as_bytes();
     let lines = row.lines.as_ref().map_or(0, |(count, _)| *count);
@@ -192,7 +202,7 @@ fn advance(statements: &mut Statements<'_>, row: &AppendRow) -> rusqlite::Result
     if row.shelf == 0 {
         changed = statements.advance.execute(params![id, row.first, row.count, lines, status])?;
     }
-    // Either it goes to another list, or it stood in another before.
+    // Its shelf changes, or it was not the one of running executions.
     if changed == 0 {
         let AppendRow { first, count, shelf, finished_ns, error, .. } = row;
         let ends = row.status.is_terminal();
@@ -202,21 +212,21 @@ fn advance(statements: &mut Statements<'_>, row: &AppendRow) -> rusqlite::Result
     Ok(changed > 0)
 }
 
-fn write_state(connection: &Connection, changes: &[StateChange]) -> Result<Done, Fault> {
+fn write_state(connection: &Connection, changes: &[StateChange]) -> Result<WriteResult, WriteError> {
     state::check(connection, changes)?;
     state::write(connection, changes)?;
-    Ok(Done::Nothing)
+    Ok(WriteResult::Nothing)
 }
 
-fn put_secret(connection: &Connection, fresh: &Key) -> Result<Done, Fault> {
+fn get_or_init_secret(connection: &Connection, fresh: &SecretKey) -> Result<WriteResult, WriteError> {
     let sql = "INSERT INTO meta (name, value) VALUES ('secret', ?1) ON CONFLICT DO NOTHING";
     connection.prepare_cached(sql)?.execute([fresh.0])?;
     let sql = "SELECT value FROM meta WHERE name = 'secret'";
     let kept = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    Ok(Done::Secret(Key(kept)))
+    Ok(WriteResult::Secret(SecretKey(kept)))
 }
 
-fn put_definition(connection: &Connection, definition: &Definition) -> Result<Done, Fault> {
+fn put_definition(connection: &Connection, definition: &Definition) -> Result<WriteResult, WriteError> {
     let Definition { hash, automation, path, text } = definition;
     let newest = "SELECT coalesce(max(put), 0) FROM definitions WHERE automation = ?1";
     let newest: i64 =
@@ -241,15 +251,15 @@ fn put_definition(connection: &Connection, definition: &Definition) -> Result<Do
             connection.prepare_cached(sql)?.execute(params![hash.as_bytes(), path, text])?;
         }
     }
-    Ok(Done::Nothing)
+    Ok(WriteResult::Nothing)
 }
 
-fn put_addresses(connection: &Connection, addresses: &[Address]) -> Result<Done, Fault> {
+fn put_addresses(connection: &Connection, addresses: &[Address]) -> Result<WriteResult, WriteError> {
     let sql = "INSERT INTO addresses (automation, live, test) VALUES (?1, ?2, ?3) \
                ON CONFLICT DO UPDATE SET live = excluded.live, test = excluded.test";
     let mut statement = connection.prepare_cached(sql)?;
     for address in addresses {
         statement.execute(params![address.automation.as_str(), address.live, address.test])?;
     }
-    Ok(Done::Nothing)
+    Ok(WriteResult::Nothing)
 }

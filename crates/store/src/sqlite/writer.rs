@@ -1,5 +1,5 @@
-//! The one thread that writes. It takes all that has queued up, writes it in one transaction, commits with one
-//! sync, and only then answers. No delay is added: while one batch is synced, the next queues up.
+//! The writer thread. It receives all queued writes, executes them in one transaction, commits with one sync, and only
+//! then answers. It adds no delay: while one batch is synced, the next one queues up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,29 +13,29 @@ use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
 
 use super::blobs::Folder;
-use super::checkpoint::{self, Checkpointer, Due, Said, Schedule};
+use super::checkpoint::{self, CheckpointLog, Checkpointer, Due, Schedule};
 use super::counters::Counters;
-use super::encode::Done;
-use super::gauge::{Gauge, Since};
-use super::place::Lock;
+use super::encode::WriteResult;
+use super::error_map::{self, ErrorClass, classify};
+use super::paths::Lock;
 use super::poison::Poison;
 use super::queue::{Receiver, Write};
 use super::readahead::Readahead;
 use super::statements::Statements;
-use super::trouble::{self, Kind, kind};
-use super::write::{self, Fault, Uses};
+use super::usage::{UnmeasuredBytes, Usage};
+use super::write::{self, Uses, WriteError};
 use crate::Error;
 
-/// The most writes of one transaction.
+/// The most writes in a transaction.
 const BATCH_WRITES: usize = 512;
 
-/// About the most bytes of one transaction.
+/// The approximate limit of a transaction in bytes.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// How long closing waits for other programs that read, so that the log can be emptied.
+/// The time that closing waits for readers of other programs, so that the log can be truncated.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// All that the writer's thread owns.
+/// The state that the writer thread owns.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) connection: Connection,
@@ -45,24 +45,24 @@ pub(super) struct Writer {
     pub(super) poison: Poison,
     pub(super) counters: Counters,
     pub(super) folder: Arc<Folder>,
-    pub(super) gauge: Gauge,
+    pub(super) usage: Usage,
     pub(super) lock: Lock,
     pub(super) mishaps: Failpoints,
 }
 
-/// What came of each write of a batch, in order.
-type Results = Vec<Result<Done, Error>>;
+/// The results of the writes of a batch, in order.
+type Results = Vec<Result<WriteResult, Error>>;
 
-/// Why a whole transaction came to nothing.
-enum Setback {
-    /// One write of it failed: they are to be tried again, each by itself.
+/// The failure of a whole transaction.
+enum BatchFailure {
+    /// One write failed: the batch is tried again with a savepoint around each write.
     Isolate,
-    /// This holds for all of them.
+    /// All writes fail with this error.
     All(Error),
 }
 
 impl Writer {
-    /// Starts the thread, which ends when it is told to close or nobody can write to it any more.
+    /// Starts the thread. It ends when the queue is closed or dropped.
     pub(super) fn start(self) -> std::io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || self.run())
     }
@@ -70,7 +70,7 @@ impl Writer {
     fn run(mut self) {
         let pages = Arc::new(AtomicU32::new(0));
         if let Err(error) = checkpoint::count_pages(&mut self.connection, pages.clone()) {
-            self.poison.set(&trouble::told(&error));
+            self.poison.set(&error_map::describe(&error));
         }
         let mut closers = Vec::new();
         match Statements::prepare(&self.connection) {
@@ -86,15 +86,15 @@ impl Writer {
                     poison: &self.poison,
                     counters: &self.counters,
                     folder: &self.folder,
-                    gauge: &self.gauge,
-                    since: Since::default(),
+                    usage: &self.usage,
+                    since: UnmeasuredBytes::default(),
                     mishaps: &self.mishaps,
                 };
                 session.serve(&self.receiver, &mut closers);
             }
-            Err(error) => self.poison.set(&trouble::told(&error)),
+            Err(error) => self.poison.set(&error_map::describe(&error)),
         }
-        // In this order: once the callers of `close` are told, the file and the lock are free.
+        // In this order: when `close` returns, the file and the lock are released.
         self.checkpointer.stop();
         close(self.connection, &self.poison);
         drop(self.lock);
@@ -104,12 +104,12 @@ impl Writer {
     }
 }
 
-/// Empties the log and closes the file. A store that may be damaged is left as it is.
+/// Truncates the log and closes the file. A poisoned store is left as it is.
 fn close(connection: Connection, poison: &Poison) {
     if poison.reason().is_none() {
-        // Without it the log would only be longer.
+        // If this fails, the log is only longer.
         let _ = connection.busy_timeout(CLOSE_TIMEOUT);
-        checkpoint::checkpoint(&connection, CheckpointMode::TRUNCATE, poison, &mut Said::default());
+        checkpoint::checkpoint(&connection, CheckpointMode::TRUNCATE, poison, &mut CheckpointLog::default());
     } else if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         tracing::warn!(%error, "the store's log may be copied on closing");
     }
@@ -118,7 +118,7 @@ fn close(connection: Connection, poison: &Poison) {
     }
 }
 
-/// The writer at work.
+/// The state of the running writer.
 struct Session<'writer> {
     connection: &'writer Connection,
     statements: Statements<'writer>,
@@ -130,8 +130,8 @@ struct Session<'writer> {
     poison: &'writer Poison,
     counters: &'writer Counters,
     folder: &'writer Folder,
-    gauge: &'writer Gauge,
-    since: Since,
+    usage: &'writer Usage,
+    since: UnmeasuredBytes,
     mishaps: &'writer Failpoints,
 }
 
@@ -143,20 +143,20 @@ impl Session<'_> {
                 self.readahead.before_commit(self.pages.load(Ordering::Relaxed));
                 let results = self.commit(&writes[..batch_length(&writes)]);
                 for (write, result) in writes.drain(..results.len()).zip(results) {
-                    // Whoever waits no longer does not need the answer.
+                    // The caller may have stopped waiting.
                     let _ = write.reply.send(result);
                 }
             }
         }
     }
 
-    /// Writes a batch, and gives what came of each write.
+    /// Commits a batch, and returns the result of each write.
     fn commit(&mut self, batch: &[Write]) -> Results {
         if let Some(reason) = self.poison.reason() {
             return all(batch, &Error::Poisoned { reason: reason.to_owned() });
         }
         let results = match self.together(batch) {
-            Err(Setback::Isolate) => self.apart(batch),
+            Err(BatchFailure::Isolate) => self.isolated(batch),
             other => other,
         };
         match results {
@@ -165,13 +165,13 @@ impl Session<'_> {
                 self.measure_if_due(batch);
                 results
             }
-            Err(Setback::Isolate) => {
-                all(batch, &Error::Write { reason: "the transaction was undone".to_owned() })
+            Err(BatchFailure::Isolate) => {
+                all(batch, &Error::Write { reason: "the transaction was rolled back".to_owned() })
             }
-            Err(Setback::All(error)) => {
+            Err(BatchFailure::All(error)) => {
                 if matches!(error, Error::Full) {
-                    // Once all of the log is in the file it is written over from its start, which takes no space. If
-                    // not even that finds room now, it is tried again after the next commit that does.
+                    // After a full checkpoint the log is overwritten from its start, which needs no space. If the
+                    // checkpoint finds no space either, the next successful commit tries it again.
                     self.checkpointer.checkpoint_here(self.connection, self.poison);
                     self.schedule = Schedule::new();
                 }
@@ -180,27 +180,27 @@ impl Session<'_> {
         }
     }
 
-    /// All writes in one go. One that is refused wrote nothing, so the others need not know.
-    fn together(&mut self, batch: &[Write]) -> Result<Results, Setback> {
+    /// Executes all writes without savepoints. A refused write wrote nothing, so it does not affect the others.
+    fn together(&mut self, batch: &[Write]) -> Result<Results, BatchFailure> {
         self.begin()?;
         let mut results = Vec::with_capacity(batch.len());
         for item in batch {
             match self.write(item) {
                 Ok(done) => results.push(Ok(done)),
-                Err(Fault::Refused(error)) => results.push(Err(error)),
-                Err(Fault::Undo(_)) => {
+                Err(WriteError::Refused(error)) => results.push(Err(error)),
+                Err(WriteError::Undo(_)) => {
                     self.roll_back();
-                    return Err(Setback::Isolate);
+                    return Err(BatchFailure::Isolate);
                 }
-                Err(Fault::Sqlite(error)) => return Err(self.setback(&error)),
+                Err(WriteError::Sqlite(error)) => return Err(self.fail(&error)),
             }
         }
         self.end(batch.len())?;
         Ok(results)
     }
 
-    /// As [`Self::together`], but with a savepoint around each write, so that one that fails takes no other along.
-    fn apart(&mut self, batch: &[Write]) -> Result<Results, Setback> {
+    /// Like [`Self::together`], but with a savepoint around each write, so that a failed one does not affect the others.
+    fn isolated(&mut self, batch: &[Write]) -> Result<Results, BatchFailure> {
         self.begin()?;
         let mut results = Vec::with_capacity(batch.len());
         for item in batch {
@@ -212,12 +212,12 @@ impl Session<'_> {
                     self.run("RELEASE one")?;
                     continue;
                 }
-                Err(Fault::Refused(error) | Fault::Undo(error)) => error,
-                Err(Fault::Sqlite(error)) => match kind(&error) {
-                    Kind::Other if !self.connection.is_autocommit() => {
+                Err(WriteError::Refused(error) | WriteError::Undo(error)) => error,
+                Err(WriteError::Sqlite(error)) => match classify(&error) {
+                    ErrorClass::Other if !self.connection.is_autocommit() => {
                         Error::Write { reason: error.to_string() }
                     }
-                    _ => return Err(self.setback(&error)),
+                    _ => return Err(self.fail(&error)),
                 },
             };
             self.run("ROLLBACK TO one")?;
@@ -229,22 +229,22 @@ impl Session<'_> {
         Ok(results)
     }
 
-    fn write(&mut self, item: &Write) -> Result<Done, Fault> {
+    fn write(&mut self, item: &Write) -> Result<WriteResult, WriteError> {
         write::write(self.connection, &mut self.statements, &mut self.uses, self.folder, &item.work)
     }
 
-    fn begin(&mut self) -> Result<(), Setback> {
+    fn begin(&mut self) -> Result<(), BatchFailure> {
         self.uses.clear();
-        self.statements.begin.execute([]).map(drop).map_err(|error| self.setback(&error))
+        self.statements.begin.execute([]).map(drop).map_err(|error| self.fail(&error))
     }
 
-    fn run(&mut self, sql: &str) -> Result<(), Setback> {
-        self.connection.execute_batch(sql).map_err(|error| self.setback(&error))
+    fn run(&mut self, sql: &str) -> Result<(), BatchFailure> {
+        self.connection.execute_batch(sql).map_err(|error| self.fail(&error))
     }
 
-    /// Commits. Only after it may anybody be told.
-    fn end(&mut self, writes: usize) -> Result<(), Setback> {
-        write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.setback(&error))?;
+    /// Commits the transaction. No caller gets a result before it.
+    fn end(&mut self, writes: usize) -> Result<(), BatchFailure> {
+        write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.fail(&error))?;
         let started = Instant::now();
         let committed =
             self.reach(Failpoint::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
@@ -252,26 +252,29 @@ impl Session<'_> {
             self.counters.committed(writes, started.elapsed());
             return Ok(());
         };
-        match kind(&error) {
-            // A frame that marks a commit is the last that a commit writes, so where it found no room there is
-            // none; the next commit writes over whatever came before it.
-            Kind::Full | Kind::Busy => Err(self.setback(&error)),
-            Kind::Fatal | Kind::Other => Err(self.poisoned("commit", &error)),
+        match classify(&error) {
+            // The frame that marks a commit is the last one it writes. If it found no space, there is no commit, and the
+            // next one overwrites the other frames.
+            ErrorClass::Full | ErrorClass::Busy => Err(self.fail(&error)),
+            ErrorClass::Fatal | ErrorClass::Other => Err(self.poisoned("commit", &error)),
         }
     }
 
-    /// What a test lets go wrong at this boundary: a commit that is not made finds no room, unless it is to be in doubt as one
-    /// is that was made.
-    #[expect(clippy::disallowed_methods, reason = "nothing comes that could be waited for")]
+    /// Injects the fault of a test at this boundary. A failed commit finds no space if it was not made; its outcome is unknown
+    /// if it was made, or if the test asks for that.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test delays the writer, which has no other event to wait for"
+    )]
     fn reach(&self, boundary: Failpoint) -> rusqlite::Result<()> {
         match self.mishaps.at(boundary) {
             None => Ok(()),
             Some(FailpointAction::Abort) => std::process::abort(),
             Some(FailpointAction::Error) if boundary == Failpoint::BeforeCommit => {
-                Err(trouble::failure(ffi::SQLITE_FULL))
+                Err(error_map::failure(ffi::SQLITE_FULL))
             }
             Some(FailpointAction::Error | FailpointAction::Doubt) => {
-                Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC))
+                Err(error_map::failure(ffi::SQLITE_IOERR_FSYNC))
             }
             Some(FailpointAction::Delay(time)) => {
                 std::thread::sleep(time);
@@ -280,46 +283,46 @@ impl Session<'_> {
         }
     }
 
-    /// Undoes the transaction after an error, and says what that means.
-    fn setback(&mut self, error: &rusqlite::Error) -> Setback {
-        let meaning = match kind(error) {
-            Kind::Fatal => return self.poisoned("write", error),
-            Kind::Full => Setback::All(Error::Full),
-            Kind::Busy => Setback::All(Error::Busy),
-            Kind::Other => Setback::Isolate,
+    /// Rolls the transaction back after an error, and classifies the error.
+    fn fail(&mut self, error: &rusqlite::Error) -> BatchFailure {
+        let meaning = match classify(error) {
+            ErrorClass::Fatal => return self.poisoned("write", error),
+            ErrorClass::Full => BatchFailure::All(Error::Full),
+            ErrorClass::Busy => BatchFailure::All(Error::Busy),
+            ErrorClass::Other => BatchFailure::Isolate,
         };
         self.roll_back();
         match self.poison.reason() {
-            Some(reason) => Setback::All(Error::Commit { reason: reason.to_owned() }),
+            Some(reason) => BatchFailure::All(Error::Commit { reason: reason.to_owned() }),
             None => meaning,
         }
     }
 
-    fn poisoned(&mut self, during: &str, error: &rusqlite::Error) -> Setback {
-        let reason = format!("{during}: {}", trouble::told(error));
+    fn poisoned(&mut self, during: &str, error: &rusqlite::Error) -> BatchFailure {
+        let reason = format!("{during}: {}", error_map::describe(error));
         self.poison.set(&reason);
         self.roll_back();
-        Setback::All(Error::Commit { reason })
+        BatchFailure::All(Error::Commit { reason })
     }
 
     fn roll_back(&mut self) {
-        // SQLite may have done so itself.
+        // SQLite may have rolled back by itself.
         if self.connection.is_autocommit() {
             return;
         }
         if let Err(error) = self.connection.execute_batch("ROLLBACK") {
-            self.poison.set(&format!("rollback: {}", trouble::told(&error)));
+            self.poison.set(&format!("rollback: {}", error_map::describe(&error)));
         }
     }
 
     fn measure_if_due(&mut self, batch: &[Write]) {
-        if self.gauge.most().is_none() {
+        if self.usage.most().is_none() {
             return;
         }
         let bytes = batch.iter().map(|item| item.work.bytes()).sum();
         let at_once = batch.iter().any(|item| item.work.concerns_blobs());
-        if let Err(error) = self.gauge.after(&mut self.since, bytes, at_once, self.connection) {
-            // The limit of the file holds all the same.
+        if let Err(error) = self.usage.after(&mut self.since, bytes, at_once, self.connection) {
+            // The limit of the file still applies.
             tracing::warn!(%error, "the store's size cannot be measured");
         }
     }
@@ -333,7 +336,7 @@ impl Session<'_> {
     }
 }
 
-/// How many of the writes go into the next transaction: at least one, and about so many bytes.
+/// Returns the number of writes for the next transaction: at least one, and about [`BATCH_BYTES`].
 fn batch_length(writes: &[Write]) -> usize {
     let mut bytes = 0;
     let fits = |write: &&Write| {

@@ -1,113 +1,116 @@
+//! State of polls, and subscriptions at other applications.
+
 use jiff::Timestamp;
 use model::{AutomationId, Map, Value};
 use serde::{Deserialize, Serialize};
 
-/// Where the poll of an Automation stands.
+/// The state of the poll of an Automation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PollStanding {
-    /// What is polled, so that another question begins anew.
+pub struct PollState {
+    /// The canonical text of the polled request. A different text starts the poll anew.
     pub source: String,
-    /// Where the next poll goes on.
+    /// The cursor with which the next poll continues.
     #[serde(default)]
     pub cursor: Value,
-    /// When it was last polled without an error.
+    /// The time of the last poll without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polled_at: Option<Timestamp>,
-    /// When something new was last found.
+    /// The time of the last poll that returned new items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_at: Option<Timestamp>,
-    /// When it is polled next.
+    /// The time of the next poll.
     pub next_at: Timestamp,
-    /// How many polls failed since the last one that did not.
+    /// The number of failed polls since the last successful one.
     pub failures: u32,
-    /// Why the last one failed, if it did.
+    /// The error of the last poll, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How many polls there were, and how many new things they found.
+    /// The number of polls.
     pub polls: u64,
-    /// How many new things they found.
+    /// The number of new items of all polls.
     pub found: u64,
 }
 
-/// What came of a poll. Written in one transaction with the executions that it starts, or alone.
+/// The result of a poll. Written in the same transaction as the executions that it starts, or alone.
 #[derive(Clone, Debug)]
 pub struct PollWrite {
-    /// Of which Automation.
+    /// The Automation.
     pub automation: AutomationId,
-    /// Where it stands then.
-    pub standing: PollStanding,
-    /// Whether everything seen before is forgotten.
-    pub forget: bool,
-    /// What is seen now; may have been seen before.
+    /// The state after the poll.
+    pub state: PollState,
+    /// True if all stored keys are deleted first.
+    pub forgets_keys: bool,
+    /// The keys of the items of this poll; they may be stored already.
     pub keys: Vec<String>,
-    /// What to keep of it.
+    /// The entry for the poll log, if any.
     pub entry: Option<PollEntry>,
 }
 
 impl PollWrite {
-    /// The most keys that are kept of one Automation: of more, those go that were not seen for the longest time.
+    /// The most keys of an Automation. Beyond it, the keys that were polled least recently are deleted.
     pub const MAX_KEYS: usize = 10_000;
     /// The most bytes of a key.
     pub const MAX_KEY_BYTES: usize = 200;
-    /// The most entries that are kept of one Automation.
+    /// The most log entries of an Automation.
     pub const MAX_ENTRIES: u32 = 100;
 }
 
-/// What came of one poll, for people.
+/// An entry of the poll log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PollEntry {
-    /// When.
+    /// The time of the poll.
     pub at: Timestamp,
-    /// How many things were looked at.
+    /// The number of items.
     pub items: u64,
-    /// How many of them were new.
+    /// The number of new items.
     pub found: u64,
-    /// Why it failed, if it did.
+    /// The error, if the poll failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// That another application tells of something, is to tell of it, or is to stop.
+/// A subscription at another application: active, to be created, or to be removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subscription {
-    /// Its own id.
+    /// The id that this store gives it.
     pub id: String,
-    /// For which Automation.
+    /// The Automation that receives the events.
     pub automation: AutomationId,
-    /// What was asked for, so that a change is noticed.
+    /// The canonical text of the trigger, to detect changes.
     pub source: String,
     /// The event: `connector.event`.
     pub event: String,
-    /// With which connection.
+    /// The name of the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
-    /// With which inputs.
+    /// The inputs of the event.
     pub inputs: Map,
-    /// The address that is told.
+    /// The callback address.
     #[serde(default)]
     pub url: String,
-    /// Whether it was asked for: the other application may have it, though nobody here knows what it calls it.
-    #[serde(default)]
-    pub asked: bool,
-    /// What the other application calls it, once it is there.
+    /// True once the creation was requested: the other application may have it even if its id is unknown here.
+    #[serde(default, rename = "asked")]
+    pub requested: bool,
+    /// The subscription's id at the other application, once it is created; null before.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub remote: Value,
-    /// Whether it is to be taken back.
-    pub leaving: bool,
-    /// Whether it is for the test address alone.
+    /// True if it is to be removed.
+    #[serde(rename = "leaving")]
+    pub removing: bool,
+    /// True if it serves only the test address.
     #[serde(default)]
     pub test: bool,
-    /// How often it failed since it last did not.
+    /// The number of failed attempts since the last success.
     pub failures: u32,
-    /// Why it last failed.
+    /// The error of the last attempt, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When it is tried next, while it is not as it should be.
+    /// The time of the next attempt; `None` if nothing is left to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<Timestamp>,
-    /// Since when it is as it is.
+    /// The time since which it is in this state.
     pub since: Timestamp,
 }

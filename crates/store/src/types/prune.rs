@@ -1,63 +1,64 @@
-//! Which executions go, and how much room there is.
+//! Deletion of executions, and the remaining capacity.
 
 use jiff::Timestamp;
 use model::AutomationId;
 
-/// Which ended executions to delete. One that has not ended never goes.
+/// A selection of ended executions to delete. Executions that have not ended are never deleted.
 #[derive(Clone, Debug)]
-pub struct Prune {
-    /// Which of those that the rest of this names.
+pub struct PruneFilter {
+    /// The executions to delete among those that match the other fields.
     pub rule: PruneRule,
-    /// How they ended.
-    pub outcome: Outcomes,
-    /// Of this Automation only.
+    /// The outcomes that match.
+    pub outcome: OutcomeFilter,
+    /// The Automation that matches; `None`: every Automation.
     pub automation: Option<AutomationId>,
-    /// Not of these Automations, which have a rule of their own.
+    /// The Automations that do not match, because they have a rule of their own.
     pub except: Vec<AutomationId>,
 }
 
-impl Prune {
-    /// By this rule, however they ended and of whatever Automation.
+impl PruneFilter {
+    /// Creates a filter with this rule that matches every outcome and every Automation.
     #[must_use]
     pub fn new(rule: PruneRule) -> Self {
-        Self { rule, outcome: Outcomes::Any, automation: None, except: Vec::new() }
+        Self { rule, outcome: OutcomeFilter::Any, automation: None, except: Vec::new() }
     }
 }
 
-/// Which executions go of many.
+/// The executions to delete among many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PruneRule {
-    /// Those that ended before; by their ids they were accepted before it too.
+    /// Executions that ended before this time. Their ids must be from before this time too.
     EndedBefore(Timestamp),
-    /// Of each Automation all but so many, the ones accepted last.
+    /// All but this many executions of each Automation; the ones accepted last stay.
     AllButNewest(u32),
-    /// Those accepted first, whenever that was.
+    /// The executions accepted first, without a limit of age.
     Oldest,
 }
 
 impl PruneRule {
-    /// The most executions that [`PruneRule::AllButNewest`] can leave: they are counted each time.
-    pub const MOST_LEFT: u32 = 1_000_000;
+    /// The largest number for [`PruneRule::AllButNewest`]. Every call counts that many rows.
+    pub const MAX_KEPT: u32 = 1_000_000;
 }
 
-/// How executions ended.
+/// The outcomes that a [`PruneFilter`] matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcomes {
-    /// In whatever way.
+pub enum OutcomeFilter {
+    /// Every outcome.
     Any,
-    /// As they should.
+    /// Succeeded.
     Succeeded,
-    /// Otherwise: failed, cancelled or stuck.
-    Other,
+    /// Failed, cancelled or stuck.
+    Unsuccessful,
 }
 
-/// How much room a store has left of the size that it may have.
+/// The part of the store's size limit that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// Enough.
-    Enough,
-    /// Less than a tenth: what is oldest should go.
-    Little,
-    /// Less than a twentieth, which is for what was accepted: [`crate::Store::accept`] gives [`crate::Error::Full`].
-    None,
+pub enum Capacity {
+    /// At least a tenth is left, or there is no limit.
+    Ample,
+    /// Less than a tenth is left: the oldest executions should be deleted.
+    Low,
+    /// Less than a twentieth is left, which is reserved for accepted executions:
+    /// [`crate::ExecutionStore::accept`] returns [`crate::Error::Full`].
+    Exhausted,
 }

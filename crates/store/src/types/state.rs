@@ -1,51 +1,53 @@
-//! Values that outlive executions, by scope and key.
+//! Values that outlive executions, found by scope and key.
 
 use jiff::Timestamp;
 use model::Value;
 
-/// A value as it is kept.
+/// A stored value with its version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateEntry {
     /// The value.
     pub value: Value,
-    /// A number that no other value of this key ever had or will have, not even after it is deleted.
+    /// The version, for optimistic locking. No two values of a key ever have the same one, not even after a deletion.
     pub version: u64,
-    /// From when on it counts as absent. It may be read until [`crate::Store::prune_state`] deletes it: whoever
-    /// reads it compares this with the time it is, and names its version when writing over it.
+    /// The expiry; `None` if the value does not expire.
+    ///
+    /// An expired value can still be read until [`crate::MaintenanceStore::prune_state`] deletes it. The reader
+    /// compares this time with its clock, and names the version when it overwrites the value.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A value with its key, in a list of those of a scope.
+/// A stored value with its key, as an item of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateRow {
-    /// Its key.
+    /// The key within the scope.
     pub key: String,
-    /// What is kept.
+    /// The value with its version.
     pub entry: StateEntry,
 }
 
-/// A value to keep or to delete, on condition that nobody else did so meanwhile.
+/// A write or deletion of a value, guarded by its expected version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateWrite {
-    /// Whose it is: an Automation's, everybody's. Up to [`StateWrite::MAX_NAME_BYTES`].
+    /// The scope: an Automation, or the shared one. At most [`StateWrite::MAX_NAME_BYTES`].
     pub scope: String,
-    /// Its key within the scope, up to [`StateWrite::MAX_NAME_BYTES`].
+    /// The key within the scope. At most [`StateWrite::MAX_NAME_BYTES`].
     pub key: String,
-    /// The version it must have now, else [`crate::Error::StateChanged`]; `None`: it must be absent.
+    /// The version that must be stored, else [`crate::Error::StateChanged`]; `None`: the key must be absent.
     pub expected: Option<u64>,
-    /// The value to keep, up to [`StateWrite::MAX_VALUE_BYTES`] as JSON; `None` deletes what is kept.
+    /// The new value, at most [`StateWrite::MAX_VALUE_BYTES`] as JSON; `None` deletes the stored one.
     pub value: Option<Value>,
-    /// From when on it counts as absent.
+    /// The expiry; `None` if the value does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
 impl StateWrite {
-    /// How many values one write can keep or delete.
+    /// The most values in one write.
     pub const MAX_AT_ONCE: usize = 1000;
 
-    /// How long a scope or a key can be.
+    /// The most bytes of a scope or a key.
     pub const MAX_NAME_BYTES: usize = 512;
 
-    /// How large a value can be, as JSON.
+    /// The most bytes of a value as JSON.
     pub const MAX_VALUE_BYTES: usize = 1 << 20;
 }

@@ -1,33 +1,33 @@
-//! What executions wait for while they are paused.
+//! Waits of suspended executions.
 
 use jiff::Timestamp;
 use model::ExecutionId;
 
-/// One open wait of an execution. What it waits for may be a time, an event and another execution, in any mixture.
+/// An open wait of an execution: for a time, an event, another execution, or any combination of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Which step waits, with its loop turns. One step has one wait at most.
+    /// The step that waits, with its loop indexes. A step has at most one wait.
     pub step: String,
-    /// Until when, if not for ever. Nothing happens at that time by itself: the store has no clock.
+    /// The end of the wait; `None` if it has no time limit. The store has no clock, so it does not act at this time.
     pub until: Option<Timestamp>,
-    /// The name of the event that ends it.
+    /// The name of the event that ends the wait.
     pub event: Option<String>,
-    /// The execution whose end ends it.
+    /// The execution whose end ends the wait.
     pub child: Option<ExecutionId>,
 }
 
 impl Wait {
-    /// How many open waits an execution can have.
+    /// The most open waits of an execution.
     pub const MAX: usize = 10_000;
 }
 
-/// An execution that is waiting.
+/// A waiting execution, as an item of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resting {
-    /// Which execution.
+pub struct SuspendedExecution {
+    /// The execution.
     pub execution: ExecutionId,
-    /// The earliest `until` of its waits, if one has any.
+    /// The earliest `until` of its waits; `None` if none of them has one.
     pub wake_at: Option<Timestamp>,
-    /// Whether it keeps a place among others while it waits.
-    pub holds: bool,
+    /// True if it keeps its concurrency permit while it waits.
+    pub keeps_permit: bool,
 }

@@ -1,10 +1,10 @@
-//! Copies of a store that is in use.
+//! Backups of a store in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use store::{Durability, Error, Options, Prune, PruneRule};
+use store::{Durability, Error, Options, PruneFilter, PruneRule};
 
 use crate::common::{self, accept, at, blob_files, end, id, new, pause, prepare, text, whole};
 
@@ -19,7 +19,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
     let from = directory.path().join("data");
     let store = common::open(&from, options()).expect("it opens");
     prepare(&*store).await;
-    // How many executions each writer was told are stored; they go on until the copy is there.
+    // The number of confirmed executions of each writer. They write until the copy is complete.
     let told: Arc<[AtomicU32; WRITERS as usize]> = Arc::default();
     let done = Arc::new(AtomicU32::new(0));
     let writers = (0..WRITERS).map(|writer| {
@@ -70,7 +70,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
     }
     assert_eq!(found, backup.executions, "without a gap");
     assert_eq!(blob_files(&to).len(), usize::try_from(backup.blobs).expect("a few"));
-    assert_eq!(copy.tidy().await.expect("it is tidied"), 0);
+    assert_eq!(copy.collect_garbage().await.expect("it is tidied"), 0);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_an
     let refused = common::back_up(&from, &to).expect_err("there is one");
     assert!(matches!(refused, Error::Backup { .. }), "{refused}");
     store.append(&end(1, 1)).await.expect("it ends");
-    store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await.expect("it prunes");
+    store.prune(PruneFilter::new(PruneRule::EndedBefore(at(5000))), 10).await.expect("it prunes");
     store.close().await.expect("it closes");
     assert_eq!(blob_files(&from).len(), 0, "pruning goes on when the copy is made");
 
@@ -109,7 +109,7 @@ async fn a_backup_of_what_is_damaged_is_refused_and_leaves_nothing() {
     let file = blob_files(&from).remove(0);
     std::fs::write(&file, text(1, 80_000)).expect("it is written");
     let refused = common::back_up(&from, &to).expect_err("it is damaged");
-    assert!(matches!(&refused, Error::Corrupt { what } if what.contains("blob")), "{refused}");
+    assert!(matches!(&refused, Error::RecordDamaged { detail } if detail.contains("blob")), "{refused}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).expect("it is read").collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }

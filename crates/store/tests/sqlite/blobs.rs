@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::{Event, Payload};
-use store::{Append, Durability, Error, Options, Prune, PruneRule, Store};
+use store::{Append, Durability, Error, Options, PruneFilter, PruneRule, Store};
 
 use crate::common::{self, accept, at, blob_files, end, id, new, prepare, step, text};
 
@@ -59,7 +59,7 @@ async fn the_same_value_is_one_file_until_nothing_has_it() {
         store.accept(&store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
     }
     assert_eq!(blob_files(directory.path()).len(), 1);
-    let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
+    let all = || PruneFilter::new(PruneRule::EndedBefore(at(5000)));
     for (number, left) in [(1, 1), (2, 1), (3, 0)] {
         assert_eq!(input(&*store, number).await.expect("it is read"), text(9, LARGE));
         store.append(&end(number, 1)).await.expect("it ends");
@@ -133,8 +133,8 @@ async fn values_that_come_and_go_at_once_are_never_lost() {
     let pruning = async {
         let mut gone = 0;
         while gone < 240 {
-            gone += store.prune(Prune::new(PruneRule::AllButNewest(0)), 7).await.expect("it prunes");
-            store.tidy().await.expect("it is tidied");
+            gone += store.prune(PruneFilter::new(PruneRule::AllButNewest(0)), 7).await.expect("it prunes");
+            store.collect_garbage().await.expect("it is tidied");
         }
     };
     let (written, ()) = futures_util::future::join(writing, pruning).await;

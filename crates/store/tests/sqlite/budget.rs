@@ -1,9 +1,9 @@
-//! The size that a store may have.
+//! The size limit of a store.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use store::{Durability, Error, Options, Prune, PruneRule, Room, Store};
+use store::{Capacity, Durability, Error, Options, PruneFilter, PruneRule, Store};
 
 use crate::common::{self, accept, end, id, prepare, step};
 
@@ -16,7 +16,7 @@ async fn open(directory: &Path) -> Arc<dyn Store> {
     store
 }
 
-/// Bytes of the file and all blobs.
+/// Returns the bytes of the file and all blobs.
 async fn taken(store: &dyn Store, directory: &Path) -> u64 {
     let file = std::fs::metadata(directory.join("cogwork.db")).expect("it is there").len();
     file + store.info().await.expect("it is told").blob_bytes
@@ -36,24 +36,27 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
             assert!(stored < 1000, "the limit holds");
         };
         assert!(matches!(refused, Error::Full), "{refused}");
-        assert_eq!((store.room(), store.info().await.expect("it is told").room), (Room::None, Room::None));
+        assert_eq!(
+            (store.capacity(), store.info().await.expect("it is read").capacity),
+            (Capacity::Exhausted, Capacity::Exhausted)
+        );
         assert!(taken(&*store, directory.path()).await <= MOST);
-        // A step more, and its end, for each that was accepted.
+        // One more step, and the end, of each accepted execution.
         for number in 1..=stored {
             store.append(&step(number, 1, 200)).await.expect("there is room for what was accepted");
             store.append(&end(number, 2)).await.expect("it ends");
         }
         assert_eq!(store.unfinished_count().await.expect("it is counted"), 0);
-        // Those that ended may take a little less than those that run: what is left is filled up.
+        // Ended executions may take less space than running ones: fill the rest.
         let mut more = stored + 1;
         while store.accept(&accept(more, bytes)).await.is_ok() {
             more += 1;
         }
         store.close().await.expect("it closes");
         let store = open(directory.path()).await;
-        assert_eq!(store.room(), Room::None, "it is known from the start");
-        let oldest = Prune::new(PruneRule::Oldest);
-        while store.room() != Room::Enough {
+        assert_eq!(store.capacity(), Capacity::Exhausted, "it is known from the start");
+        let oldest = PruneFilter::new(PruneRule::Oldest);
+        while store.capacity() != Capacity::Ample {
             assert_eq!(store.prune(oldest.clone(), 5).await.expect("it prunes"), 5);
         }
         assert!(store.execution(id(1)).await.expect("it is read").is_none(), "the oldest went");

@@ -1,4 +1,4 @@
-//! Executions to test with.
+//! Sample executions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use model::{
     Value,
 };
 use store::{
-    Accept, Already, Append, Backup, Definition, Error, Location, NewExecution, Options, StateWrite, Store,
-    Wait,
+    Accept, Append, Backup, Definition, Error, InitialEvents, Location, NewExecution, Options, StateWrite,
+    Store, Wait,
 };
 
 pub(crate) fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Store>, Error> {
@@ -42,7 +42,7 @@ pub(crate) fn definition() -> Definition {
     Definition { hash, automation, path: "automations/orders.yaml".to_owned(), text }
 }
 
-/// So many bytes of text, another for each seed, of which little can be compressed.
+/// Returns a text of this size that depends on the seed and hardly compresses.
 pub(crate) fn text(seed: u32, bytes: usize) -> String {
     let mut state = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let letters = std::iter::repeat_with(|| {
@@ -54,7 +54,7 @@ pub(crate) fn text(seed: u32, bytes: usize) -> String {
     letters.take(bytes).collect()
 }
 
-/// The files of the blobs of a store in this directory, in order.
+/// Returns the sorted blob files of a store in this directory.
 pub(crate) fn blob_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for part in std::fs::read_dir(directory.join("blobs")).into_iter().flatten() {
@@ -68,7 +68,7 @@ pub(crate) fn blob_files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The numbered execution, with an input of so many bytes.
+/// Creates the numbered execution, with an input of this size.
 pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
     let definition = definition();
     let inputs: Map = [("text", Value::from(text(number, bytes)))].into_iter().collect();
@@ -83,9 +83,9 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         id: id(number),
         started,
         key: None,
-        sendings: Vec::new(),
-        begins: false,
-        already: Already::default(),
+        dedup: Vec::new(),
+        starts_running: false,
+        initial: InitialEvents::default(),
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn accept(number: u32, bytes: usize) -> Accept {
     Accept { executions: vec![new(number, bytes)], ..Accept::default() }
 }
 
-/// One step that ended.
+/// Appends a finished step.
 pub(crate) fn step(number: u32, first: u32, bytes: usize) -> Append {
     let outcome = StepOutcome::Succeeded { result: Value::from(text(number ^ first << 16, bytes)) };
     let event = Event::StepFinished { at: at(1), step: format!("s[{first}]"), took_us: 1, outcome };
@@ -105,7 +105,7 @@ pub(crate) fn end(number: u32, first: u32) -> Append {
     Append { events: vec![event], ..Append::new(id(number), first, Status::Succeeded) }
 }
 
-/// As [`step`], with a wait and a value of the state, each named after the first event; the value is new.
+/// Like [`step`], with a wait and a new state value, both named after the first event.
 pub(crate) fn pause(number: u32, first: u32, bytes: usize) -> Append {
     let until = Some(at(i64::from(first)));
     let wait = Wait { step: format!("w[{first}]"), until, event: Some("paid".to_owned()), child: None };
@@ -120,8 +120,7 @@ pub(crate) fn pause(number: u32, first: u32, bytes: usize) -> Append {
     Append { status: Status::Waiting, waits: Some(vec![wait]), state: vec![state], ..step }
 }
 
-/// Checks that waits and state are those that the last event of the execution was appended with by [`pause`], and
-/// gives how many events there are.
+/// Asserts that the waits and the state are those of the last [`pause`], and returns the number of events.
 pub(crate) async fn whole(store: &dyn Store, number: u32) -> usize {
     let events = store.events(id(number)).await.expect("it is read").expect("it is there");
     let waits = store.waits(id(number)).await.expect("they are read");
@@ -138,7 +137,7 @@ pub(crate) async fn whole(store: &dyn Store, number: u32) -> usize {
     events.len()
 }
 
-/// Puts the definition that all of them refer to.
+/// Stores the definition to which all executions refer.
 pub(crate) async fn prepare(store: &dyn Store) {
     store.put_definition(definition()).await.expect("it is put");
 }

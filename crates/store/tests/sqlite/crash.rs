@@ -1,4 +1,4 @@
-//! A process that is killed in the midst of writing loses nothing it had been answered, and leaves nothing in part.
+//! A process that is killed while it writes loses no confirmed write, and leaves no partial one.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 use crate::common::{self, accept, blob_files, pause, prepare, whole};
 use store::Options;
 
-/// In this variable the process that is to be killed finds where to write.
+/// The environment variable with the directory for the process that is killed.
 const PLACE: &str = "STORE_CRASH_TEST_DIRECTORY";
 
-/// How many answers it has had when it is killed.
+/// The number of confirmed writes after which the process is killed.
 const ANSWERS: usize = 600;
 
-/// What the process does that is to be killed.
+/// Writes until the process is killed.
 fn write_until_killed(directory: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async {
@@ -22,10 +22,10 @@ fn write_until_killed(directory: &str) {
             .map(|writer| {
                 let store = store.clone();
                 tokio::spawn(async move {
-                    // Far more than are ever reached; an end all the same, should nobody kill it.
+                    // Far more than are ever reached, but finite in case nothing kills it.
                     for turn in 0..20_000 {
                         let number = turn * 8 + writer + 1;
-                        // One of the writers has large values: a blob and its row are apart for a moment.
+                        // One writer has large values, so that there is a moment between a blob and its row.
                         let bytes = if writer == 0 { 80_000 } else { 200 };
                         store.accept(&accept(number, bytes)).await.expect("it is accepted");
                         writeln!(std::io::stdout(), "stored {number} 1").expect("somebody reads");
@@ -47,7 +47,7 @@ fn write_until_killed(directory: &str) {
 #[test]
 fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
     if let Ok(directory) = std::env::var(PLACE) {
-        // This is the process that the test has started of itself.
+        // This is the child process that the test started.
         return write_until_killed(&directory);
     }
     let directory = tempfile::tempdir().expect("a directory");
@@ -73,7 +73,7 @@ fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
     };
     while note(lines.next().expect("it goes on")) < ANSWERS {}
     child.kill().expect("it is killed");
-    // What it had said until then, but for a line cut short.
+    // The complete lines that it printed.
     for line in lines {
         note(line);
     }
@@ -87,7 +87,7 @@ fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
             let found = whole(&*store, number).await;
             assert!((answered..=3).contains(&found), "{number} has {found} events, not {answered}");
         }
-        store.tidy().await.expect("it is tidied");
+        store.collect_garbage().await.expect("it is tidied");
         store.close().await.expect("it closes");
     });
     let file = rusqlite::Connection::open(directory.path().join("cogwork.db")).expect("it opens");

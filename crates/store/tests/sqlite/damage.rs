@@ -1,4 +1,4 @@
-//! Files that are damaged, emptied or gone: they are never taken for good ones, nor for new ones.
+//! Damaged, empty and missing files. They are never opened as intact or new stores.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn flip(file: &Path, at: usize, count: usize) {
     fs::write(file, bytes).expect("it is written");
 }
 
-/// Copies a folder without what is locked.
+/// Copies a folder without its lock files.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("it is made");
     for entry in fs::read_dir(from).expect("it is read") {
@@ -67,7 +67,7 @@ async fn a_missing_or_empty_file_beside_what_belongs_to_a_store_is_never_taken_f
         }
         for _ in 0..2 {
             let refused = common::open(place, Options::default()).expect_err("it is refused");
-            assert!(matches!(refused, Error::Emptied { .. }) && refused.is_untrusted(), "{refused}");
+            assert!(matches!(refused, Error::DatabaseLost { .. }) && refused.is_untrusted(), "{refused}");
             let words = refused.to_string();
             let state = if is_missing { "is missing" } else { "is empty" };
             assert!(words.contains(&format!("`{trace}`")) && words.contains(state), "{words}");
@@ -90,12 +90,12 @@ async fn a_file_that_lost_its_tables_with_its_log_is_not_taken_for_a_new_store()
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let store = open(directory.path(), options()).await;
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");
-    // All that was committed is in the log still.
+    // All commits are still in the log.
     copy(&directory.path().join("blobs"), &other.path().join("blobs"));
     fs::copy(database(directory.path()), database(other.path())).expect("it is copied");
     assert!(database(other.path()).metadata().expect("it is there").len() > 0);
     let refused = common::open(other.path(), Options::default()).expect_err("it is refused");
-    assert!(matches!(refused, Error::Emptied { .. }), "{refused}");
+    assert!(matches!(refused, Error::DatabaseLost { .. }), "{refused}");
     assert_eq!(blob_files(other.path()).len(), 1);
 }
 
@@ -131,7 +131,7 @@ async fn damage_to_any_page_of_a_small_store_is_seen_when_it_is_opened() {
     assert!(refused.is_untrusted(), "{refused:?}");
 }
 
-/// A store of more than is checked as a whole when it is opened, of which one execution is damaged.
+/// Creates a store too large for a whole check, with one damaged execution.
 async fn damaged_within(directory: &Path) {
     let inline = Options { blob_bytes: usize::MAX, ..options() };
     let store = open(directory, inline).await;
@@ -142,7 +142,7 @@ async fn damaged_within(directory: &Path) {
     let bytes = fs::read(database(directory)).expect("it is read");
     let needle = &text(30, 200_000).into_bytes()[100_000..100_064];
     let at = bytes.windows(64).position(|window| window == needle).expect("it is there");
-    // Where a page says which one goes on with the value.
+    // The page number of the continuation of the value.
     flip(&database(directory), at / PAGE * PAGE, 4);
 }
 
@@ -155,7 +155,7 @@ async fn a_read_that_finds_the_file_damaged_stops_all_writing_and_says_so() {
     store.accept(&accept(100, 10)).await.expect("nobody knows yet");
     assert!(store.failure().now_or_never().is_none());
     let found = store.events(id(30)).await;
-    assert!(matches!(found, Err(Error::Damaged { .. })), "{found:?}");
+    assert!(matches!(found, Err(Error::DatabaseDamaged { .. })), "{found:?}");
     let failure = store.failure().await;
     assert!(failure.outcome_unknown() && failure.to_string().contains("damaged"), "{failure}");
     let refused = store.accept(&accept(101, 10)).await.expect_err("nothing is accepted any more");
@@ -163,7 +163,7 @@ async fn a_read_that_finds_the_file_damaged_stops_all_writing_and_says_so() {
     assert!(matches!(store.close().await, Err(Error::Poisoned { .. })));
 }
 
-/// A file that no row names, written so long ago.
+/// Writes a file of this age that no row names.
 fn stray(directory: &Path, age: Duration) -> PathBuf {
     let part = directory.join("blobs/ab");
     fs::create_dir_all(&part).expect("it is made");
@@ -180,10 +180,10 @@ async fn a_blob_that_is_older_than_the_store_is_never_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
     let path = stray(directory.path(), Duration::from_secs(60));
-    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 0);
     assert!(path.exists(), "another store may have written it");
     stray(directory.path(), Duration::ZERO);
-    assert_eq!(store.tidy().await.expect("it is tidied"), 1);
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 1);
     assert!(!path.exists(), "what a crash left goes");
 }
 
@@ -204,8 +204,8 @@ async fn no_blob_is_deleted_as_nobodys_where_the_rows_that_named_blobs_are_gone(
     assert_eq!(blobs.len(), 1);
     drop(connection);
     let store = common::open(directory.path(), options()).expect("it opens");
-    let refused = store.tidy().await.expect_err("something is missing");
-    assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
+    let refused = store.collect_garbage().await.expect_err("something is missing");
+    assert!(matches!(refused, Error::RecordDamaged { .. }), "{refused}");
     assert_eq!(blob_files(directory.path()).len(), 1);
     assert!(input(&*store, 2).await.is_ok(), "the others are there");
 }

@@ -1,4 +1,4 @@
-//! What the writer does when the disk does not do as it is told, and how it shares commits.
+//! Failing disks, and the sharing of commits.
 
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use futures_util::future::join_all;
 use futures_util::poll;
 use model::failpoint::{Failpoint, FailpointAction, Failpoints};
-use store::{Durability, Error, Options, Prune, PruneRule, StateWrite, Store};
+use store::{Durability, Error, Options, PruneFilter, PruneRule, StateWrite, Store};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
 use crate::blobs::{LARGE, input, open, options};
 use crate::common::{self, accept, at, blob_files, end, id, new, pause, prepare, step, text, whole};
 
-/// What becomes of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommitFault {
-    /// It fails, and nothing was written.
+    /// It fails without writing.
     NotWritten,
-    /// It fails, though all was written: an error from the sync.
+    /// It fails after writing: an error of the sync.
     Written,
     /// The disk is full.
     Full,
 }
 
-/// What goes wrong in the writer of a store that has its mishaps.
+/// The faults of the writer of a store.
 #[derive(Clone, Default)]
 struct Faults(Arc<Arming>);
 
@@ -49,7 +49,7 @@ impl Faults {
         *self.0.commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
     }
 
-    /// Keeps the writer from committing what it has in hand, so that other writes queue up.
+    /// Holds the current commit, so that other writes queue up.
     fn hold_writer(&self) -> Held {
         *self.0.is_held.lock().unwrap_or_else(PoisonError::into_inner) = true;
         Held(self.0.clone())
@@ -108,7 +108,7 @@ async fn writes_that_wait_together_share_a_commit() {
     }
     let after = store.metrics();
     assert_eq!(after.writes - before.writes, 200);
-    // One for what the writer had in hand when it was held, one for all the rest.
+    // One for the commit that was held, one for all others.
     assert!(after.commits - before.commits <= 2, "{after:?}");
     assert!(after.last_batch > 0 && after.last_commit_time <= after.slowest_commit_time, "{after:?}");
     assert_eq!(after.queued, 0);
@@ -137,7 +137,7 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
 
         let late = store.append(&step(1, 1, 10)).await;
         assert!(matches!(late, Err(Error::Poisoned { .. })), "{late:?}");
-        // What had been answered is still read.
+        // Confirmed writes can still be read.
         assert!(store.execution(id(1)).await.expect("it is read").is_some());
         assert!(matches!(store.close().await, Err(Error::Poisoned { .. })));
         drop(store);
@@ -167,7 +167,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     let options = Options { max_bytes: Some(2 << 20), durability: Durability::Relaxed, ..Options::default() };
     let store = common::open(directory.path(), options).expect("it opens");
     prepare(&*store).await;
-    // One that has ended, for pruning to make room.
+    // An ended execution, so that pruning can free space.
     store.accept(&accept(1, 50_000)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
     let mut stored = 1;
@@ -181,7 +181,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     assert!(matches!(refused, Error::Full), "{refused}");
     assert!(stored > 10, "{stored}");
     assert_eq!(store.unfinished_count().await.expect("it is counted"), u64::from(stored) - 1);
-    let all = Prune::new(PruneRule::EndedBefore(at(5000)));
+    let all = PruneFilter::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all.clone(), 1000).await.expect("it prunes without room"), 1);
     for number in 2..=stored {
         store.append(&end(number, 1)).await.expect("there is room for little things");
@@ -216,7 +216,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     let mut events = 1;
     let refused = loop {
-        // The row of the execution is written first, and finds room; the events do not.
+        // The row of the execution is written first and fits; the events do not.
         match store.append(&pause(1, events, 50_000)).await {
             Ok(()) => events += 1,
             Err(error) => break error,
@@ -229,7 +229,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
 
 #[tokio::test]
 async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_nothing() {
-    // With a write among them that makes the writer do each by itself, and without.
+    // With and without a write that makes the writer use savepoints.
     for spoiled in [false, true] {
         let faults = Faults::default();
         let (_directory, store) = store(&faults).await;
@@ -251,7 +251,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
         assert!(poll!(&mut writes).is_pending());
         drop(held);
         let (appended, refused) = writes.await;
-        assert!(refused.is_none_or(|refused| matches!(refused, Err(Error::Exists(_)))));
+        assert!(refused.is_none_or(|refused| matches!(refused, Err(Error::AlreadyExists(_)))));
         assert!(appended[0].is_ok(), "{appended:?}");
         for (number, result) in (1..=6).zip(&appended) {
             if number > 1 {
@@ -275,9 +275,9 @@ async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
     let store = open(directory.path(), options()).await;
     assert!(store.events(id(1)).await.expect("it is read").is_none());
     store.accept(&accept(2, LARGE)).await.expect("it is accepted");
-    assert_eq!(store.tidy().await.expect("it is tidied"), 1);
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 1);
     assert_eq!(input(&*store, 2).await.expect("it is read"), text(2, LARGE));
-    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+    assert_eq!(store.collect_garbage().await.expect("it is tidied"), 0);
 }
 
 #[tokio::test]
@@ -285,7 +285,7 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = Faults::default();
     let store = open(directory.path(), Options { mishaps: faults.mishaps(), ..options() }).await;
-    // Its one user is deleted but for its rows of events, so it is about to go itself.
+    // Its only user is deleted except for its events, so its deletion is next.
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
     let held = faults.hold_writer();
@@ -293,13 +293,13 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let accept = store::Accept { executions, ..Default::default() };
     let accepting = store.accept(&accept);
     let pruning = async {
-        let pruned = store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await;
+        let pruned = store.prune(PruneFilter::new(PruneRule::EndedBefore(at(5000))), 10).await;
         pruned.expect("it prunes");
-        store.tidy().await.expect("it is tidied")
+        store.collect_garbage().await.expect("it is tidied")
     };
     {
         let mut both = pin!(unconstrained(futures_util::future::join(accepting, pruning)));
-        // Until the one waits for the writer, which has its blob; the other waits behind it.
+        // Until one write waits for the writer with its blob pinned; the other waits behind it.
         assert!(poll!(&mut both).is_pending());
         drop(held);
         let (accepted, strays) = both.await;

@@ -1,8 +1,8 @@
-//! The file: who may open it, what is refused, and how its space is given back.
+//! The database file: locking, refused files, and the return of free space.
 
 use crate::common::{self, accept, at, end, id, prepare, step};
 use rusqlite::Connection;
-use store::{Durability, Error, ExecutionFilter, Options, Page, Prune, PruneRule};
+use store::{Durability, Error, ExecutionFilter, Options, Page, PruneFilter, PruneRule};
 
 fn relaxed() -> Options {
     Options { durability: Durability::Relaxed, ..Options::default() }
@@ -127,7 +127,7 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     assert!(before > 29 * 200_000, "{before}");
 
     let store = common::open(directory.path(), relaxed()).expect("it opens");
-    let all = Prune::new(PruneRule::EndedBefore(at(5000)));
+    let all = PruneFilter::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all, 1000).await.expect("it prunes"), 30);
     drop(store);
     assert!(size() < before / 4, "{} of {before}", size());
@@ -150,13 +150,13 @@ async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another()
     prepare(&*store).await;
     store.accept(&accept(1, 10)).await.expect("it is accepted");
     drop(store);
-    // Its number is given anew once the row that had it is gone.
+    // Its number is reused once its row is deleted.
     let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
     let remains = "INSERT INTO remains (execution, start) SELECT ?1, start FROM executions";
     assert_eq!(connection.execute(remains, [id(2).as_bytes()]), Ok(1));
     drop(connection);
     let store = common::open(directory.path(), relaxed()).expect("it opens");
-    store.tidy().await.expect("it is tidied");
+    store.collect_garbage().await.expect("it is tidied");
     let events = store.events(id(1)).await.expect("they are read").expect("it is there");
     assert_eq!(events.len(), 1);
 }
@@ -205,6 +205,6 @@ async fn a_damaged_history_is_told_and_not_read_around() {
     let store = common::open(directory.path(), relaxed()).expect("it opens");
     for number in 1..=5 {
         let found = store.events(id(number)).await;
-        assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
+        assert!(matches!(found, Err(Error::RecordDamaged { .. })), "{found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is particular to the store in a SQLite file.
+//! Tests of the store in a SQLite file, beyond the conformance suite.
 
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
@@ -8,9 +8,9 @@ mod budget;
 mod common;
 mod crash;
 mod damage;
-// What a release build has nothing of.
+// Fault injection exists only in builds for tests.
 #[cfg(debug_assertions)]
 mod faults;
 mod files;
-mod kept;
+mod referenced_files;
 mod upgrade;

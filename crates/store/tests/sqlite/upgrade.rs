@@ -1,4 +1,4 @@
-//! Files that earlier releases wrote.
+//! Migration of files of earlier releases.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use crate::common::{self, at};
 use jiff::Timestamp;
 use model::{Event, ExecutionId, Status, StepOutcome, Value};
 use rusqlite::Connection;
-use store::{Append, Error, ExecutionFilter, Options, Page, Resting, StateWrite, Wait};
+use store::{Append, Error, ExecutionFilter, Options, Page, StateWrite, SuspendedExecution, Wait};
 
 /// The numbered execution of [`version_1`].
 fn id(number: u8) -> ExecutionId {
     format!("019a9d1c-4c00-7000-8000-0000000000{number:02x}").parse().expect("an id")
 }
 
-/// Makes a file as version 1 wrote it, in the words it stored, whatever the code has become since: one execution that
-/// failed, one that runs, one that is queued, and one that runs as a test.
+/// Creates a file of version 1 from literal text, independent of the current code: a failed, a running and a queued
+/// execution, and a test that runs.
 fn version_1(file: &Path) {
     let sql = include_str!("../../migrations/V1__initial.sql");
     let migration = refinery::Migration::unapplied("V1__initial", sql).expect("it has a version");
@@ -100,7 +100,7 @@ async fn a_file_of_version_2_remembers_from_now_on_what_is_sent() {
         panic!("it has started")
     };
     assert_eq!((row.automation, row.definition), (automation.clone(), definition));
-    let sending = store::Sending { key: [1; 32], content: None, until: at(100) };
+    let sending = store::DedupRecord { key: [1; 32], content: None, until: at(100) };
     let new = |number| store::NewExecution {
         id: id(number),
         started: Event::Started {
@@ -111,13 +111,13 @@ async fn a_file_of_version_2_remembers_from_now_on_what_is_sent() {
             payload: payload.clone(),
         },
         key: None,
-        sendings: vec![sending],
-        begins: false,
-        already: store::Already::default(),
+        dedup: vec![sending],
+        starts_running: false,
+        initial: store::InitialEvents::default(),
     };
     let accept = store::Accept { executions: vec![new(21), new(22)], ..store::Accept::default() };
     let accepted = store.accept(&accept).await.expect("they are accepted");
-    assert_eq!(accepted, [store::Accepted::New, store::Accepted::Duplicate(id(21))]);
+    assert_eq!(accepted, [store::AcceptOutcome::New, store::AcceptOutcome::Duplicate(id(21))]);
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
     let found: Vec<_> = rows.iter().map(|row| (row.id, row.status)).collect();
     assert_eq!(found, [(id(2), Status::Running), (id(3), Status::Queued), (id(4), Status::Running)]);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 3);
-    assert_eq!(store.resting(None, 10).await.expect("they are read"), []);
+    assert_eq!(store.list_suspended(None, 10).await.expect("they are read"), []);
 
     let wait = Wait { step: "pause".to_owned(), until: Some(at(9)), event: None, child: None };
     let write = StateWrite {
@@ -191,8 +191,8 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
         .expect("it ends");
     drop(store);
     let store = common::open(&file, Options::default()).expect("it opens again");
-    let resting = Resting { execution: id(2), wake_at: Some(at(9)), holds: false };
-    assert_eq!(store.resting(None, 10).await.expect("they are read"), [resting]);
+    let suspended = SuspendedExecution { execution: id(2), wake_at: Some(at(9)), keeps_permit: false };
+    assert_eq!(store.list_suspended(None, 10).await.expect("they are read"), [suspended]);
     assert_eq!(store.waits(id(2)).await.expect("they are read"), [wait]);
     let rows = store.unfinished(None, 10).await.expect("they are read");
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [id(4)]);

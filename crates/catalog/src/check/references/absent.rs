@@ -3,7 +3,7 @@
 use model::automation::Step;
 use model::diagnostic::{Diagnostic, Span};
 
-use super::places::{Absence, Uncertainty};
+use super::step_order::{Absence, Uncertainty};
 
 /// Explains why a step has no results, as a predicate for the step's name.
 pub(super) fn predicate(why: Absence<'_>) -> String {

@@ -7,7 +7,7 @@ use model::diagnostic::{Diagnostic, Span};
 use model::template::Template;
 
 use super::Checker;
-use super::places::{Availability, StepPath};
+use super::step_order::{Availability, StepPath};
 
 /// Maximum number of steps compared per variable.
 const MOST_SETTERS: usize = 32;
@@ -187,7 +187,7 @@ fn is_visible(setter: &Setter<'_, '_>) -> bool {
 }
 
 fn is_same(first: &StepPath<'_>, second: &StepPath<'_>) -> bool {
-    first.len() == second.len() && super::places::common_prefix(first, second) == first.len()
+    first.len() == second.len() && super::step_order::common_prefix(first, second) == first.len()
 }
 
 /// Returns true if both steps set the variable to the same literal, such as `found: true`.

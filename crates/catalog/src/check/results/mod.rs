@@ -6,11 +6,11 @@
 mod compared;
 mod inputs;
 mod place;
+mod resolve;
 mod saved;
 #[cfg(test)]
 mod tests;
 mod types;
-mod walk;
 
 use std::collections::HashSet;
 
@@ -21,9 +21,9 @@ use model::expression::{Link, Reference};
 use model::load::Unreadable;
 use model::{Expression, InputType, ResultType, Severity, Template};
 
+use self::resolve::Unresolved;
 pub(crate) use self::saved::body as saved_body;
 use self::types::Types;
-use self::walk::Unresolved;
 
 /// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
 pub(super) fn check(
@@ -84,7 +84,7 @@ impl<'a> Checker<'a> {
         for reference in expression.references() {
             let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
             let links: Vec<Link> = reference.links().collect();
-            match walk::resolve(&kind, &links[depth..]) {
+            match resolve::resolve(&kind, &links[depth..]) {
                 Ok(_) => self.undeclared_field(expression, &links, depth, &kind, at),
                 Err(_) if self.handles_absence(expression, reference, at) => {}
                 Err(unresolved) => {
@@ -111,9 +111,9 @@ impl<'a> Checker<'a> {
         kind: &ResultType,
         at: Option<&'a Step>,
     ) {
-        let Some(unresolved) = walk::first_undeclared(kind, &links[depth..]) else { return };
+        let Some(unresolved) = resolve::first_undeclared(kind, &links[depth..]) else { return };
         let Some(Link::Name(name)) = links.get(depth + unresolved.at) else { return };
-        if model::diagnostic::nearest(name, walk::names(&unresolved.parent)).is_none() {
+        if model::diagnostic::nearest(name, resolve::names(&unresolved.parent)).is_none() {
             return;
         }
         let mut diagnostic = self.unknown_field(expression, links, depth + unresolved.at, &unresolved);
@@ -133,7 +133,7 @@ impl<'a> Checker<'a> {
         let (span, exact) = place::locate(&self.automation.source, expression, links, depth);
         let parent = path_text(&links[..depth]);
         let error = |message: String| Diagnostic::error("unknown-field", message, span);
-        let names = walk::names(&unresolved.parent);
+        let names = resolve::names(&unresolved.parent);
         match &links[depth] {
             Link::Name(name) if !names.is_empty() => {
                 let diagnostic = error(format!("{parent} has no field `{name}`"));

@@ -10,7 +10,7 @@ use model::load::Unreadable;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
 
-use super::walk::resolve;
+use super::resolve::resolve;
 
 /// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
 const MAX_DEPTH: usize = 48;

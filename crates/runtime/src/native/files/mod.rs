@@ -1,6 +1,6 @@
 //! `files.read`, `files.write`, `files.list`: access to files inside the folder of the setting `filesDir`.
 
-mod beneath;
+mod sandboxed_dir;
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use model::action::{ActionError, ErrorKind};
 use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Value};
 
 use crate::run::{Exit, Run};
-use beneath::{Existing, SandboxedDir, path_components};
+use sandboxed_dir::{Existing, SandboxedDir, path_components};
 
 /// Maximum number of entries of a listing.
 const MAX_ENTRIES: usize = 10_000;
@@ -84,7 +84,7 @@ impl Task {
             FilesAction::List => {
                 let entries = root.list(&names, MAX_ENTRIES).map_err(failed)?;
                 let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
-                let entry = |entry: beneath::Entry| {
+                let entry = |entry: sandboxed_dir::Entry| {
                     map([
                         ("path", format!("{prefix}{}", entry.name).into()),
                         ("name", entry.name.into()),

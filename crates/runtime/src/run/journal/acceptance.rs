@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use model::automation::Automation;
-use store::{Accept, Accepted, Already, Store};
+use store::{Accept, AcceptOutcome, InitialEvents, Store};
 
-use crate::intake::StoredDefinitions;
+use crate::admission::StoredDefinitions;
 
 /// The start of an execution that is not in the store yet. The journal writes it with its first commit, together with the
 /// events of the first steps if these changed nothing outside.
-pub struct PendingAcceptance {
+pub(crate) struct PendingAcceptance {
     accept: Accept,
     automation: Arc<Automation>,
     definitions: Arc<StoredDefinitions>,
@@ -28,13 +28,13 @@ impl PendingAcceptance {
     pub(super) async fn write(
         mut self,
         store: &dyn Store,
-        already: Already,
-    ) -> Result<Accepted, store::Error> {
+        already: InitialEvents,
+    ) -> Result<AcceptOutcome, store::Error> {
         if let [new] = self.accept.executions.as_mut_slice() {
-            new.already = already;
+            new.initial = already;
         }
         let accepted = self.definitions.accept(store, &self.automation, &self.accept).await?;
-        Ok(accepted.into_iter().next().unwrap_or(Accepted::New))
+        Ok(accepted.into_iter().next().unwrap_or(AcceptOutcome::New))
     }
 }
 
@@ -71,9 +71,9 @@ mod tests {
             id,
             started,
             key: None,
-            sendings: Vec::new(),
-            begins: true,
-            already: Already::default(),
+            dedup: Vec::new(),
+            starts_running: true,
+            initial: InitialEvents::default(),
         };
         let accept = Accept { executions: vec![new], ..Accept::default() };
         let around = JournalContext {

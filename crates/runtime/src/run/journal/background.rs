@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use model::action::Effect;
 
 use super::Journal;
-use super::transit::MOMENT;
+use super::commit::MOMENT;
 
 /// Delay before the results of read-only calls are committed.
 type Delay = Option<BoxFuture<'static, ()>>;

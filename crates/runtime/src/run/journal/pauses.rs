@@ -46,7 +46,7 @@ struct Pause {
 
 /// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub(crate) enum Due {
     /// A wall-clock time.
     At(Timestamp),
     /// A monotonic time, for delays.
@@ -55,7 +55,7 @@ pub enum Due {
 
 /// Earliest due times of a suspended execution; the first one resumes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wake {
+pub(crate) struct Wake {
     /// On the wall clock.
     pub(crate) at: Option<Timestamp>,
     /// On the monotonic clock.
@@ -77,7 +77,7 @@ impl Wake {
 
 /// Due times of a wait, with their clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub(crate) struct Times {
     pub(crate) since: MonotonicTime,
     /// Latest end of the wait; `None` if it has none.
     pub(crate) due: Option<Due>,
@@ -94,7 +94,7 @@ impl Pause {
 
 /// Result of suspending an execution.
 #[derive(Debug)]
-pub struct Suspension {
+pub(crate) struct Suspension {
     /// Due times that resume it; empty if only a signal does.
     pub(crate) wake: Wake,
     /// How far the clock was ahead when the last of its events was recorded.
@@ -109,7 +109,7 @@ pub struct Suspension {
 
 /// Result of delivering a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub(crate) enum Taken {
     /// Recorded. It is processed before the execution is suspended.
     New,
     /// The execution is being suspended; the signal is recorded after that.

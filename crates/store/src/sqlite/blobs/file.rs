@@ -1,8 +1,8 @@
-//! Files that are blobs as they are: what values hold a handle to, such as a large upload.
+//! Files of values, such as a large upload, stored as uncompressed blobs.
 //!
-//! One is written in pieces while it arrives, under a name that nobody looks for, and gets its place, synced, just before the
-//! first row that names it is queued: until then it is gone with whoever holds it. Its blob is never compressed, so that it can be
-//! read in pieces from anywhere.
+//! A file is written in chunks while it arrives, under a temporary name. It is synced and renamed just before the first row
+//! that names it is queued; before, it is deleted with the last value that refers to it. It is never compressed, so that any
+//! part can be read directly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Result as IoResult, Write as _};
@@ -18,23 +18,23 @@ use crate::Error;
 
 /// The files of a folder of blobs.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Contents(pub(in super::super) Arc<Folder>);
+pub(in super::super) struct BlobFiles(pub(in super::super) Arc<Folder>);
 
 /// A file of the store, or one that may become one.
 #[derive(Debug)]
 pub(in super::super) struct FileBlob {
     folder: Arc<Folder>,
     pin: Arc<Pin>,
-    /// Where it is as long as it has no place among the blobs.
+    /// The temporary path, until it is renamed.
     fresh: Mutex<Option<PathBuf>>,
     opened: OnceLock<File>,
 }
 
-impl Contents {
-    /// The blob of a content, synced and in its place. One of another store is copied. Blocks.
+impl BlobFiles {
+    /// Returns the pinned blob of a content, synced under its final name. Copies the content of another store. Blocks.
     ///
     /// # Errors
-    /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise. [`Error::Corrupt`] if it is
+    /// [`Error::Full`] if there is no space. [`Error::Commit`] if the disk fails otherwise. [`Error::RecordDamaged`] if it is
     /// missing.
     pub(in super::super) fn settle(&self, content: &Arc<dyn Blob>) -> Result<Arc<Pin>, Error> {
         let own = match self.0.content(&content.digest()) {
@@ -44,9 +44,9 @@ impl Contents {
         own.settle()
     }
 
-    /// Copies a content here, checked against its name. Blocks.
+    /// Copies a content into this store, and verifies its hash. Blocks.
     pub(in super::super) fn copy(&self, content: &Arc<dyn Blob>) -> IoResult<Arc<FileBlob>> {
-        let mut fresh = Fresh::begin(&self.0)?;
+        let mut fresh = IncomingFile::begin(&self.0)?;
         let source = Data::from(ExternalBytes::new(content.clone()));
         let mut written = Ok(());
         source.for_each_chunk(|piece| {
@@ -60,13 +60,13 @@ impl Contents {
     }
 }
 
-impl FileStorage for Contents {
+impl FileStorage for BlobFiles {
     fn create(&self) -> IoResult<Box<dyn FileWriter>> {
-        Ok(Box::new(Fresh::begin(&self.0)?))
+        Ok(Box::new(IncomingFile::begin(&self.0)?))
     }
 }
 
-impl BlobSource for Contents {
+impl BlobSource for BlobFiles {
     fn blob(&self, digest: [u8; 32], length: u64) -> Arc<dyn Blob> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.0.content_or(digest, || FileBlob {
@@ -79,7 +79,7 @@ impl BlobSource for Contents {
 }
 
 impl FileBlob {
-    /// Sees to it that it is in its place, synced, and keeps it from being deleted. Blocks.
+    /// Syncs and renames the file if that is not done yet, and pins it. Blocks.
     fn settle(&self) -> Result<Arc<Pin>, Error> {
         let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         let placed = match &*fresh {
@@ -88,7 +88,7 @@ impl FileBlob {
         };
         placed.map_err(|error| match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full,
-            ErrorKind::NotFound => Error::Corrupt { what: format!("a blob that is named: {error}") },
+            ErrorKind::NotFound => Error::RecordDamaged { detail: format!("a referenced blob: {error}") },
             _ => Error::Commit { reason: format!("a blob: {error}") },
         })?;
         *fresh = None;
@@ -103,7 +103,7 @@ impl FileBlob {
         if file.metadata()?.len() != self.length() {
             return Err(damaged());
         }
-        // Who came first is as good.
+        // Another thread may have opened it first.
         Ok(self.opened.get_or_init(|| file))
     }
 }
@@ -131,14 +131,14 @@ impl Drop for FileBlob {
     fn drop(&mut self) {
         let fresh = self.fresh.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = fresh.take() {
-            // Nobody named it. If it cannot go now, the next start sees to it.
+            // No row names it. If it cannot be deleted, the next start does so.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A file that arrives.
-struct Fresh {
+/// A file that is being written.
+struct IncomingFile {
     folder: Arc<Folder>,
     path: PathBuf,
     file: Option<File>,
@@ -146,9 +146,9 @@ struct Fresh {
     length: u64,
 }
 
-impl Fresh {
+impl IncomingFile {
     fn begin(folder: &Arc<Folder>) -> IoResult<Self> {
-        // One process has the folder, and empties this part of it before it begins.
+        // Only one process uses the folder, and it empties this part at its start.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let directory = folder.make_unnamed()?;
         let path = directory.join(format!("arriving-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -160,7 +160,7 @@ impl Fresh {
         Ok(Self { folder: folder.clone(), path, file, hash: Sha256::new(), length: 0 })
     }
 
-    /// What was written; one that holds the same already stands for it.
+    /// Finishes the file. Returns an existing file with the same content instead, if there is one.
     fn end(mut self) -> IoResult<Arc<FileBlob>> {
         let file = self.file.take().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
         let hash: Hash = self.hash.finalize_reset().into();
@@ -182,7 +182,7 @@ impl Fresh {
     }
 }
 
-impl FileWriter for Fresh {
+impl FileWriter for IncomingFile {
     fn write(&mut self, bytes: &[u8]) -> IoResult<()> {
         let file = self.file.as_mut().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
         file.write_all(bytes)?;
@@ -197,10 +197,10 @@ impl FileWriter for Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for IncomingFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // It did not arrive whole.
+            // It is incomplete.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,8 +1,8 @@
-//! The folder of the blobs: one file a value, named by the SHA-256 of what it holds, written and synced before anything
-//! names it, and never changed.
+//! The folder of blobs: one file for each value, named by the SHA-256 of its content, synced before any row names it, and
+//! never changed.
 //!
-//! A blob that is about to be named is *pinned*: nobody deletes its file until the write that names it is committed
-//! or given up. Whoever deletes looks for a pin, and for the row that names it, under the lock under which pins are made.
+//! A blob that a write is about to name is *pinned*: its file is not deleted until the write is committed or abandoned.
+//! Deletion checks for a pin, and for a row that names the blob, under the lock under which pins are created.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,67 +13,67 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
-use super::super::gauge::Gauge;
-use super::super::place::{Place, sync_directory};
+use super::super::paths::{StorePaths, sync_directory};
+use super::super::usage::Usage;
+use super::compress::{compress, decompress};
 use super::file::FileBlob;
-use super::pack::{pack, unpack};
 use crate::Error;
 
-/// The name of a blob: the SHA-256 of what it holds.
+/// The name of a blob: the SHA-256 of its content.
 pub(in super::super) type Hash = [u8; 32];
 
-/// Where files are written before they get their names; what a crash left there is nobody's.
+/// The folder of files without a final name. The next start deletes what a crash leaves in it.
 const UNNAMED: &str = "unnamed";
 
-/// How far the clock of the file system may be behind that of the process.
-const CLOCKS_APART: Duration = Duration::from_secs(2);
+/// The most that the clock of the file system may be behind that of the process.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
 
-/// Pins that are gone are forgotten when there are as many as this.
+/// The number of entries at which dropped pins are removed from the map.
 const PINS: usize = 1024;
 
-/// The folder, shared by all who write, read and delete.
+/// The folder, shared by writers, readers and deletion.
 #[derive(Debug)]
 pub(in super::super) struct Folder {
     path: PathBuf,
-    /// A lock that whoever copies the folder shares, and whoever deletes has alone.
+    /// The lock file, which a copy locks shared and deletion locks exclusively.
     lock: PathBuf,
     pins: Mutex<HashMap<Hash, Weak<Pin>>>,
-    /// The files that somebody holds.
+    /// The files that values refer to.
     contents: Mutex<HashMap<Hash, Weak<FileBlob>>>,
-    gauge: Gauge,
+    usage: Usage,
 }
 
-/// A blob whose file is there, and stays for as long as this lives.
+/// A reference that keeps the file of a blob from being deleted while it lives.
 #[derive(Debug)]
 pub(in super::super) struct Pin {
     pub(in super::super) hash: Hash,
-    /// Bytes of what it holds.
+    /// The size of the content in bytes.
     pub(in super::super) length: usize,
-    /// Its file, once that is written.
-    written: Mutex<Option<Written>>,
-    gauge: Gauge,
+    /// Its file, once it is written.
+    written: Mutex<Option<StoredFile>>,
+    usage: Usage,
 }
 
-/// A file that is written.
+/// The size of a written file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
-    /// Its size, and how much of it was not there before.
+struct StoredFile {
+    /// The size of the file, and the part of it that this pin added.
     stored: u64,
     added: u64,
 }
 
 impl Pin {
-    /// Bytes of its file.
+    /// Returns the size of its file in bytes.
     pub(in super::super) fn stored(&self) -> u64 {
         self.written().stored
     }
 
-    fn written(&self) -> Written {
+    fn written(&self) -> StoredFile {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_default()
     }
 
-    /// Gives a file that arrived its place, synced. What is there by this name holds the same, or is damaged, or is
-    /// compressed, which a file is not. Blocks.
+    /// Syncs a new file and renames it to its final name. It replaces a file of that name, which has the same content, is
+    /// damaged, or is compressed. Blocks.
     pub(super) fn place(&self, folder: &Folder, fresh: &Path) -> std::io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         File::open(fresh)?.sync_all()?;
@@ -81,25 +81,25 @@ impl Pin {
         let part = path.parent().unwrap_or(&folder.path);
         let stored = self.length as u64;
         let added = if written.is_some() || path.exists() { 0 } else { stored };
-        self.gauge.reserve(added)?;
+        self.usage.reserve(added)?;
         let placed = make_directory(part, Some(&folder.path))
             .and_then(|()| std::fs::rename(fresh, &path))
             .and_then(|()| sync_directory(part));
         if placed.is_err() {
-            self.gauge.settle(added);
+            self.usage.settle(added);
         } else {
             let before = written.map_or(0, |written| written.added);
-            *written = Some(Written { stored, added: added + before });
+            *written = Some(StoredFile { stored, added: added + before });
         }
         placed
     }
 
-    /// Looks whether its file is there, as it has to be where a row names it. Blocks.
+    /// Reads the size of its file, which must exist since a row names it. Blocks.
     pub(super) fn find(&self, folder: &Folder) -> std::io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.is_none() {
             let stored = std::fs::metadata(folder.file(&self.hash))?.len();
-            *written = Some(Written { stored, added: 0 });
+            *written = Some(StoredFile { stored, added: 0 });
         }
         Ok(())
     }
@@ -107,31 +107,31 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // Its row counts it by now, if it has one.
-        self.gauge.settle(self.written().added);
+        // Its row counts it now, if there is one.
+        self.usage.settle(self.written().added);
     }
 }
 
-/// Held by whoever deletes files, so that nobody copies the folder meanwhile.
+/// The exclusive lock of deletion, against a concurrent copy of the folder.
 #[derive(Debug)]
-pub(in super::super) struct Deleting(
+pub(in super::super) struct DeleteLock(
     #[expect(dead_code, reason = "the lock is released when the file is closed")] File,
 );
 
 impl Folder {
-    /// The folder of the store at this place; it is made when it is first needed.
-    pub(in super::super) fn of(place: &Place, gauge: Gauge) -> Self {
+    /// Creates the handle to the folder of a store. The folder itself is created on demand.
+    pub(in super::super) fn of(paths: &StorePaths, usage: Usage) -> Self {
         Self {
-            path: place.blobs(),
-            lock: place.blobs_lock(),
+            path: paths.blobs(),
+            lock: paths.blobs_lock(),
             pins: Mutex::default(),
             contents: Mutex::default(),
-            gauge,
+            usage,
         }
     }
 
-    /// Makes what a process before this one left sound: names that may not be on disk are, and what it left half
-    /// written goes. To be called before anything is written.
+    /// Repairs the folder after an earlier process: syncs the names of files, and deletes incomplete ones. Call it before
+    /// any write.
     pub(in super::super) fn take_over(&self) -> std::io::Result<()> {
         if self.path.is_dir() {
             sync_directory(&self.path)?;
@@ -140,7 +140,7 @@ impl Folder {
         self.clear_unnamed()
     }
 
-    /// Deletes what is half written.
+    /// Deletes incomplete files.
     pub(in super::super) fn clear_unnamed(&self) -> std::io::Result<()> {
         match std::fs::remove_dir_all(self.path.join(UNNAMED)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -148,13 +148,13 @@ impl Folder {
         }
     }
 
-    /// Sees to it that a file holds this, synced, and keeps it from being deleted. Blocks.
+    /// Writes and syncs a blob with this content unless there is one, and pins it. Blocks.
     ///
     /// # Errors
-    /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise.
+    /// [`Error::Full`] if there is no space. [`Error::Commit`] if the disk fails otherwise.
     pub(in super::super) fn put(&self, content: &[u8]) -> Result<Arc<Pin>, Error> {
         let pin = self.pin(Sha256::digest(content).into(), content.len());
-        // Whoever puts the same at the same time waits here, until the file is as durable as its name.
+        // A concurrent writer of the same content waits here until the file and its name are durable.
         let mut written = pin.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.is_none() {
             let file = self.write(&pin.hash, content).map_err(|error| match error.kind() {
@@ -167,44 +167,47 @@ impl Folder {
         Ok(pin)
     }
 
-    /// What a blob holds, checked against its name. Blocks.
+    /// Returns the content of a blob, and verifies its hash. Blocks.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if its file is missing or damaged, which names it.
+    /// [`Error::RecordDamaged`] if its file is missing or damaged, with its path.
     pub(in super::super) fn read(&self, hash: &Hash, length: usize) -> Result<String, Error> {
         let path = self.file(hash);
-        let corrupt = |what: &str| Error::Corrupt { what: format!("the blob `{}` {what}", path.display()) };
+        let corrupt =
+            |what: &str| Error::RecordDamaged { detail: format!("the blob `{}` {what}", path.display()) };
         let stored = read_at_most(&path, length).map_err(|error| match error.kind() {
             ErrorKind::NotFound => corrupt("is missing"),
             _ => Error::Read { reason: format!("`{}`: {error}", path.display()) },
         })?;
-        let content = unpack(stored, length).filter(|content| Sha256::digest(content)[..] == hash[..]);
-        let content = content.ok_or_else(|| corrupt("does not hold what its name says"))?;
-        String::from_utf8(content).map_err(|_| corrupt("is no text"))
+        let content = decompress(stored, length).filter(|content| Sha256::digest(content)[..] == hash[..]);
+        let content = content.ok_or_else(|| corrupt("does not have the content of its name"))?;
+        String::from_utf8(content).map_err(|_| corrupt("is not text"))
     }
 
-    /// The right to delete; `None` while somebody copies the folder.
-    pub(in super::super) fn deleting(&self) -> std::io::Result<Option<Deleting>> {
+    /// Takes the lock of deletion; `None` while a backup copies the folder.
+    pub(in super::super) fn deleting(&self) -> std::io::Result<Option<DeleteLock>> {
         let file = lock_file(&self.lock)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Deleting(file))),
+            Ok(()) => Ok(Some(DeleteLock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
-    /// Whether a write is under way that names this blob.
+    /// Returns true if a write in progress names this blob.
     pub(in super::super) fn is_pinned(&self, hash: &Hash) -> bool {
         is_pinned(&self.pins(), hash)
     }
 
-    /// Deletes the file of a blob unless it is pinned, or `named` says that a row names it. A pin that is gone was given
-    /// up or is a row by now, so that is asked after the pins, and nobody can make one meanwhile.
+    /// Deletes the file of a blob unless it is pinned or `named` returns true for a row that names it. Returns true if it was
+    /// deleted.
+    ///
+    /// The pins are checked first, since a dropped pin may have become a row. No pin is created meanwhile.
     pub(in super::super) fn delete_unless(
         &self,
         hash: &Hash,
         named: impl FnOnce() -> Result<bool, Error>,
-        _right: &Deleting,
+        _lock: &DeleteLock,
     ) -> Result<bool, Error> {
         let pins = self.pins();
         if is_pinned(&pins, hash) || named()? {
@@ -217,7 +220,7 @@ impl Folder {
         }
     }
 
-    /// The blobs whose files are in the `index`th of its 256 parts. What is none of ours is passed over.
+    /// Returns the blobs in the part `index` of 256. Skips files with other names.
     pub(in super::super) fn part(&self, index: u8) -> std::io::Result<Vec<Hash>> {
         let name = hex([index]);
         let entries = match std::fs::read_dir(self.path.join(&name)) {
@@ -231,12 +234,12 @@ impl Folder {
         Ok(found)
     }
 
-    /// The file that somebody holds with this name.
+    /// Returns the file with this name, if a value refers to it.
     pub(super) fn content(&self, hash: &Hash) -> Option<Arc<FileBlob>> {
         self.contents().get(hash).and_then(Weak::upgrade)
     }
 
-    /// The file that somebody holds with this name, or else this one.
+    /// Returns the file with this name, if a value refers to it, else the result of `make`.
     pub(super) fn content_or(&self, hash: Hash, make: impl FnOnce() -> FileBlob) -> Arc<FileBlob> {
         let mut contents = self.contents();
         if let Some(content) = contents.get(&hash).and_then(Weak::upgrade) {
@@ -254,7 +257,7 @@ impl Folder {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The folder of what has no name yet.
+    /// Creates the folder of files without a final name.
     pub(super) fn make_unnamed(&self) -> std::io::Result<PathBuf> {
         let unnamed = self.path.join(UNNAMED);
         make_directory(&self.path, self.path.parent())?;
@@ -262,13 +265,13 @@ impl Folder {
         Ok(unnamed)
     }
 
-    /// Whether a file is older than this, by the clock of the file system, which may be a moment behind.
+    /// Returns true if a file is older than this by the clock of the file system, allowing for [`MAX_CLOCK_SKEW`].
     pub(super) fn is_older(&self, hash: &Hash, than: SystemTime) -> bool {
         let written = std::fs::metadata(self.file(hash)).and_then(|file| file.modified());
-        written.is_ok_and(|written| written + CLOCKS_APART < than)
+        written.is_ok_and(|written| written + MAX_CLOCK_SKEW < than)
     }
 
-    /// The file of a blob: `ab/cdef…`.
+    /// Returns the path of a blob: `ab/cdef…`.
     pub(super) fn file(&self, hash: &Hash) -> PathBuf {
         let (part, rest) = hash.split_at(1);
         self.path.join(hex(part)).join(hex(rest))
@@ -278,7 +281,7 @@ impl Folder {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a blob from being deleted, whether or not there is one.
+    /// Pins a blob, which need not exist yet.
     pub(super) fn pin(&self, hash: Hash, length: usize) -> Arc<Pin> {
         let mut pins = self.pins();
         if let Some(pin) = pins.get(&hash).and_then(Weak::upgrade) {
@@ -287,75 +290,75 @@ impl Folder {
         if pins.len() >= PINS {
             pins.retain(|_, pin| pin.strong_count() > 0);
         }
-        let pin = Arc::new(Pin { hash, length, written: Mutex::new(None), gauge: self.gauge.clone() });
+        let pin = Arc::new(Pin { hash, length, written: Mutex::new(None), usage: self.usage.clone() });
         pins.insert(hash, Arc::downgrade(&pin));
         pin
     }
 
-    /// Writes the file, unless it is there and sound.
-    fn write(&self, hash: &Hash, content: &[u8]) -> std::io::Result<Written> {
+    /// Writes the file, unless there is an undamaged one.
+    fn write(&self, hash: &Hash, content: &[u8]) -> std::io::Result<StoredFile> {
         let path = self.file(hash);
         let part = path.parent().unwrap_or(&self.path);
         if let Some(stored) = self.holding(&path, content)? {
-            // Whoever wrote it may have died before its name was on disk.
+            // Its writer may have died before its name was synced.
             sync_directory(part)?;
-            return Ok(Written { stored, added: 0 });
+            return Ok(StoredFile { stored, added: 0 });
         }
-        let packed = pack(content);
+        let packed = compress(content);
         let stored = packed.as_deref().unwrap_or(content);
         let bytes = u64::try_from(stored.len()).unwrap_or(u64::MAX);
-        self.gauge.reserve(bytes)?;
+        self.usage.reserve(bytes)?;
         let written = self.write_new(&path, part, stored);
         if written.is_err() {
-            self.gauge.settle(bytes);
+            self.usage.settle(bytes);
         }
-        written.map(|()| Written { stored: bytes, added: bytes })
+        written.map(|()| StoredFile { stored: bytes, added: bytes })
     }
 
     fn write_new(&self, path: &Path, part: &Path, stored: &[u8]) -> std::io::Result<()> {
         let unnamed = self.make_unnamed()?;
         make_directory(part, Some(&self.path))?;
-        // One writer a blob, and what it holds is its name: no other has this one.
+        // The name is unique, since each blob has one writer at a time.
         let fresh = unnamed.join(path.file_name().unwrap_or_default());
         let result = write_synced(&fresh, stored).and_then(|()| std::fs::rename(&fresh, path));
         if result.is_err() {
-            // Its space may be what is needed; if it cannot go now, the next start sees to it.
+            // Frees its space. If it cannot be deleted, the next start does so.
             let _ = std::fs::remove_file(&fresh);
         }
         result.and_then(|()| sync_directory(part))
     }
 
-    /// The size of the file, if it holds this.
+    /// Returns the size of the file if it has this content.
     fn holding(&self, path: &Path, content: &[u8]) -> std::io::Result<Option<u64>> {
         let stored = match read_at_most(path, content.len()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             stored => stored?,
         };
         let bytes = u64::try_from(stored.len()).unwrap_or(u64::MAX);
-        let sound = unpack(stored, content.len()).is_some_and(|found| found == content);
+        let sound = decompress(stored, content.len()).is_some_and(|found| found == content);
         if !sound {
-            tracing::warn!(blob = %path.display(), "the blob was damaged; it is written anew");
+            tracing::warn!(blob = %path.display(), "the blob was damaged; it is written again");
         }
         Ok(sound.then_some(bytes))
     }
 }
 
-/// Keeps a folder of blobs as it is until it is dropped, in whatever process.
+/// The shared lock of a copy, against deletion in any process.
 #[derive(Debug)]
-pub(in super::super) struct Kept(#[expect(dead_code, reason = "as for `Deleting`")] File);
+pub(in super::super) struct CopyLock(#[expect(dead_code, reason = "as for `DeleteLock`")] File);
 
-/// Keeps whoever has this store open from deleting blobs. Waits for one that does so now.
-pub(in super::super) fn keep(place: &Place) -> std::io::Result<Kept> {
-    let file = lock_file(&place.blobs_lock())?;
+/// Takes the shared lock of a copy. Waits for a running deletion.
+pub(in super::super) fn lock_for_copy(paths: &StorePaths) -> std::io::Result<CopyLock> {
+    let file = lock_file(&paths.blobs_lock())?;
     file.lock_shared()?;
-    Ok(Kept(file))
+    Ok(CopyLock(file))
 }
 
 fn is_pinned(pins: &HashMap<Hash, Weak<Pin>>, hash: &Hash) -> bool {
     pins.get(hash).is_some_and(|pin| pin.strong_count() > 0)
 }
 
-/// Reads a file that is no longer than what it holds.
+/// Reads a file up to one byte more than `length`.
 fn read_at_most(path: &Path, length: usize) -> std::io::Result<Vec<u8>> {
     let mut stored = Vec::new();
     let most = u64::try_from(length).unwrap_or(u64::MAX).saturating_add(1);
@@ -373,7 +376,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Makes a directory for its owner only; `above` is synced then, so that its name is as durable as what it holds.
+/// Creates a directory for its owner only, and syncs `above`, which makes its name durable.
 fn make_directory(path: &Path, above: Option<&Path>) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -396,7 +399,7 @@ fn lock_file(path: &Path) -> std::io::Result<File> {
 fn hex(bytes: impl AsRef<[u8]>) -> String {
     use std::fmt::Write as _;
     bytes.as_ref().iter().fold(String::new(), |mut text, byte| {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -413,8 +416,8 @@ fn parse(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-impl From<super::super::gauge::OverFull> for IoError {
-    fn from(_: super::super::gauge::OverFull) -> Self {
+impl From<super::super::usage::OverLimit> for IoError {
+    fn from(_: super::super::usage::OverLimit) -> Self {
         ErrorKind::StorageFull.into()
     }
 }

@@ -1,10 +1,10 @@
-//! Large values: cut out of the texts of rows, kept in files that are named by what they hold, and put back when the
-//! rows are read.
+//! Large values. They are removed from the texts of rows, stored in files named by their hashes, and restored when the rows
+//! are read.
 
-mod cut;
+mod compress;
+mod externalize;
 mod file;
 mod folder;
-mod pack;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,35 +16,36 @@ use model::value::Blob;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::Semaphore;
 
-use super::encode::{Done, Work};
+use super::encode::{WriteOp, WriteResult};
 use super::pool::{Pool, read_error};
 use super::queue::{QUEUE_BYTES, Queue};
 use super::read::corrupt;
-use super::write::Fault;
+use super::write::WriteError;
 use super::{check, schema};
 use crate::Error;
 
-pub(super) use file::Contents;
-pub(super) use folder::{Folder, Hash, Pin, keep};
+pub(super) use file::BlobFiles;
+pub(super) use folder::{Folder, Hash, Pin, lock_for_copy};
 
-/// How many callers write blobs at one time; each holds its value once more, compressed.
+/// The number of callers that write blobs concurrently. Each holds a compressed copy of its value.
 const WRITERS: usize = 4;
 
-/// How many rows of blobs one step deletes.
+/// The most rows of blobs that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 
-/// What of a row is in files.
+/// The parts of a row that are in files.
 #[derive(Debug, Default)]
-pub(super) struct Apart {
-    /// What was cut out of its text.
-    pub(super) cuts: Vec<Cut>,
-    /// What its text names of files, and the blobs of these once they are in their places.
+pub(super) struct ExternalValues {
+    /// The values that were removed from its text.
+    pub(super) cuts: Vec<ExternalValue>,
+    /// The files that its text names.
     pub(super) named: Vec<Arc<dyn Blob>>,
+    /// The blobs of these files, once they are synced.
     pub(super) files: Vec<Arc<Pin>>,
 }
 
-impl Apart {
-    /// Of a row whose text names these.
+impl ExternalValues {
+    /// Creates the value for a row whose text names these files.
     pub(super) fn naming(named: Vec<Arc<dyn Blob>>) -> Self {
         Self { named, ..Self::default() }
     }
@@ -54,56 +55,56 @@ impl Apart {
     }
 }
 
-/// A value that was cut out of a row's text.
+/// A value that was removed from the text of a row.
 #[derive(Debug)]
-pub(super) struct Cut {
-    /// Where it is to be put back.
+pub(super) struct ExternalValue {
+    /// The offset at which it is restored.
     pub(super) at: usize,
-    /// Its blob, which stays at least until the row is committed.
+    /// Its blob, pinned until the row is committed.
     pub(super) blob: Arc<Pin>,
 }
 
-/// What takes large values out of rows before they are queued.
+/// Moves large values of rows into blobs before the rows are queued.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(super) struct Externalizer {
     folder: Arc<Folder>,
     threshold: usize,
     turns: Semaphore,
 }
 
-impl Cutter {
-    /// One that cuts out what has so many bytes or more.
+impl Externalizer {
+    /// Creates one that moves values of `threshold` bytes or more.
     pub(super) fn new(folder: Arc<Folder>, threshold: usize) -> Self {
         Self { folder, threshold: threshold.max(1), turns: Semaphore::new(WRITERS) }
     }
 
-    /// How many bytes a value has at least that is cut out.
+    /// Returns the least size of a moved value, in bytes.
     pub(super) fn threshold(&self) -> usize {
         self.threshold
     }
 
-    /// Moves the large values of this work into blobs, and the files that it names to their places. All of them are on disk
-    /// when it returns.
+    /// Moves the large values of an operation into blobs, and renames the files that it names to their final paths. All of
+    /// them are synced when it returns.
     ///
     /// # Errors
-    /// Those of [`Folder::put`].
-    pub(super) async fn cut(&self, mut work: Work) -> Result<Work, Error> {
-        // All that a small write pays.
-        if work.texts().all(|(text, apart)| text.len() < self.threshold && apart.named.is_empty()) {
+    /// The errors of [`Folder::put`].
+    pub(super) async fn cut(&self, mut work: WriteOp) -> Result<WriteOp, Error> {
+        // The whole cost for a small write.
+        if work.texts().all(|(text, external)| text.len() < self.threshold && external.named.is_empty()) {
             return Ok(work);
         }
-        // Refused as a whole, which the queue says.
+        // The queue refuses it.
         if work.bytes() > QUEUE_BYTES {
             return Ok(work);
         }
         let _turn = self.turns.acquire().await.map_err(|_| Error::Closed)?;
         let (folder, threshold) = (self.folder.clone(), self.threshold);
         let cutting = tokio::task::spawn_blocking(move || {
-            let contents = Contents(folder);
-            for (text, apart) in work.texts() {
-                apart.cuts = cut_one(&contents.0, text, threshold)?;
-                let files = apart.named.iter().map(|content| contents.settle(content));
-                apart.files = files.collect::<Result<_, _>>()?;
+            let contents = BlobFiles(folder);
+            for (text, external) in work.texts() {
+                external.cuts = externalize_text(&contents.0, text, threshold)?;
+                let files = external.named.iter().map(|content| contents.settle(content));
+                external.files = files.collect::<Result<_, _>>()?;
             }
             Ok(work)
         });
@@ -111,45 +112,49 @@ impl Cutter {
     }
 }
 
-fn cut_one(folder: &Folder, text: &mut String, threshold: usize) -> Result<Vec<Cut>, Error> {
+fn externalize_text(
+    folder: &Folder,
+    text: &mut String,
+    threshold: usize,
+) -> Result<Vec<ExternalValue>, Error> {
     if text.len() < threshold {
         return Ok(Vec::new());
     }
-    let ranges = cut::large(text, threshold);
+    let ranges = externalize::find_large(text, threshold);
     let blobs = ranges.iter().map(|range| folder.put(&text.as_bytes()[range.clone()]));
     let blobs = blobs.collect::<Result<Vec<_>, _>>()?;
-    let (left, places) = cut::without(text, &ranges);
+    let (left, places) = externalize::remove(text, &ranges);
     *text = left;
-    Ok(places.into_iter().zip(blobs).map(|(at, blob)| Cut { at, blob }).collect())
+    Ok(places.into_iter().zip(blobs).map(|(at, blob)| ExternalValue { at, blob }).collect())
 }
 
-/// Notes in the open transaction what was cut out of a row, and that its blobs are used.
-pub(super) fn note(
+/// Inserts the references of a row to its blobs in the open transaction.
+pub(super) fn insert_references(
     connection: &Connection,
     execution: ExecutionId,
     first: u32,
-    apart: &Apart,
+    external: &ExternalValues,
 ) -> rusqlite::Result<()> {
-    if apart.is_empty() {
+    if external.is_empty() {
         return Ok(());
     }
-    let mut place =
+    let mut insert_cut =
         connection.prepare_cached("INSERT INTO cuts (execution, first, at, blob) VALUES (?1, ?2, ?3, ?4)")?;
-    let mut keep =
+    let mut insert_file =
         connection.prepare_cached("INSERT INTO kept (execution, first, blob) VALUES (?1, ?2, ?3)")?;
     let mut added = 0;
-    for Cut { at, blob } in &apart.cuts {
+    for ExternalValue { at, blob } in &external.cuts {
         added += count_use(connection, blob, false)?;
-        place.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
+        insert_cut.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
     }
-    for blob in &apart.files {
+    for blob in &external.files {
         added += count_use(connection, blob, true)?;
-        keep.execute(params![execution.as_bytes(), first, blob.hash])?;
+        insert_file.execute(params![execution.as_bytes(), first, blob.hash])?;
     }
     count_bytes(connection, added)
 }
 
-/// Counts one more use of a blob, and gives how many bytes of files that adds.
+/// Increments the reference count of a blob, and returns the bytes of files that this adds.
 fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Result<i64> {
     let mut reuse = connection
         .prepare_cached("UPDATE blobs SET uses = uses + 1, is_file = max(is_file, ?2) WHERE hash = ?1")?;
@@ -163,17 +168,17 @@ fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Re
     Ok(stored)
 }
 
-/// What is cut out of the rows of an execution: by the row's first event, where it goes and what it is.
-pub(super) type Places = HashMap<u32, Vec<(usize, Hash, usize)>>;
+/// The values removed from the rows of an execution, by the first event of the row: offset, hash and length.
+pub(super) type References = HashMap<u32, Vec<(usize, Hash, usize)>>;
 
-/// What is cut out of the rows of an execution.
-pub(super) fn places(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Places> {
+/// Returns the values removed from the rows of an execution.
+pub(super) fn references(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<References> {
     let mut statement = connection.prepare_cached(
         "SELECT first, at, blob, length FROM cuts LEFT JOIN blobs ON hash = blob \
          WHERE execution = ?1 ORDER BY first, at",
     )?;
     let mut rows = statement.query([execution.as_bytes()])?;
-    let mut places = Places::new();
+    let mut places = References::new();
     while let Some(row) = rows.next()? {
         let blob = (row.get::<_, u32>(1)? as usize, row.get(2)?, row.get::<_, u32>(3)? as usize);
         places.entry(row.get(0)?).or_default().push(blob);
@@ -181,50 +186,55 @@ pub(super) fn places(connection: &Connection, execution: ExecutionId) -> rusqlit
     Ok(places)
 }
 
-/// The text of a row as it was before this was cut out of it.
+/// Restores the text of a row.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if a blob is missing or damaged, or does not fit.
-pub(super) fn put_back(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]) -> Result<String, Error> {
+/// [`Error::RecordDamaged`] if a blob is missing or damaged, or does not fit.
+pub(super) fn restore(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]) -> Result<String, Error> {
     let read = |(at, hash, length): &(usize, Hash, usize)| Ok((*at, folder.read(hash, *length)?));
     let parts = cuts.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-    cut::with(text, &parts).ok_or_else(|| corrupt("a place of a blob is none of its row's".to_owned()))
+    externalize::restore(text, &parts)
+        .ok_or_else(|| corrupt("the offset of a blob is not in its row".to_owned()))
 }
 
-/// Deletes some of what was kept apart of a deleted execution's rows, and gives how much that was.
-pub(super) fn forget_apart(
+/// Deletes some of the references of a deleted execution to blobs, and returns their number.
+pub(super) fn delete_references(
     connection: &Connection,
     execution: &[u8; 16],
     limit: usize,
 ) -> rusqlite::Result<usize> {
-    match forget_cuts(connection, execution, limit)? {
-        0 => forget_files(connection, execution, limit),
-        gone => Ok(gone),
+    match delete_cuts(connection, execution, limit)? {
+        0 => delete_file_references(connection, execution, limit),
+        deleted => Ok(deleted),
     }
 }
 
-/// Deletes some of what a deleted execution's rows named of files.
-fn forget_files(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
+/// Deletes some of the references of a deleted execution to files.
+fn delete_file_references(
+    connection: &Connection,
+    execution: &[u8; 16],
+    limit: usize,
+) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM kept WHERE (execution, first, blob) IN ( \
                SELECT execution, first, blob FROM kept WHERE execution = ?1 LIMIT ?2) RETURNING blob";
-    forget_uses(connection, sql, execution, limit)
+    delete_uses(connection, sql, execution, limit)
 }
 
-/// Deletes some of what was cut out of them.
-fn forget_cuts(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
+/// Deletes some of the references of a deleted execution to removed values.
+fn delete_cuts(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM cuts WHERE (execution, first, at) IN ( \
                SELECT execution, first, at FROM cuts WHERE execution = ?1 ORDER BY first, at LIMIT ?2) RETURNING blob";
-    forget_uses(connection, sql, execution, limit)
+    delete_uses(connection, sql, execution, limit)
 }
 
-fn forget_uses(
+fn delete_uses(
     connection: &Connection,
     sql: &str,
     execution: &[u8; 16],
     limit: usize,
 ) -> rusqlite::Result<usize> {
-    let mut gone = connection.prepare_cached(sql)?;
-    let blobs = gone.query_map(params![execution, signed(limit)], |row| row.get::<_, Hash>(0))?;
+    let mut deleted = connection.prepare_cached(sql)?;
+    let blobs = deleted.query_map(params![execution, signed(limit)], |row| row.get::<_, Hash>(0))?;
     let blobs = blobs.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut unuse = connection.prepare_cached("UPDATE blobs SET uses = uses - 1 WHERE hash = ?1")?;
     for blob in &blobs {
@@ -233,82 +243,89 @@ fn forget_uses(
     Ok(blobs.len())
 }
 
-/// Deletes some rows of blobs that nothing uses, but for those that a write on its way will use. Answered with those that
-/// went, whose files are to go now.
-pub(super) fn forget_unused(connection: &Connection, folder: &Folder) -> Result<Done, Fault> {
+/// Deletes some rows of unused blobs, except pinned ones, which a queued write will use. Returns the deleted ones, whose
+/// files are to be deleted next.
+pub(super) fn delete_unused(connection: &Connection, folder: &Folder) -> Result<WriteResult, WriteError> {
     let mut unused = connection.prepare_cached("SELECT hash FROM blobs WHERE uses = 0")?;
     let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1 RETURNING stored")?;
     let mut rows = unused.query([])?;
-    let (mut gone, mut bytes) = (Vec::new(), 0);
-    while gone.len() < STEP_ROWS as usize
+    let (mut deleted, mut bytes) = (Vec::new(), 0);
+    while deleted.len() < STEP_ROWS as usize
         && let Some(row) = rows.next()?
     {
         let hash: Hash = row.get(0)?;
         if !folder.is_pinned(&hash) {
-            gone.push(hash);
+            deleted.push(hash);
         }
     }
     drop(rows);
-    for hash in &gone {
+    for hash in &deleted {
         bytes -= delete.query_row([hash], |row| row.get::<_, i64>(0))?;
     }
     count_bytes(connection, bytes)?;
-    Ok(Done::Unused(gone))
+    Ok(WriteResult::DeletedBlobs(deleted))
 }
 
-/// Deletes the blobs that nothing uses. Nothing happens while somebody copies the folder.
-pub(super) async fn sweep(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
-    let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(()) };
-    let mut right = right;
+/// Deletes unused blobs. Does nothing while a backup copies the folder.
+pub(super) async fn delete_unused_files(
+    queue: &Queue,
+    pool: &Arc<Pool>,
+    folder: &Arc<Folder>,
+) -> Result<(), Error> {
+    let Some(lock) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(()) };
+    let mut lock = lock;
     loop {
-        let Done::Unused(gone) = queue.write(Work::ForgetBlobs).await? else { return Ok(()) };
-        if gone.is_empty() {
+        let WriteResult::DeletedBlobs(deleted) = queue.write(WriteOp::DeleteBlobRows).await? else {
+            return Ok(());
+        };
+        if deleted.is_empty() {
             return Ok(());
         }
         let folder = folder.clone();
-        right = pool
+        lock = pool
             .read(move |connection| {
-                for hash in &gone {
-                    folder.delete_unless(hash, || is_named(connection, hash), &right)?;
+                for hash in &deleted {
+                    folder.delete_unless(hash, || is_referenced(connection, hash), &lock)?;
                 }
-                Ok(right)
+                Ok(lock)
             })
             .await?;
     }
 }
 
-/// Deletes files that no row names, which a crash between a blob and its row leaves, and gives how many went. Before the
-/// first of them goes, the table that would name them is checked as a whole. A file that is older than the store is not
-/// its own, and stays.
-pub(super) async fn sweep_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
-    let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
-    let mut right = right;
-    let (mut gone, mut foreign, mut made_at) = (0, 0, None);
+/// Deletes files that no row names, which a crash between a blob and its row leaves. Returns their number.
+///
+/// Before the first deletion it checks the whole table that would name them. It keeps files that are older than the store,
+/// since the store cannot have written them.
+pub(super) async fn delete_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
+    let Some(lock) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
+    let mut lock = lock;
+    let (mut deleted, mut foreign, mut made_at) = (0, 0, None);
     for index in 0..=u8::MAX {
         let folder = folder.clone();
-        // One part at a time, so that other reads have their turns.
+        // One part at a time, so that other reads can run between.
         let part = pool.read(move |connection| {
             let mut strays = 0;
             for hash in folder.part(index).map_err(|error| write_error(&error))? {
-                if is_named(connection, &hash)? {
+                if is_referenced(connection, &hash)? {
                     continue;
                 }
                 let made_at = match made_at {
                     Some(made_at) => made_at,
-                    None => *made_at.insert(intact_since(connection)?),
+                    None => *made_at.insert(check_tables(connection)?),
                 };
                 if folder.is_older(&hash, made_at) {
                     foreign += 1;
                     continue;
                 }
-                let deleted = folder.delete_unless(&hash, || is_named(connection, &hash), &right)?;
+                let deleted = folder.delete_unless(&hash, || is_referenced(connection, &hash), &lock)?;
                 strays += u64::from(deleted);
             }
-            Ok((strays, foreign, made_at, right))
+            Ok((strays, foreign, made_at, lock))
         });
         let strays;
-        (strays, foreign, made_at, right) = part.await?;
-        gone += strays;
+        (strays, foreign, made_at, lock) = part.await?;
+        deleted += strays;
     }
     if foreign > 0 {
         tracing::warn!(
@@ -316,25 +333,25 @@ pub(super) async fn sweep_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Resu
             "large values in the folder of blobs are older than the store and named by nothing in it; they are kept, since another store may have written them"
         );
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
-/// When the store was made, once what it says of its blobs is checked as a whole.
-fn intact_since(connection: &Connection) -> Result<SystemTime, Error> {
+/// Checks the tables of blobs, and returns the creation time of the store.
+fn check_tables(connection: &Connection) -> Result<SystemTime, Error> {
     check::of_table(connection, "blobs")?;
     for table in ["cuts", "kept"] {
         let sql = format!("SELECT 1 FROM {table} WHERE blob NOT IN (SELECT hash FROM blobs) LIMIT 1");
         if connection.query_row(&sql, [], |_| Ok(())).optional().map_err(read_error)?.is_some() {
-            return Err(corrupt(format!("rows of `blobs` that `{table}` names are missing")));
+            return Err(corrupt(format!("rows of `blobs` that `{table}` refers to are missing")));
         }
     }
     let made_at = schema::made_at(connection).map_err(read_error)?;
     let made_at = made_at.and_then(|made_at| made_at.parse::<Timestamp>().ok());
-    // Where it does not say, every file is older.
+    // Without a creation time, every file counts as older.
     Ok(made_at.map_or_else(|| Timestamp::MAX.into(), SystemTime::from))
 }
 
-fn is_named(connection: &Connection, hash: &Hash) -> Result<bool, Error> {
+fn is_referenced(connection: &Connection, hash: &Hash) -> Result<bool, Error> {
     let row = connection
         .prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")
         .and_then(|mut statement| statement.query_row([hash], |_| Ok(())).optional());

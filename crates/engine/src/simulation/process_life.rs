@@ -1,0 +1,316 @@
+//! The life of one engine: from its start to completion, a crash, or a commit with an unknown outcome.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::FutureExt as _;
+use jiff::SignedDuration;
+use model::execution::Origin;
+use model::payload::Payload;
+use model::value::{Map, Value};
+use tokio::sync::Notify;
+use trigger::response::EXECUTION_ID;
+use trigger::webhook::Request;
+
+use super::chance::Chance;
+use super::program::{self, Program};
+use super::stubs::SimulatedActions;
+use super::world::World;
+use crate::engine::Engine;
+use runtime::Isolation;
+use runtime::Secret;
+use runtime::Start;
+use runtime::{Clock as _, ManualClock};
+use runtime::{Limits, Settings};
+use runtime::{Runtime, RuntimeParts};
+
+/// Maximum number of clock advances before a simulation counts as a livelock.
+const MAX_MOVES: u32 = 20_000;
+
+/// Minimum retention of deduplication keys: the window minus the possible clock changes.
+const MIN_DEDUP_RETENTION: SignedDuration = SignedDuration::from_hours(12);
+
+/// External events of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ExternalEvent {
+    /// A caller runs an Automation and may wait for its end.
+    Run {
+        automation: &'static str,
+        waits: bool,
+    },
+    /// A caller sends a request that starts `main`, with or without a deduplication key.
+    Send {
+        k: u32,
+        name: Option<u32>,
+    },
+    Cancel(u32),
+    Emit,
+    /// The clock advances to the next due times.
+    Moves(u32),
+    /// The wall clock is changed by this many hours.
+    Set(i64),
+    ReloadSummary,
+    Settles,
+}
+
+impl ExternalEvent {
+    pub(super) fn any(start: program::Start, chance: &mut Chance) -> Self {
+        match chance.below(20) {
+            0..=8 if start == program::Start::Manual => {
+                Self::Run { automation: "main", waits: chance.one_in(2) }
+            }
+            0..=8 => Self::Send { k: chance.below(2), name: chance.one_in(3).then(|| chance.below(2)) },
+            9 => Self::Run { automation: "child", waits: false },
+            10 | 11 => Self::Cancel(chance.below(8)),
+            12 | 13 => Self::Emit,
+            14 | 15 => Self::Moves(1 + chance.below(4)),
+            16 => Self::Set(chance.pick(&[-3, -1, 1, 3])),
+            17 => Self::ReloadSummary,
+            _ => Self::Settles,
+        }
+    }
+}
+
+/// How an engine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeEnd {
+    /// Nothing was left to do.
+    Completed,
+    Crashed,
+    /// A commit has an unknown outcome.
+    StoreFailed,
+}
+
+/// State that outlives an engine.
+pub(super) struct SimulationState {
+    pub(super) world: Arc<World>,
+    pub(super) program: Arc<Program>,
+    pub(super) clock: ManualClock,
+    /// Version of the files on disk.
+    pub(super) version: usize,
+    /// Remaining external events, the next one last.
+    pub(super) external_events: Vec<ExternalEvent>,
+    pub(super) in_flight: usize,
+    /// Maximum number of crashes that may interrupt the same step.
+    pub(super) interruptions: u32,
+}
+
+/// Runs one engine on a thread of its own.
+pub(super) fn live(story: &mut SimulationState) -> LifeEnd {
+    let idle = Arc::new(Notify::new());
+    let told = idle.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .on_thread_park(move || told.notify_waiters())
+        .build()
+        .expect("a runtime");
+    let world = story.world.clone();
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = world.crash.notified() => LifeEnd::Crashed,
+            ended = Life::begin(story, idle).then(Life::go_on) => ended,
+        }
+    })
+}
+
+struct Life<'a> {
+    story: &'a mut SimulationState,
+    idle: Arc<Notify>,
+    runtime: Arc<Runtime>,
+    engine: Engine,
+    /// Number of waiting callers.
+    callers: Arc<AtomicUsize>,
+}
+
+/// A waiting caller.
+struct Caller(Arc<AtomicUsize>);
+
+impl Caller {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<'a> Life<'a> {
+    async fn begin(story: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
+        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*story;
+        let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
+        let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
+        let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
+        let runtime = Runtime::from_parts(RuntimeParts {
+            settings,
+            store: world.memory.open_with(world.clone()),
+            secret: Secret::new([7; 32]),
+            isolation: Isolation::in_memory(&world.record),
+            clock: Arc::new(clock.clone()),
+            http: program::nowhere(),
+            catalog: Arc::new(catalog::Catalog::empty(program::BUILTIN.clone())),
+            vault: None,
+            doubles: Some(Arc::new(desk)),
+        });
+        let now = &program.versions[*version];
+        let engine = Engine::from_parts(runtime.clone());
+        engine.put_in_force(now.catalog.clone(), &now.reload);
+        let life = Self { story, idle, runtime, engine, callers: Arc::default() };
+        // The same steps as `Engine::start` after loading the folder.
+        if life.runtime.recover_unfinished().await.is_ok() {
+            if life.story.program.has_schedule {
+                life.engine.ingress().start_schedules();
+            }
+            life.runtime.start_tasks();
+        }
+        life
+    }
+
+    async fn go_on(mut self) -> LifeEnd {
+        for _ in 0..MAX_MOVES {
+            let turns = self.story.world.state().chance.below(12);
+            if turns < 6 {
+                for _ in 0..turns {
+                    tokio::task::yield_now().await;
+                }
+            } else {
+                self.idle.notified().await;
+            }
+            if !self.runtime.accepting() {
+                self.idle.notified().await;
+                return LifeEnd::StoreFailed;
+            }
+            if let Some(happening) = self.story.external_events.pop() {
+                self.story.world.note(format!("{happening:?}"));
+                self.let_happen(happening).await;
+                continue;
+            }
+            self.idle.notified().await;
+            if !self.runtime.accepting() {
+                return LifeEnd::StoreFailed;
+            }
+            let unfinished = self.story.world.memory.open().unfinished_count().now_or_never();
+            if let Some(Ok(0)) = unfinished {
+                let callers = self.callers.load(Ordering::Relaxed);
+                assert_eq!(callers, 0, "somebody waits for what has ended");
+                return LifeEnd::Completed;
+            }
+            self.move_on();
+        }
+        panic!("it does not come to rest: {}", self.left());
+    }
+
+    fn move_on(&self) {
+        let next = self.story.clock.sleeping_until().into_iter().next();
+        let next = next.unwrap_or_else(|| panic!("nothing goes on: {}", self.left()));
+        self.story.clock.advance_to(next);
+    }
+
+    /// Describes the executions that have not ended, for error messages.
+    fn left(&self) -> String {
+        let intake = &self.runtime.intake;
+        let mut left = format!(
+            "{} in flight, {} at rest, {} in the backlog, {} callers",
+            intake.in_flight(),
+            intake.resting(),
+            intake.queued(),
+            self.callers.load(Ordering::Relaxed)
+        );
+        for row in super::oracle::rows(&self.story.world) {
+            if !row.status.is_terminal() {
+                let number = self.story.world.state().number(row.id);
+                let standing = intake.queue_status(row.id).unwrap_or_default();
+                left += &format!(
+                    "; execution {number} of `{}` is {:?} with {} events, it has {standing:?}",
+                    row.automation, row.status, row.events
+                );
+            }
+        }
+        left
+    }
+
+    async fn let_happen(&mut self, happening: ExternalEvent) {
+        match happening {
+            ExternalEvent::Run { automation, waits } => self.run(automation, waits),
+            ExternalEvent::Send { k, name } => self.send(k, name),
+            ExternalEvent::Cancel(which) => {
+                let accepted = self.story.world.state().accepted.get(which as usize).copied();
+                let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
+                if let Some(id) = accepted {
+                    tokio::spawn(async move {
+                        let _caller = caller;
+                        let _ = engine.runtime().cancel(id, "the simulation wants it so").await;
+                    });
+                }
+            }
+            ExternalEvent::Emit => {
+                let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
+                tokio::spawn(async move {
+                    let _caller = caller;
+                    let _ = engine.runtime().emit("go", Value::from(2), None).await;
+                });
+            }
+            ExternalEvent::Moves(times) => {
+                for _ in 0..times {
+                    self.idle.notified().await;
+                    if let Some(next) = self.story.clock.sleeping_until().into_iter().next() {
+                        self.story.clock.advance_to(next);
+                    }
+                }
+            }
+            ExternalEvent::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
+            ExternalEvent::ReloadSummary => {
+                self.story.version = 1 - self.story.version;
+                let version = &self.story.program.versions[self.story.version];
+                self.engine.put_in_force(version.catalog.clone(), &version.reload);
+            }
+            ExternalEvent::Settles => self.idle.notified().await,
+        }
+    }
+
+    fn run(&self, automation: &'static str, waits: bool) {
+        let (engine, world) = (self.engine.clone(), self.story.world.clone());
+        let caller = Caller::new(&self.callers);
+        tokio::spawn(async move {
+            let _caller = caller;
+            let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+            let id = model::AutomationId::parse(automation).expect("an id");
+            let Ok(id) = engine.ingress().start(&id, start).await else { return };
+            world.heard(id, false);
+            if waits && let Ok(outcome) = engine.runtime().wait(id).await {
+                world.state().told.insert(id, outcome);
+            }
+        });
+    }
+
+    fn send(&self, k: u32, name: Option<u32>) {
+        let (engine, world) = (self.engine.clone(), self.story.world.clone());
+        let (caller, now) = (Caller::new(&self.callers), self.story.clock.now());
+        let is_sync = self.story.program.start == program::Start::Sync;
+        let name = name.map(|name| format!("{k}-{name}"));
+        let mut headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
+        headers.extend(name.iter().map(|name| ("idempotency-key".to_owned(), name.clone().into_bytes())));
+        let body = format!("{{\"k\":{k}}}").into();
+        let request = Request { method: "POST".to_owned(), headers, body, ..Request::default() };
+        tokio::spawn(async move {
+            let _caller = caller;
+            let answer = engine.ingress().receive(program::TOKEN, request).await;
+            let id = answer.headers.iter().find(|(name, _)| name == EXECUTION_ID);
+            let Some(id) = id.and_then(|(_, id)| id.parse().ok()) else {
+                if answer.status < 300 {
+                    world.violated(format!("{} names no execution", answer.status));
+                }
+                return;
+            };
+            world.heard(id, is_sync && answer.status < 300);
+            let Some(name) = name else { return };
+            let (first, at) = *world.state().sent.entry(name.clone()).or_insert((id, now));
+            if first != id && now.duration_since(at).abs() < MIN_DEDUP_RETENTION {
+                world.violated(format!("`{name}` was sent twice, and started {first} and {id}"));
+            }
+        });
+    }
+}

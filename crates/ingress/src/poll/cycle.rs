@@ -1,0 +1,210 @@
+//! Runs one poll cycle: requests the items within a deadline, removes those already seen, and commits the rest with the
+//! executions that it starts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use model::action::ActionError;
+use model::automation::{AutomationId, Delivery, PollStart, Trigger};
+use model::execution::Origin;
+use model::payload::Payload;
+use model::value::Value;
+use store::{PollEntry, PollState, PollWrite};
+
+use super::PollRequest;
+use super::dedup::{NewItems, dedup_items};
+use super::request::request_items;
+use crate::ingress::Ingress;
+use catalog::{Catalog, Deployment};
+use runtime::Start;
+use runtime::random;
+
+/// Time limit of one poll.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Maximum delay after failures, unless the poll's own interval is longer.
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
+/// Delay before the next poll if new items are left.
+const NEXT_BATCH_DELAY: Duration = Duration::from_secs(1);
+
+impl Ingress {
+    /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
+    pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
+        let _alone = self.polls.locks.lock(id.as_str()).await;
+        let catalog = self.runtime.catalog.load_full();
+        let deployed = catalog.get(id)?.clone();
+        let standing = self.polls.standing(id)?;
+        // A separate task turns a panic into a failed poll.
+        let cycle = PollCycle {
+            ingress: self.clone(),
+            catalog,
+            deployed: deployed.clone(),
+            standing: standing.clone(),
+        };
+        let result = match self.runtime.tracker.spawn(cycle.run()).await {
+            Ok(result) => result,
+            Err(_) => Err("the poll was aborted".to_owned()),
+        };
+        match result {
+            Ok(entry) => entry,
+            Err(_) if !self.runtime.accepting() => None,
+            Err(error) => self.poll_failed(&deployed, standing, error).await,
+        }
+    }
+
+    /// Records a failed poll. The cursor does not change.
+    async fn poll_failed(
+        &self,
+        deployed: &Deployment,
+        mut standing: PollState,
+        error: String,
+    ) -> Option<PollEntry> {
+        let error = self.runtime.settings.redactor.redact_message(&error).into_owned();
+        let (automation, now) = (&deployed.automation.id, self.runtime.clock.now());
+        let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
+        standing.failures = standing.failures.saturating_add(1);
+        standing.polls += 1;
+        standing.next_at = after(now, back_off(every, standing.failures, random()));
+        tracing::warn!(%automation, error, failures = standing.failures, next = %standing.next_at, "a poll failed");
+        standing.error = Some(error.clone());
+        let entry = PollEntry { at: now, items: 0, found: 0, error: Some(error) };
+        let write = PollWrite {
+            automation: automation.clone(),
+            state: standing.clone(),
+            forgets_keys: false,
+            keys: Vec::new(),
+            entry: Some(entry.clone()),
+        };
+        let accept = store::Accept { poll: Some(write), ..store::Accept::default() };
+        if let Err(error) = self.runtime.store.accept(&accept).await {
+            self.runtime.lost(&error);
+        }
+        self.polls.update(automation, standing, self.runtime.clock.wall_offset());
+        Some(entry)
+    }
+}
+
+/// One poll cycle. Owns its inputs so that it can run as a task.
+struct PollCycle {
+    ingress: Arc<Ingress>,
+    catalog: Arc<Catalog>,
+    deployed: Arc<Deployment>,
+    standing: PollState,
+}
+
+impl PollCycle {
+    async fn run(self) -> Result<Option<PollEntry>, String> {
+        let Self { ingress, catalog, deployed, standing } = self;
+        let automation = &deployed.automation;
+        let Some(request) = PollRequest::for_deployed(&deployed, catalog.registry()) else { return Ok(None) };
+        if request.fingerprint() != standing.source {
+            // The request has changed; [`Polls::adopt`] updates the progress.
+            return Ok(None);
+        }
+        let answer = tokio::select! {
+            biased;
+            answer = request_items(&ingress, &catalog, automation, &request, &standing) => answer?,
+            () = ingress.runtime.clock.sleep_for(DEADLINE) => {
+                return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
+            }
+            () = ingress.runtime.closing.cancelled() => return Err("the daemon is stopping".to_owned()),
+        };
+        let answer = answer.mask_secrets(&ingress.runtime.settings.redactor)?;
+        let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
+        let seen = ingress
+            .runtime
+            .store
+            .known_poll_keys(&automation.id, &keys)
+            .await
+            .map_err(|error| error.to_string())?;
+        let is_silent = standing.polled_at.is_none() && request.start() == PollStart::New;
+        let new_items = dedup_items(answer, &seen, is_silent, &standing.cursor);
+        let now = ingress.runtime.clock.now();
+        let entry = PollEntry {
+            at: now,
+            items: u64::try_from(keys.len()).unwrap_or(u64::MAX),
+            found: u64::try_from(new_items.fresh.len()).unwrap_or(u64::MAX),
+            error: None,
+        };
+        let next = after(now, if new_items.more { NEXT_BATCH_DELAY } else { request.every() });
+        let standing = PollState {
+            cursor: new_items.cursor.clone(),
+            polled_at: Some(now),
+            found_at: if entry.found > 0 { Some(now) } else { standing.found_at },
+            next_at: next,
+            failures: 0,
+            error: None,
+            polls: standing.polls + 1,
+            found: standing.found + entry.found,
+            source: standing.source,
+        };
+        let starts = ingress.build_starts(&deployed, &request, &new_items, now).await;
+        let write = PollWrite {
+            automation: automation.id.clone(),
+            state: standing.clone(),
+            forgets_keys: false,
+            keys: new_items.keys,
+            entry: Some(entry.clone()),
+        };
+        ingress.runtime.accept_polled(&deployed, starts, write).await.map_err(|error| error.to_string())?;
+        ingress.polls.update(&automation.id, standing, ingress.runtime.clock.wall_offset());
+        Ok(Some(entry))
+    }
+}
+
+impl Ingress {
+    /// Builds the executions that a poll starts. An execution fails with the given error if the trigger's condition
+    /// cannot be evaluated.
+    async fn build_starts(
+        &self,
+        deployed: &Deployment,
+        request: &PollRequest<'_>,
+        new_items: &NewItems,
+        now: Timestamp,
+    ) -> Vec<(Start, Option<ActionError>)> {
+        let data: Vec<Value> = match request.deliver() {
+            _ if new_items.fresh.is_empty() => Vec::new(),
+            Delivery::Batch => vec![Value::from(new_items.fresh.clone())],
+            Delivery::Each => new_items.fresh.clone(),
+        };
+        let automation = &deployed.automation;
+        let is_event = matches!(automation.trigger, Trigger::Event(_));
+        let origin = if is_event { Origin::Event } else { Origin::Poll };
+        let mut starts = Vec::with_capacity(data.len());
+        for data in data {
+            let payload = Payload::Poll { data, polled_at: now };
+            if let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() {
+                starts.push((Start { payload, origin: origin.clone() }, fails));
+            }
+        }
+        starts
+    }
+}
+
+/// Delay after a failed poll: doubles with each failure. A random extra of up to a quarter spreads polls that failed
+/// together.
+fn back_off(every: Duration, failures: u32, chance: [u8; 1]) -> Duration {
+    let doubled = every.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let pause = doubled.min(MAX_BACKOFF.max(every));
+    pause.saturating_add(pause / 4 * u32::from(chance[0]) / 255)
+}
+
+fn after(now: Timestamp, pause: Duration) -> Timestamp {
+    let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
+    now.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_that_fail_come_further_and_further_apart_up_to_an_hour() {
+        let minutes = |every: u64, failures, chance| {
+            back_off(Duration::from_secs(every * 60), failures, [chance]).as_secs() / 60
+        };
+        assert_eq!([1, 2, 3, 4, 7, 100].map(|failures| minutes(1, failures, 0)), [1, 2, 4, 8, 60, 60]);
+        assert_eq!(minutes(60 * 24, 5, 0), 60 * 24);
+        assert_eq!(minutes(1, 4, 255), 10);
+    }
+}

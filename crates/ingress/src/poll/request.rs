@@ -1,0 +1,240 @@
+//! Sends one poll request: evaluates the inputs, calls the action and extracts the items from its result.
+
+use std::time::Duration;
+
+use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record};
+use jiff::Timestamp;
+use model::Budget;
+use model::action::ActionError;
+use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
+use model::execution::LogLevel;
+use model::value::{Map, Value};
+use store::{PollState, PollWrite};
+
+use super::PollRequest;
+use super::dedup::{Item, PollResult, digest};
+use crate::ingress::Ingress;
+use catalog::Catalog;
+use runtime::is_address;
+use runtime::{Inline, inline};
+
+/// Maximum number of pages that one poll reads.
+const MAX_PAGES: usize = 50;
+
+/// Calls the action once and extracts the items. The error is a message for people.
+pub(super) async fn request_items(
+    ingress: &Ingress,
+    catalog: &Catalog,
+    automation: &Automation,
+    request: &PollRequest<'_>,
+    standing: &PollState,
+) -> Result<PollResult, String> {
+    let config_vars = ingress.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+    let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
+    let names = Map::from_iter([
+        ("configVars", Value::from(config_vars)),
+        ("automation", Value::from(about)),
+        ("cursor", standing.cursor.clone()),
+    ]);
+    match request {
+        PollRequest::Action(poll) => {
+            let inputs = inputs(ingress, catalog, &poll.call, &names).await?;
+            let result = Requester { ingress, catalog, call: &poll.call }
+                .call(&poll.call.action.name, &inputs)
+                .await?;
+            let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
+            match inline(None, short) {
+                Inline::Done(read, _) => read,
+                Inline::TooShort => {
+                    let poll = (*poll).clone();
+                    ingress.runtime.evaluator.long(move |budget| read(&poll, result, names, budget)).await
+                }
+            }
+        }
+        PollRequest::Event(event, spec) => {
+            let EventSource::Poll(polled) = &spec.source else {
+                return Err(format!("`{}` is not polled for", spec.name));
+            };
+            let requester = Requester { ingress, catalog, call: &event.call };
+            let mut with = polled.with.clone();
+            for (name, value) in inputs(ingress, catalog, &event.call, &names).await?.iter() {
+                with.insert(name.clone(), value.clone());
+            }
+            requester.pages(polled, with, standing, request.start()).await
+        }
+    }
+}
+
+/// Evaluates the inputs of the polled action.
+async fn inputs(ingress: &Ingress, catalog: &Catalog, call: &ActionStep, names: &Map) -> Result<Map, String> {
+    let scope = Value::from(names.clone());
+    let mut inputs = Map::with_capacity(call.with.len());
+    // A missing action is reported by the call itself.
+    let action = catalog.registry().action(&call.action.name);
+    for (name, template) in &call.with {
+        let is_address = action.is_some_and(|action| is_address(action.spec(), &name.name, template));
+        let value = ingress.runtime.evaluator.template(template, is_address, &scope).await;
+        let value = value.map_err(|error| format!("input `{}`: {error}", name.name))?;
+        inputs.insert(name.name.as_str(), value);
+    }
+    Ok(inputs)
+}
+
+/// Extracts the items and the cursor from an action's result with the trigger's expressions.
+fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<PollResult, String> {
+    names.insert("result", result.clone());
+    let scope = Value::from(names.clone());
+    let list = match &poll.items {
+        Some(items) => items.evaluate(&scope, budget).map_err(|error| format!("`items`: {error}"))?,
+        None if result.as_list().is_some() => result,
+        None => result.get("results").unwrap_or(Value::Null),
+    };
+    let Some(list) = list.as_list() else {
+        let help = if poll.items.is_some() { "" } else { "; set `items` to its path in `result`" };
+        return Err(format!(
+            "`{}` returned no list of items, but a {}{help}",
+            poll.call.action.name,
+            list.kind()
+        ));
+    };
+    if list.len() > PollWrite::MAX_KEYS {
+        return Err(format!(
+            "the result has {} items, but a poll reads at most {}; request fewer",
+            list.len(),
+            PollWrite::MAX_KEYS
+        ));
+    }
+    let mut items = Vec::with_capacity(list.len());
+    for (index, item) in list.iter().enumerate() {
+        let id = match &poll.id {
+            Some(id) => {
+                names.insert("item", item.clone());
+                let id = id.evaluate(&Value::from(names.clone()), budget);
+                id.map_err(|error| format!("`id` of item {index}: {error}"))?
+            }
+            None => item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone()),
+        };
+        if id.is_null() {
+            return Err(format!("`id` of item {index} is null; it must be unique for each item"));
+        }
+        items.push(Item { key: key(&id), value: item.clone(), cursor: None });
+    }
+    let cursor = poll.cursor.as_ref().map(|cursor| cursor.evaluate(&scope, budget)).transpose();
+    Ok(PollResult {
+        items,
+        cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null),
+    })
+}
+
+/// Converts an id to a deduplication key; long ids are hashed.
+fn key(id: &Value) -> String {
+    let text = match id {
+        Value::Map(_) | Value::List(_) => id.to_json(),
+        other => other.to_text(),
+    };
+    if text.len() <= PollWrite::MAX_KEY_BYTES {
+        return text;
+    }
+    digest(&text)
+}
+
+struct Requester<'a> {
+    ingress: &'a Ingress,
+    catalog: &'a Catalog,
+    call: &'a ActionStep,
+}
+
+impl Requester<'_> {
+    async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
+        let action = self.catalog.registry().action(name).cloned();
+        let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
+        let inputs = connector::check_inputs(action.spec(), inputs).map_err(ActionError::into_message)?;
+        let connection = match &self.call.connection {
+            Some(name) => {
+                let resolved = self.ingress.runtime.connect(self.catalog, &name.name).await;
+                Some(resolved.map_err(ActionError::into_message)?)
+            }
+            None => None,
+        };
+        let call = Call {
+            inputs: &inputs,
+            connection: connection.as_ref(),
+            idempotency_key: "",
+            http: &self.ingress.runtime.http,
+            debug: false,
+            log: &Log(&self.call.action.name),
+            trace: None,
+        };
+        Action::call(&*action, call).await.map_err(ActionError::into_message)
+    }
+
+    /// Reads a list sorted newest first, page by page, until it reaches a record older than the last known one minus
+    /// the overlap.
+    async fn pages(
+        &self,
+        polled: &PolledEvent,
+        mut with: Map,
+        standing: &PollState,
+        start: PollStart,
+    ) -> Result<PollResult, String> {
+        let newest: Option<Timestamp> = standing.cursor.as_str().and_then(|at| at.parse().ok());
+        let mut oldest = newest.map(|at| before(at, polled.overlap));
+        let mut records: Vec<Record> = Vec::new();
+        let mut complete = false;
+        for _ in 0..MAX_PAGES {
+            let result = self.call(&polled.action, &with).await?;
+            let page = polled.records(&result)?;
+            let first = page.first().map(|record| record.at);
+            if standing.polled_at.is_none() && start == PollStart::New {
+                // The first poll needs no older records. Records inside the overlap must still be known, because some
+                // become visible late.
+                oldest = oldest.or_else(|| first.map(|at| before(at, polled.overlap)));
+            }
+            let is_older = |record: &Record| oldest.is_some_and(|oldest| record.at < oldest);
+            let ended = page.iter().any(is_older);
+            records.extend(page.into_iter().filter(|record| !is_older(record)));
+            let next = result.get("nextCursor").filter(|next| !next.is_null());
+            match (&polled.cursor, next) {
+                (Some(input), Some(next)) if !ended => with.insert(input.as_str(), next),
+                _ => {
+                    complete = true;
+                    break;
+                }
+            };
+        }
+        if !complete {
+            tracing::warn!(
+                event = self.call.action.name,
+                pages = MAX_PAGES,
+                "the list has more changes than one poll reads; older ones are skipped"
+            );
+        }
+        Ok(answer(records, newest))
+    }
+}
+
+/// Sorts the records oldest first, each with the cursor that is valid once it has been processed.
+fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> PollResult {
+    records.sort_by_key(|record| record.at);
+    let reached = |at: Timestamp| Value::from(newest.map_or(at, |newest| newest.max(at)).to_string());
+    let last = records.last().map(|record| record.at).or(newest);
+    let items = records.into_iter().map(|record| Item {
+        key: key(&Value::from(record.key)),
+        cursor: Some(reached(record.at)),
+        value: record.value,
+    });
+    PollResult { items: items.collect(), cursor: last.map_or(Value::Null, reached) }
+}
+
+fn before(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
+
+/// Writes the log lines of a polled action to the daemon's log, since no execution owns them.
+struct Log<'a>(&'a str);
+
+impl LogSink for Log<'_> {
+    fn line(&self, level: LogLevel, message: &str) {
+        tracing::debug!(asked = self.0, ?level, message, "a poll");
+    }
+}

@@ -1,0 +1,412 @@
+//! Acceptance: a start becomes durable, and then runs or waits.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use model::action::ActionError;
+use model::automation::Automation;
+use model::execution::{Event, ExecutionId, Origin};
+use model::payload::Payload;
+use model::value::Value;
+use store::{
+    Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, PollWrite, Watermark,
+};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tracing::Instrument as _;
+
+use super::concurrency::RunGuard;
+use super::table::Queued;
+use crate::Error;
+use crate::api::Start;
+use crate::context::Runtime;
+use crate::detached::spawn_on_drop;
+use crate::memory::Share;
+use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
+use catalog::Deployment;
+
+/// The `Retry-After` of a rejected start.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The maximum time that an acceptance waits for code, if the caller waits for the end of the execution.
+const CODE_GRACE: Duration = Duration::from_millis(50);
+
+/// The options of an acceptance.
+#[derive(Default)]
+pub struct AcceptOptions {
+    /// The id of the execution; `None` to create one.
+    pub id: Option<ExecutionId>,
+    /// A key that is unique in its automation.
+    pub key: Option<String>,
+    /// The deduplication keys of the request.
+    pub sendings: Vec<DedupRecord>,
+    /// The watermark of the schedule, committed with the execution.
+    pub watermark: Option<Watermark>,
+    /// True if the execution must start at once or be rejected.
+    pub at_once: bool,
+    /// The slot in which it runs.
+    pub slot: Slot,
+    /// `trigger.results`, if the caller has parsed the payload already.
+    pub results: Option<Value>,
+    /// An initial error: only `onError` and `finally` run, none of the main steps.
+    pub fails: Option<ActionError>,
+}
+
+/// The events that are stored with the start of an execution.
+fn initial_events(at: Timestamp, fails: Option<ActionError>) -> InitialEvents {
+    let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
+    InitialEvents { events, ..InitialEvents::default() }
+}
+
+/// The result of a start.
+pub struct Acceptance {
+    /// The new execution, or the earlier one of the same key or request.
+    pub id: ExecutionId,
+    /// New, or found by its key.
+    pub accepted: AcceptOutcome,
+    /// Its progress, if it runs already and the caller waits for its end.
+    pub progress: Option<watch::Receiver<Progress>>,
+}
+
+/// An execution that is being accepted.
+struct NewRun {
+    id: ExecutionId,
+    /// The instant of acceptance and the wall offset at that instant.
+    accepted_at: (Timestamp, SignedDuration),
+    origin: Origin,
+    payload: Arc<Payload>,
+    results: Option<Value>,
+}
+
+/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not,
+/// nor one of a schedule, which is counted from its acceptance on.
+fn may_run_unaccepted(automation: &Automation, origin: &Origin) -> bool {
+    automation.concurrency.is_none() && !matches!(origin, Origin::Schedule { .. })
+}
+
+/// The slot in which an execution runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slot {
+    /// A slot of its own, for which it may have to wait.
+    #[default]
+    Own,
+    /// The slot of the calling execution, which waits for its end.
+    Shared,
+}
+
+/// Adds the log lines of the trigger's code to the log of the execution.
+pub(super) fn log_trigger_code(journal: &Journal, payload: &Payload) {
+    for line in payload.decided().iter().flat_map(|decided| &decided.logs) {
+        journal.log(line.level, None, &line.message);
+    }
+}
+
+impl Runtime {
+    /// Accepts a start durably and runs it.
+    pub async fn accept(
+        self: &Arc<Self>,
+        deployed: &Arc<Deployment>,
+        start: Start,
+        options: AcceptOptions,
+    ) -> Result<Acceptance, Error> {
+        if !self.accepting() {
+            return Err(Error::Closing);
+        }
+        let permit = match options.slot {
+            Slot::Own => self.admit(options.at_once).inspect_err(|_| {
+                // Rejected webhook requests are counted by their error code.
+                if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
+                    self.refusals.count(Some(&deployed.automation.id), "busy");
+                }
+            })?,
+            Slot::Shared => None,
+        };
+        // The caller may stop waiting during the commit; an execution that is committed runs.
+        spawn_on_drop(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, options)).await
+    }
+
+    async fn accept_with(
+        self: Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        deployed: Arc<Deployment>,
+        start: Start,
+        options: AcceptOptions,
+    ) -> Result<Acceptance, Error> {
+        let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
+        let id = options.id.unwrap_or_else(|| self.intake.next_id(now));
+        // An execution with an initial error is read back from the store, which has the error.
+        let begins = options.fails.is_none() && (permit.is_some() || options.slot == Slot::Shared);
+        let Start { payload, origin } = start;
+        let payload = Arc::new(payload);
+        let started = Event::Started {
+            at: now,
+            automation: deployed.automation.id.clone(),
+            definition: deployed.automation.definition,
+            origin: origin.clone(),
+            payload: payload.clone(),
+        };
+        let AcceptOptions { key, sendings, watermark, at_once, results, fails, .. } = options;
+        let already = initial_events(now, fails);
+        let new =
+            NewExecution { id, started, key, dedup: sendings, starts_running: begins, initial: already };
+        let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
+        let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
+        if begins && may_run_unaccepted(&deployed.automation, &new_run.origin) {
+            return self.accept_running(permit, deployed, accept, new_run, at_once).await;
+        }
+        let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
+        if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
+            return Ok(Acceptance { id: first, accepted: taken, progress: None });
+        }
+        self.intake.table().count_scheduled(&deployed.automation.id, &new_run.origin);
+        if begins {
+            let journal = Journal::new(id, &deployed.automation, new_run.accepted_at, self.journal_context());
+            let run = self.begin(deployed, journal, new_run);
+            self.spawn(run, permit);
+        } else {
+            self.enqueue(&[id], wall_offset);
+        }
+        Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
+    }
+
+    /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
+    /// commit. It is stored at the latest before a step with an outside effect, or when it waits for something. If the caller
+    /// waits for the end of the execution, code may run for up to [`CODE_GRACE`] before that.
+    async fn accept_running(
+        self: Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        deployed: Arc<Deployment>,
+        accept: Accept,
+        new_run: NewRun,
+        at_once: bool,
+    ) -> Result<Acceptance, Error> {
+        let id = new_run.id;
+        let definitions = self.intake.definitions.clone();
+        let acceptance = PendingAcceptance::new(accept, deployed.automation.clone(), definitions);
+        let (automation, context) = (&deployed.automation, self.journal_context());
+        let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
+        let guard = self.begin(deployed, journal, new_run);
+        let run = guard.run().clone();
+        let progress = at_once.then(|| run.progress.subscribe());
+        let mut driven = Box::pin(self.drive(guard, permit));
+        let verdict = tokio::select! {
+            biased;
+            () = &mut driven => None,
+            verdict = async {
+                if at_once && run.activity.computes() {
+                    self.clock.sleep_for(CODE_GRACE).await;
+                }
+                run.journal.verdict().await
+            } => Some(verdict),
+        };
+        let verdict = match verdict {
+            Some(verdict) => {
+                self.tracker.spawn(driven);
+                verdict
+            }
+            None => run.journal.verdict().await,
+        };
+        let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
+        match accepted {
+            AcceptOutcome::New => Ok(Acceptance { id, accepted: AcceptOutcome::New, progress }),
+            taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
+                Ok(Acceptance { id: first, accepted: taken, progress: None })
+            }
+        }
+    }
+
+    /// Commits executions and their definition.
+    async fn accept_durably(
+        &self,
+        deployed: &Deployment,
+        accept: Accept,
+    ) -> Result<Vec<AcceptOutcome>, store::Error> {
+        let definitions = &self.intake.definitions;
+        self.after_write(definitions.accept(&*self.store, &deployed.automation, &accept).await)
+    }
+
+    /// Notes how the store took an acceptance: that it has little room left, or has failed.
+    fn after_write<T>(&self, result: Result<T, store::Error>) -> Result<T, store::Error> {
+        if self.store.capacity() != Capacity::Ample {
+            self.room_wanted.notify_one();
+        }
+        result.inspect_err(|error| self.lost(error))
+    }
+
+    /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
+    pub async fn accept_polled(
+        self: &Arc<Self>,
+        deployed: &Arc<Deployment>,
+        starts: Vec<(Start, Option<ActionError>)>,
+        poll: PollWrite,
+    ) -> Result<(), Error> {
+        if !self.accepting() {
+            return Err(Error::Closing);
+        }
+        // As in `accept`, executions that are committed run.
+        spawn_on_drop(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
+    }
+
+    async fn accept_all(
+        self: Arc<Self>,
+        deployed: Arc<Deployment>,
+        starts: Vec<(Start, Option<ActionError>)>,
+        poll: PollWrite,
+    ) -> Result<(), Error> {
+        if !starts.is_empty() && self.intake.queued() + starts.len() > self.settings.limits.queue {
+            self.refusals.count(Some(&deployed.automation.id), "busy");
+            return Err(Error::Busy { retry_after: RETRY_AFTER });
+        }
+        let (automation, now, wall_offset) =
+            (&deployed.automation, self.clock.now(), self.clock.wall_offset());
+        let new = |(start, fails): (Start, Option<ActionError>)| {
+            let started = Event::Started {
+                at: now,
+                automation: automation.id.clone(),
+                definition: automation.definition,
+                origin: start.origin,
+                payload: start.payload.into(),
+            };
+            NewExecution {
+                id: self.intake.next_id(now),
+                started,
+                key: None,
+                dedup: Vec::new(),
+                starts_running: false,
+                initial: initial_events(now, fails),
+            }
+        };
+        let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
+        let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
+        let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
+        self.accept_durably(&deployed, accept).await?;
+        self.enqueue(&ids, wall_offset);
+        Ok(())
+    }
+
+    /// Appends accepted executions to the backlog.
+    fn enqueue(&self, ids: &[ExecutionId], wall_offset: SignedDuration) {
+        let queued = Queued::new(wall_offset, self.clock.monotonic_now());
+        let mut table = self.intake.table();
+        for id in ids {
+            table.enqueue(*id, queued.clone());
+        }
+        drop(table);
+        self.intake.wake.notify_one();
+    }
+
+    /// Acquires a slot if one is free and the backlog is empty.
+    ///
+    /// # Errors
+    /// Returns [`Error::Busy`] if the execution would have to wait and may not.
+    fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let queued = self.intake.queued();
+        let full = queued >= self.settings.limits.queue;
+        let permit = if queued == 0 { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
+        if permit.is_none() && (full || at_once) {
+            return Err(Error::Busy { retry_after: RETRY_AFTER });
+        }
+        Ok(permit)
+    }
+
+    /// Forgets which definitions are stored, since some may have been pruned.
+    pub fn forget_stored_definitions(&self) {
+        self.intake.definitions.forget();
+    }
+
+    pub(crate) fn journal_context(&self) -> JournalContext {
+        JournalContext {
+            store: self.store.clone(),
+            closing: self.closing.clone(),
+            clock: self.clock.clone(),
+            notices: self.notices.clone(),
+            redactor: self.settings.redactor.clone(),
+        }
+    }
+
+    /// Registers an execution that runs from now on.
+    pub(super) fn register(self: &Arc<Self>, parts: RunParts) -> RunGuard {
+        let id = parts.journal.id();
+        let response = parts.journal.response();
+        let observation =
+            parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
+        let mut table = self.intake.table();
+        let progress = table.progress(id);
+        progress.send_if_modified(|progress| std::mem::take(&mut progress.is_parked));
+        if let Some(response) = response {
+            // Decided before it was read back.
+            progress.send_if_modified(|progress| progress.response.replace(response).is_none());
+        }
+        let run = Arc::new(Run {
+            deployed: parts.deployed,
+            services: self.clone(),
+            journal: parts.journal,
+            payload: parts.payload,
+            results: parts.results,
+            started_at: parts.started_at,
+            origin: parts.origin,
+            undos: Mutex::default(),
+            progress,
+            cancelled: Cancellation::default(),
+            activity: Activity::default(),
+            stretch: AtomicU64::new(0),
+            memory: Share::default(),
+            observation,
+        });
+        let (pending_cancel, is_behind_recovered) = table.register(id, run.clone());
+        if let Some(reason) = pending_cancel {
+            run.cancelled.cancel(&reason);
+        }
+        drop(table);
+        self.intake.moved.notify_waiters();
+        RunGuard::new(self.clone(), run, is_behind_recovered)
+    }
+
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
+        let NewRun { accepted_at: (started_at, _), origin, payload, results, .. } = new_run;
+        log_trigger_code(&journal, &payload);
+        self.register(RunParts { deployed, journal, payload, started_at, origin, results })
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
+        self.tracker.spawn(self.drive(guard, slot));
+    }
+
+    /// Drives an execution in a slot. It asks for its permit at once, and not when the future is first polled.
+    fn drive(
+        self: &Arc<Self>,
+        mut guard: RunGuard,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let run = guard.run().clone();
+        let automation = &run.deployed.automation.id;
+        // At debug level only: a line above that level names the execution itself.
+        let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
+        // Permits go in the order of registration.
+        let has_permit = guard.acquire_permit();
+        async move {
+            let driven = async move {
+                if has_permit {
+                    let disposition = guard.drive().await;
+                    // The slot is free before callers that wait for the execution are woken.
+                    drop(slot);
+                    guard.end(disposition);
+                }
+            };
+            let has_passed = || run.journal.has_passed();
+            run.services.isolation.run(run.observation.as_ref(), has_passed, driven).await;
+        }
+        .instrument(span)
+    }
+}
+
+/// The parts of a run.
+pub(super) struct RunParts {
+    pub(super) deployed: Arc<Deployment>,
+    pub(super) journal: Journal,
+    pub(super) payload: Arc<Payload>,
+    pub(super) started_at: Timestamp,
+    pub(super) origin: Origin,
+    pub(super) results: Option<Value>,
+}

@@ -1,0 +1,172 @@
+//! From an accepted start to a running execution: durable first, then a slot, in order, within limits.
+
+mod accept;
+mod concurrency;
+mod definition;
+mod recent_events;
+mod recovery;
+mod signal;
+mod suspend;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use model::automation::{AutomationId, DefinitionHash};
+use model::execution::{Event, ExecutionId};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore, watch};
+
+pub(crate) use accept::Slot;
+pub use accept::{AcceptOptions, Acceptance};
+pub(crate) use definition::StoredDefinitions;
+pub use definition::read_definition;
+pub(crate) use recent_events::first_event_key;
+pub use signal::{Answer, SignalError};
+use table::{Cancel, ExecutionTable};
+
+use crate::api::QueueStatus;
+use crate::context::Runtime;
+use crate::random::RandomPool;
+use crate::run::Progress;
+use catalog::Deployment;
+
+/// The executions of this process that are accepted and have not ended, and the slots in which they run.
+pub struct Intake {
+    slots: Arc<Semaphore>,
+    table: Mutex<ExecutionTable>,
+    ids: Mutex<IdSequence>,
+    /// Which definitions the store has.
+    pub(crate) definitions: Arc<StoredDefinitions>,
+    /// Compiled definitions that are no longer in force and on which executions still run.
+    old: Mutex<HashMap<DefinitionHash, Arc<Deployment>>>,
+    /// Notified when the backlog may have an execution to dispatch.
+    wake: Notify,
+    /// Notified when the next instant at which a suspended execution wakes may have changed.
+    rest: Notify,
+    /// Notified when an execution comes into memory or leaves it.
+    moved: Notify,
+    /// The wall-clock offset at startup, used to interpret timestamps that earlier processes recorded.
+    initial_wall_offset: SignedDuration,
+}
+
+/// The part of execution ids that orders those of one millisecond.
+#[derive(Default)]
+struct IdSequence {
+    /// The millisecond of the last id, and the number of ids before it in that millisecond.
+    last_millisecond: i64,
+    sequence: u16,
+    random: RandomPool,
+}
+
+impl Intake {
+    pub(crate) fn new(in_flight: usize, initial_wall_offset: SignedDuration) -> Self {
+        let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
+        Self {
+            slots,
+            table: Mutex::default(),
+            ids: Mutex::default(),
+            definitions: Arc::default(),
+            old: Mutex::default(),
+            wake: Notify::new(),
+            rest: Notify::new(),
+            moved: Notify::new(),
+            initial_wall_offset,
+        }
+    }
+
+    /// The number of executions in memory.
+    pub fn in_flight(&self) -> usize {
+        self.table().running_count()
+    }
+
+    /// The number of suspended executions.
+    pub fn resting(&self) -> usize {
+        self.table().suspended_count()
+    }
+
+    /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
+    pub fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
+        self.table().queue_status(id)
+    }
+
+    /// The number of executions that wait for a slot.
+    pub fn queued(&self) -> usize {
+        self.table().backlog_len()
+    }
+
+    /// True if an execution that the automation's schedule started has not ended.
+    pub fn schedule_is_busy(&self, automation: &AutomationId) -> bool {
+        self.table().schedule_is_busy(automation)
+    }
+
+    /// Completes when an execution comes into memory or leaves it.
+    pub fn moved(&self) -> Notified<'_> {
+        self.moved.notified()
+    }
+
+    /// True if the execution is in memory.
+    pub fn is_live(&self, id: ExecutionId) -> bool {
+        self.table().run(id).is_some()
+    }
+
+    /// Subscribes to the progress of an execution that has not ended; `None` if it is claimed or not in this process.
+    pub fn watch(&self, id: ExecutionId) -> Option<watch::Receiver<Progress>> {
+        self.table().watch(id)
+    }
+
+    /// Asks an execution to end. Returns false if this process does not have it.
+    pub(crate) fn cancel(&self, services: &Arc<Runtime>, id: ExecutionId, reason: &str) -> bool {
+        let cancel = self.table().cancel(id, reason, &*services.clock);
+        match cancel {
+            Cancel::Unknown => false,
+            Cancel::Requested => true,
+            Cancel::Claimed(queued) => {
+                // It goes on without a slot, only to end at once.
+                services.tracker.spawn(services.clone().load_and_run(id, queued, None));
+                true
+            }
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, ExecutionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn old(&self) -> MutexGuard<'_, HashMap<DefinitionHash, Arc<Deployment>>> {
+        self.old.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the id of an execution that is accepted now. Ids of one millisecond differ by a count in the bits behind
+    /// the time (RFC 9562, 6.2), so that they sort in the order of acceptance.
+    pub fn next_id(&self, now: Timestamp) -> ExecutionId {
+        let millisecond = now.as_millisecond();
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bits = ids.random.next::<10>();
+        ids.sequence = if ids.last_millisecond == millisecond { ids.sequence.wrapping_add(1) } else { 0 };
+        ids.last_millisecond = millisecond;
+        bits[..2].copy_from_slice(&(ids.sequence & 0x0fff).to_be_bytes());
+        ExecutionId::new(now, bits)
+    }
+}
+
+impl Runtime {
+    /// Records the answer that the caller of an execution got, if no other event tells it. It is committed with what
+    /// follows; for a suspended execution at once.
+    pub fn record_answer(self: &Arc<Self>, id: ExecutionId, status: u16) {
+        let event = Event::Answered { at: self.clock.now(), status };
+        let mut table = self.intake.table();
+        if let Some(run) = table.run(id) {
+            return run.journal.note(event);
+        }
+        let left = table.note(id, event);
+        drop(table);
+        if let Some(event) = left {
+            let services = self.clone();
+            self.tracker.spawn(async move { services.record_suspended(id, event).await });
+        }
+    }
+}

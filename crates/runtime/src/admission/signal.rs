@@ -1,0 +1,369 @@
+//! Signals to waiting executions: events, and answers of people.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::stream::{self, StreamExt as _};
+use jiff::SignedDuration;
+use model::action::InputType;
+use model::automation::{Automation, Verb, WaitOn};
+use model::execution::{ExecutionId, Signal, StepWait, WaitReason};
+use model::value::{JsonLimits, Map, Value};
+
+use super::suspend::PATIENCE;
+use super::table::{Claim, ExecutionState, Queued, Suspended};
+use crate::Error;
+use crate::api::Pending;
+use crate::context::Runtime;
+use crate::inputs::check_declared;
+use crate::run::{ReplaySource, Taken};
+
+/// The number of executions to which one event is delivered concurrently.
+const AT_ONCE: usize = 16;
+/// The page size when the executions that wait for an event are read.
+const PAGE: u32 = 1000;
+
+/// A person's answer to an approval.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The chosen option.
+    pub option: String,
+    /// The form values, by name.
+    pub form: Map,
+    /// The name of the person, for the history.
+    pub by: Option<String>,
+}
+
+/// The reason why a signal was not delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum SignalError {
+    /// No step waits for the signal, or it has been answered already.
+    #[error("no step of the execution waits for this; it may have been answered already")]
+    NotWaiting,
+    /// Several steps wait, and the request names none.
+    #[error("several steps wait; name one of them: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// The answer is not one of the options, or the form is invalid.
+    #[error("{0}")]
+    Answer(String),
+    /// The step has received more signals than it reads.
+    #[error(
+        "the step has received too many events that it does not wait for; use event names that tell them apart"
+    )]
+    TooMany,
+    /// An error of the engine.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+impl Pending {
+    /// Reads the fields of an HTML form as typed values.
+    #[must_use]
+    pub fn read_form(&self, fields: &[(String, String)]) -> Map {
+        let mut form = Map::new();
+        for (name, text) in fields {
+            let Some(input) = self.form.iter().find(|input| input.name == *name) else { continue };
+            if !text.is_empty() || matches!(input.kind, InputType::Text) {
+                form.insert(name.as_str(), typed(&input.kind, text));
+            }
+        }
+        for input in self.form.iter().filter(|input| input.kind == InputType::Boolean) {
+            if !form.contains_key(&input.name) {
+                // Browsers do not send an unticked box.
+                form.insert(input.name.as_str(), false);
+            }
+        }
+        form
+    }
+}
+
+/// Converts a text to a type. A text that does not fit stays a text, and is rejected by the check of the form.
+fn typed(kind: &InputType, text: &str) -> Value {
+    match kind {
+        InputType::Boolean => Value::from(matches!(text, "true" | "on" | "yes")),
+        InputType::Text | InputType::Url | InputType::Choice { .. } => Value::from(text),
+        _ => Value::from_json(text.as_bytes(), JsonLimits::default()).unwrap_or_else(|_| Value::from(text)),
+    }
+}
+
+impl Runtime {
+    /// The URL at which a waiting execution is answered. Its token is derived from the execution's id and the secret of the
+    /// store, so that it is unguessable and need not be stored.
+    #[must_use]
+    pub fn resume_url(&self, id: ExecutionId) -> String {
+        let base = self.settings.public_url.as_deref().unwrap_or("http://127.0.0.1:7070");
+        format!("{}/resume/{}", base.trim_end_matches('/'), self.resume_token(id))
+    }
+
+    fn resume_token(&self, id: ExecutionId) -> String {
+        let mut bytes = id.as_bytes().to_vec();
+        bytes.extend(self.secret.derive(&[b"resume", id.as_bytes()]));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The execution of a resume token.
+    #[must_use]
+    pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+        let (id, mac) = bytes.split_at_checked(16)?;
+        let id = ExecutionId::from_bytes(id.try_into().ok()?);
+        let right = self.secret.derive(&[b"resume", id.as_bytes()]);
+        // Compared in constant time.
+        let same =
+            mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
+        same.then_some(id)
+    }
+
+    /// The waiting steps of an execution; empty once it has ended.
+    pub async fn pending(&self, id: ExecutionId) -> Result<Vec<Pending>, Error> {
+        let live = self.intake.table().run(id).cloned();
+        let (automation, pauses) = match live {
+            Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
+            None => match self.load(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
+                Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
+                Ok(None) if self.store.execution(id).await?.is_none() => {
+                    return Err(Error::NoSuchExecution(id));
+                }
+                Ok(None) => return Ok(Vec::new()),
+                Err(message) => return Err(Error::Input(message)),
+            },
+        };
+        // Pauses of loop turns cannot be answered.
+        let pauses = pauses.into_iter().map(|(step, waiting)| pending(&automation, id, step, waiting));
+        Ok(pauses.collect())
+    }
+
+    /// Delivers an event to every execution that waits for one of its name, and returns their number.
+    pub(crate) async fn deliver_signal(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
+        // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there.
+        self.retain_event(signal).await?;
+        let mut after = None;
+        let mut delivered = 0;
+        loop {
+            let page = self.store.waiting_for_event(&signal.name, after.take(), PAGE).await?;
+            let Some(last) = page.last().cloned() else { return Ok(delivered) };
+            after = Some(last);
+            let taken = stream::iter(page)
+                .map(|(id, step)| self.deliver(id, step, signal.clone()))
+                .buffer_unordered(AT_ONCE);
+            let taken: Vec<Result<bool, SignalError>> = taken.collect().await;
+            for result in taken {
+                match result {
+                    Ok(new) => delivered += u64::from(new),
+                    Err(SignalError::Engine(error)) => return Err(error),
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Delivers a signal to a waiting step. It is durable when the future completes; false if it was delivered before.
+    pub(crate) async fn deliver(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        step: String,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        if !self.accepting() {
+            return Err(Error::Closing.into());
+        }
+        // In a task of its own: a claim must be released even if the caller stops waiting.
+        let services = self.clone();
+        let delivery = self.tracker.spawn(async move { services.deliver_to(id, &step, signal).await });
+        delivery.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
+    }
+
+    async fn deliver_to(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let give_up = self.clock.monotonic_now().after(PATIENCE);
+        loop {
+            let moved = self.intake.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let claim = self.intake.table().claim(id);
+            match claim {
+                Claim::Running(run) => match run.journal.signal(step, signal.clone()) {
+                    Taken::OnItsWay => {}
+                    other => {
+                        let new = taken(other)?;
+                        run.activity.notify_signal();
+                        self.committed(&run.journal).await?;
+                        return Ok(new);
+                    }
+                },
+                Claim::Queued(queued) => return self.deliver_queued(id, queued, step, signal).await,
+                Claim::Suspended(suspended) => {
+                    return self.deliver_suspended(id, suspended, step, signal).await;
+                }
+                Claim::Unavailable => {
+                    let row = self.store.execution(id).await.map_err(Error::from)?;
+                    match row {
+                        None => return Err(Error::NoSuchExecution(id).into()),
+                        Some(row) if row.status.is_terminal() => return Err(SignalError::NotWaiting),
+                        Some(_) => {}
+                    }
+                }
+            }
+            // It is being loaded or suspended.
+            if self.clock.monotonic_now() >= give_up {
+                return Err(Error::Closing.into());
+            }
+            self.next_move(moved).await;
+        }
+    }
+
+    async fn deliver_queued(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        mut queued: Queued,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let result = self.record_signal(id, queued.source, &mut queued.wall_offset, step, signal).await;
+        self.release(id, ExecutionState::Queued(queued));
+        result
+    }
+
+    /// Records a signal for a suspended execution, which then goes on in its turn.
+    async fn deliver_suspended(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        mut suspended: Suspended,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let result =
+            self.record_signal(id, ReplaySource::Suspended, &mut suspended.wall_offset, step, signal).await;
+        let state = match result {
+            Err(SignalError::NotWaiting) => ExecutionState::Suspended(suspended),
+            _ => ExecutionState::Queued(suspended.into_queued(self.clock.monotonic_now())),
+        };
+        self.release(id, state);
+        result
+    }
+
+    /// Records a signal in the log of a claimed execution. `wall_offset` is that of the last event, before and after.
+    async fn record_signal(
+        &self,
+        id: ExecutionId,
+        source: ReplaySource,
+        wall_offset: &mut SignedDuration,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let live = self.load(id, source, *wall_offset).await.map_err(Error::Input)?;
+        let Some(live) = live else { return Err(SignalError::NotWaiting) };
+        let new = taken(live.journal.signal(step, signal))?;
+        self.committed(&live.journal).await?;
+        *wall_offset = live.journal.wall_offset();
+        Ok(new)
+    }
+
+    /// Delivers a person's answer to the step that waits for it.
+    ///
+    /// # Errors
+    /// No step waits for it, or it does not fit.
+    pub async fn answer(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        step: Option<&str>,
+        answer: Answer,
+    ) -> Result<(), SignalError> {
+        let asks = |pending: &Pending| matches!(pending.on, WaitReason::Approval { .. });
+        let pending = self.one_pending(id, step, asks).await?;
+        let WaitReason::Approval { options, .. } = &pending.on else { return Err(SignalError::NotWaiting) };
+        if !options.contains(&answer.option) {
+            let message =
+                format!("`{}` is not an option; choose one of: {}", answer.option, options.join(", "));
+            return Err(SignalError::Answer(message));
+        }
+        check_declared(&pending.form, &answer.form, "the form")
+            .map_err(|error| SignalError::Answer(error.to_string()))?;
+        let mut form = Map::new();
+        for input in &pending.form {
+            let given = answer.form.get(&input.name).cloned();
+            form.insert(input.name.as_str(), given.or_else(|| input.default.clone()).unwrap_or_default());
+        }
+        let data = Map::from_iter([
+            (Arc::<str>::from("option"), Value::from(answer.option.as_str())),
+            (Arc::from("form"), Value::from(form)),
+        ]);
+        // The first answer counts.
+        let signal =
+            Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
+        match self.deliver(id, pending.step, signal).await? {
+            true => Ok(()),
+            false => Err(SignalError::NotWaiting),
+        }
+    }
+
+    /// Delivers data to the step that waits for an event of any name.
+    ///
+    /// # Errors
+    /// No step waits for it.
+    pub async fn signal(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        step: Option<&str>,
+        data: Value,
+        by: Option<String>,
+    ) -> Result<(), SignalError> {
+        let listens = |pending: &Pending| matches!(pending.on, WaitReason::Event { .. });
+        let pending = self.one_pending(id, step, listens).await?;
+        let WaitReason::Event { name } = pending.on else { return Err(SignalError::NotWaiting) };
+        let signal = Signal { id: uuid::Uuid::new_v4().to_string(), name, data, by };
+        self.deliver(id, pending.step, signal).await.map(|_| ())
+    }
+
+    async fn one_pending(
+        &self,
+        id: ExecutionId,
+        step: Option<&str>,
+        fits: impl Fn(&Pending) -> bool,
+    ) -> Result<Pending, SignalError> {
+        let mut pending = self.pending(id).await?;
+        pending.retain(|pending| fits(pending) && step.is_none_or(|step| step == pending.step));
+        match pending.len() {
+            0 => Err(SignalError::NotWaiting),
+            1 => Ok(pending.remove(0)),
+            _ => Err(SignalError::Several(pending.into_iter().map(|pending| pending.step).collect())),
+        }
+    }
+}
+
+/// Returns true if the signal is new.
+fn taken(taken: Taken) -> Result<bool, SignalError> {
+    match taken {
+        Taken::New => Ok(true),
+        Taken::Known => Ok(false),
+        Taken::NotWaiting | Taken::OnItsWay => Err(SignalError::NotWaiting),
+        Taken::TooMany => Err(SignalError::TooMany),
+    }
+}
+
+fn pending(automation: &Automation, execution: ExecutionId, step: String, waiting: StepWait) -> Pending {
+    let id = step.split(['[', '#']).next().unwrap_or_default();
+    let mut form = Vec::new();
+    automation.walk(&mut |known| {
+        if let (true, Verb::WaitFor(wait)) = (known.id.as_ref() == id, &known.verb)
+            && let WaitOn::Approval(approval) = &wait.on
+        {
+            form.clone_from(&approval.form);
+        }
+    });
+    Pending {
+        execution,
+        automation: automation.id.clone(),
+        automation_name: automation.name.clone(),
+        step,
+        since: waiting.since,
+        until: waiting.until,
+        on: waiting.on,
+        form,
+    }
+}

@@ -1,0 +1,275 @@
+//! The commits of a journal: how recorded events become durable.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use model::action::Effect;
+use model::execution::{Event, LogLine, Outcome, Status};
+use store::{AcceptOutcome, Append, InitialEvents, Store};
+use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
+
+use super::Journal;
+use super::acceptance::PendingAcceptance;
+use crate::clock::Clock;
+use crate::run::Exit;
+
+/// The first and the longest delay before an append to a full store is tried again.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+/// The time that results of calls that only read wait for others to be committed with them: longer than a commit takes on
+/// most disks, and short compared with a restart, after which the calls are made again.
+pub(super) const MOMENT: Duration = Duration::from_millis(10);
+
+/// The result of the acceptance of an execution.
+pub(crate) type AcceptResult = Result<AcceptOutcome, Arc<store::Error>>;
+
+/// The position of the log in the store, and the write in flight.
+pub(super) struct CommitState {
+    next: u32,
+    /// The pending acceptance; `None` once its write has begun.
+    acceptance: Option<PendingAcceptance>,
+    verdict: AcceptResult,
+    in_flight: Option<InFlightCommit>,
+    lost: Option<Arc<store::Error>>,
+}
+
+/// A write in flight.
+struct InFlightCommit {
+    events: u32,
+    effects: u64,
+    status: Status,
+    /// True if a step that a crash may have interrupted ends with this write.
+    passes: bool,
+    /// The events and lines for subscribers; copied only if there are any.
+    published: Option<(Vec<Event>, Vec<LogLine>)>,
+    /// The locks of the written state, held until it can be read.
+    _locks: Vec<OwnedMutexGuard<()>>,
+    write: BoxFuture<'static, Result<Written, store::Error>>,
+}
+
+/// The kind of a write, with its result.
+enum Written {
+    Appended,
+    Accepted(AcceptOutcome),
+}
+
+/// True if an event ends a try of a step or of the execution, so that earlier crashes no longer count.
+fn ends_a_try(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::StepFinished { .. }
+            | Event::StepFailed { .. }
+            | Event::StepRetry { .. }
+            | Event::Retried { .. }
+            | Event::Finished { .. }
+    )
+}
+
+/// Appends events, and retries while the store is full: the effects have happened, and nothing that depends on them may go on
+/// before they are recorded. If the engine stops before there is room, the effects are repeated at the next start.
+async fn append_when_room(
+    store: &dyn Store,
+    append: Append,
+    clock: &dyn Clock,
+    closing: &CancellationToken,
+) -> Result<(), store::Error> {
+    let mut pause = FIRST_DELAY;
+    loop {
+        match store.append(&append).await {
+            Err(store::Error::Full) if !closing.is_cancelled() => {}
+            result => return result,
+        }
+        closing.run_until_cancelled(clock.sleep_for(pause)).await;
+        pause = (pause * 2).min(LONGEST_DELAY);
+    }
+}
+
+impl Journal {
+    /// Completes when the execution is accepted and every recorded effect is committed, so that an outside effect may begin.
+    pub(crate) async fn before_effect(&self) -> Result<(), Exit> {
+        if self.unaccepted.load(Ordering::Relaxed) {
+            // Writes the acceptance only. If parallel branches committed all events, each would wait for the commit of the
+            // start of the branch before it.
+            self.transit.lock().await.accept(self).await?;
+        }
+        self.barrier().await
+    }
+
+    /// The result of the acceptance, which is written now at the latest.
+    pub(crate) async fn verdict(&self) -> AcceptResult {
+        let mut transit = self.transit.lock().await;
+        // A failure is part of the verdict.
+        let _ = transit.accept(self).await;
+        transit.verdict.clone()
+    }
+
+    /// Completes when every effect that is recorded now is committed.
+    pub(crate) async fn barrier(&self) -> Result<(), Exit> {
+        let recorded = {
+            let state = self.state();
+            if state.committed >= state.effects {
+                return Ok(());
+            }
+            state.effects
+        };
+        // The commit in flight may be enough.
+        self.transit.lock().await.arrive(self).await?;
+        if self.state().committed < recorded { self.commit().await } else { Ok(()) }
+    }
+
+    /// Commits the results of a branch that has ended while others go on, which may take long. `most` is its strongest effect.
+    pub(crate) async fn commit_beside(&self, most: Effect) -> Result<(), Exit> {
+        if most != Effect::Write {
+            // Reads may be repeated: waiting a moment lets other branches share the commit.
+            self.clock.sleep_for(MOMENT).await;
+        }
+        self.barrier().await
+    }
+
+    /// Completes when everything that is recorded now is committed.
+    pub(crate) async fn commit(&self) -> Result<(), Exit> {
+        let mut transit = self.transit.lock().await;
+        transit.accept(self).await?;
+        transit.begin(self);
+        transit.arrive(self).await
+    }
+
+    /// Takes the events to be written together with the acceptance, with the number of effects in them. Pauses and state writes
+    /// need a write of their own after it.
+    fn already(&self) -> (InitialEvents, u64, Status) {
+        let mut state = self.state();
+        if state.pauses.is_changed() || !state.writes.is_empty() {
+            return (InitialEvents::default(), 0, Status::Running);
+        }
+        let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
+        let (events, logs) = (state.take_events(), std::mem::take(&mut state.logs));
+        state.ended_calls = Effect::Pure;
+        let effects = state.effects;
+        drop(state);
+        let mut already = InitialEvents { events, logs: self.redact_lines(logs) };
+        self.redact_events(&mut already.events);
+        (already, effects, status)
+    }
+}
+
+impl CommitState {
+    /// The position of a log with so many stored events.
+    pub(super) fn after(events: u32) -> Self {
+        let verdict = Ok(AcceptOutcome::New);
+        Self { next: events, acceptance: None, verdict, in_flight: None, lost: None }
+    }
+
+    /// The position of a log that is not stored yet.
+    pub(super) fn before(acceptance: PendingAcceptance) -> Self {
+        Self { acceptance: Some(acceptance), ..Self::after(1) }
+    }
+
+    /// Begins the acceptance, if it has not begun, and waits for the write in flight.
+    async fn accept(&mut self, journal: &Journal) -> Result<(), Exit> {
+        if let Some(acceptance) = self.acceptance.take() {
+            let (already, effects, status) = journal.already();
+            let published = journal.is_watched().then(|| (already.events.clone(), already.logs.clone()));
+            let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
+            let store = journal.store.clone();
+            let write =
+                Box::pin(async move { acceptance.write(&*store, already).await.map(Written::Accepted) });
+            let (passes, _locks) = (false, Vec::new());
+            self.in_flight =
+                Some(InFlightCommit { events, effects, status, passes, published, _locks, write });
+        }
+        self.arrive(journal).await
+    }
+
+    /// Begins the write of everything that is recorded, if there is anything. The execution is accepted, and no write is in
+    /// flight.
+    pub(super) fn begin(&mut self, journal: &Journal) {
+        let (mut append, effects, locks) = {
+            let mut state = journal.state();
+            let nothing = !state.has_events() && state.logs.is_empty() && state.writes.is_empty();
+            if nothing && !state.pauses.is_changed() {
+                return;
+            }
+            let rests = if state.pauses.rests() { Status::Waiting } else { Status::Running };
+            state.ended_calls = Effect::Pure;
+            let append = Append {
+                execution: journal.id,
+                first: self.next,
+                status: state.outcome.as_ref().map_or(rests, Outcome::status),
+                waits: state.waits(),
+                keeps_permit: state.pauses.holds(),
+                events: state.take_events(),
+                logs: journal.redact_lines(std::mem::take(&mut state.logs)),
+                state: std::mem::take(&mut state.writes),
+            };
+            (append, state.effects, std::mem::take(&mut state.locks))
+        };
+        journal.redact_append(&mut append);
+        let published = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
+        let passes = journal.resumed && append.events.iter().any(ends_a_try);
+        let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
+        let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
+        let write = Box::pin(async move {
+            append_when_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
+        });
+        self.in_flight =
+            Some(InFlightCommit { events: count, effects, status, passes, published, _locks: locks, write });
+    }
+
+    /// True if a write is in flight.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Waits for the write in flight, if there is one.
+    pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
+        if let Some(error) = &self.lost {
+            return Err(Exit::StoreFailed(error.clone()));
+        }
+        let Some(in_flight) = &mut self.in_flight else { return self.stands() };
+        let result = (&mut in_flight.write).await;
+        let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
+        match result {
+            Ok(Written::Accepted(accepted)) if accepted != AcceptOutcome::New => {
+                self.verdict = Ok(accepted);
+                journal.discard_outcome();
+                self.stands()
+            }
+            Ok(written) => {
+                if matches!(written, Written::Accepted(_)) {
+                    journal.unaccepted.store(false, Ordering::Relaxed);
+                }
+                self.next += in_flight.events;
+                journal.state().committed = in_flight.effects;
+                if in_flight.passes {
+                    journal.passed.store(true, Ordering::Relaxed);
+                }
+                // A subscriber that came during the commit has read the store without it, and gets an empty notice.
+                let (events, logs) = in_flight.published.unwrap_or_default();
+                journal.tell(in_flight.status, events, logs);
+                Ok(())
+            }
+            Err(error) if journal.unaccepted.load(Ordering::Relaxed) => {
+                self.verdict = Err(Arc::new(error));
+                journal.discard_outcome();
+                self.stands()
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                self.lost = Some(error.clone());
+                Err(Exit::StoreFailed(error))
+            }
+        }
+    }
+
+    /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
+    fn stands(&self) -> Result<(), Exit> {
+        match self.verdict {
+            Ok(AcceptOutcome::New) => Ok(()),
+            _ => Err(Exit::NotAccepted),
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The handle: opening, closing, and the methods of the traits, each in a line or two.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::value::{FileStorage, MemoryFiles};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use rusqlite::Connection;
+use tokio::sync::Mutex;
+
+use super::blobs::{BlobFiles, Externalizer, Folder};
+use super::checkpoint::Checkpointer;
+use super::counters::Counters;
+use super::encode::{SecretKey, WriteOp, WriteResult};
+use super::paths::StorePaths;
+use super::poison::Poison;
+use super::pool::Pool;
+use super::queue::{Queue, queue};
+use super::readahead::Readahead;
+use super::settings;
+use super::usage::{self, Usage};
+use super::writer::Writer;
+use super::{check, dedup, polls, pool, prune, read, schema, state, waits};
+use crate::traits::{
+    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
+    WaitStore,
+};
+use crate::types::{
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
+    Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, Wait, Watermark,
+};
+use crate::{Durability, Error, Options};
+
+/// A cheap handle to a store in one SQLite file. Dropping the last handle commits the queued writes and closes the file;
+/// [`Store::close`] does the same without blocking a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct SqliteStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    file: PathBuf,
+    weakened: Vec<String>,
+    pool: Arc<Pool>,
+    folder: Arc<Folder>,
+    externalizer: Externalizer,
+    usage: Usage,
+    /// `None` if the store is open only for reading.
+    queue: Option<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    counters: Counters,
+    poison: Poison,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path` for reading and writing, as [`crate::open`] documents.
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        settings::check_version(rusqlite::version_number(), rusqlite::version())?;
+        let paths = StorePaths::of(path);
+        paths.make_directory()?;
+        let mut weakened: Vec<String> = paths.check_file_system()?.into_iter().collect();
+        if options.durability == Durability::Relaxed {
+            weakened.push("durability is relaxed: a loss of power may take the last writes along".to_owned());
+        }
+        let lock = paths.lock()?;
+        paths.check_before_opening()?;
+        paths.make_file()?;
+        let connection = open_file(&paths, &options).map_err(|error| paths.refine_error(error))?;
+        let (poison, counters) = (Poison::default(), Counters::default());
+        let checkpointer = Checkpointer::start(&paths.file, &options, poison.clone())?;
+        let usage = Usage::new(options.max_bytes);
+        let opened = |reason: String| Error::Open { path: paths.file.clone(), reason };
+        usage.measure(&connection).map_err(|error| settings::open_error(&paths.file, &error))?;
+        let folder = Arc::new(Folder::of(&paths, usage.clone()));
+        folder.take_over().map_err(|error| opened(error.to_string()))?;
+        let externalizer = Externalizer::new(folder.clone(), options.blob_bytes);
+        let (queue, receiver) = queue();
+        let writer = Writer {
+            connection,
+            receiver,
+            checkpointer,
+            readahead: Readahead::new(&paths.file),
+            poison: poison.clone(),
+            counters: counters.clone(),
+            folder: folder.clone(),
+            usage: usage.clone(),
+            lock,
+            mishaps: options.mishaps,
+        };
+        let thread = writer
+            .start()
+            .map_err(|error| Error::Open { path: paths.file.clone(), reason: error.to_string() })?;
+        let (pool, thread) = (Pool::new(paths.file.clone(), poison.clone()), Mutex::new(Some(thread)));
+        Ok(Self(Arc::new(Inner {
+            file: paths.file,
+            weakened,
+            pool,
+            folder,
+            externalizer,
+            usage,
+            queue: Some(queue),
+            thread,
+            counters,
+            poison,
+        })))
+    }
+
+    /// Opens the store at `path` only for reading, as [`crate::open_read_only`] documents.
+    pub(crate) fn open_read_only(path: &Path) -> Result<Self, Error> {
+        settings::check_version(rusqlite::version_number(), rusqlite::version())?;
+        let paths = StorePaths::of(path);
+        let weakened = paths.check_file_system()?.into_iter().collect();
+        let connection = settings::open_reader(&paths.file)?;
+        schema::check(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
+        let (folder, poison) = (Arc::new(Folder::of(&paths, Usage::default())), Poison::default());
+        Ok(Self(Arc::new(Inner {
+            weakened,
+            pool: Pool::new(paths.file.clone(), poison.clone()),
+            externalizer: Externalizer::new(folder.clone(), usize::MAX),
+            folder,
+            usage: Usage::default(),
+            file: paths.file,
+            queue: None,
+            thread: Mutex::new(None),
+            counters: Counters::default(),
+            poison,
+        })))
+    }
+
+    fn queue(&self) -> Result<&Queue, Error> {
+        self.0.queue.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    async fn write(&self, work: WriteOp) -> Result<WriteResult, Error> {
+        self.queue()?.write(work).await
+    }
+
+    /// Like [`Self::write`], but moves large values into blobs. They are synced before the row that names them is queued.
+    async fn write_apart(&self, work: WriteOp) -> Result<WriteResult, Error> {
+        let work = self.0.externalizer.cut(work).await.inspect_err(|error| {
+            if let Error::Commit { reason } = error {
+                self.0.poison.set(reason);
+            }
+        })?;
+        self.write(work).await
+    }
+}
+
+#[async_trait]
+impl DefinitionStore for SqliteStore {
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
+        self.write(WriteOp::PutDefinition(definition)).await.map(drop)
+    }
+
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+        self.0.pool.read(move |connection| read::definition(connection, hash)).await
+    }
+}
+
+#[async_trait]
+impl ExecutionStore for SqliteStore {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
+        // A watermark alone needs no space.
+        if !accept.executions.is_empty() && self.0.usage.capacity() == Capacity::Exhausted {
+            return Err(Error::Full);
+        }
+        match self.write_apart(WriteOp::accept(accept, self.0.externalizer.threshold())?).await? {
+            WriteResult::Accepted(accepted) => Ok(accepted),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn append(&self, append: &Append) -> Result<(), Error> {
+        self.write_apart(WriteOp::append(append)?).await.map(drop)
+    }
+
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        let folder = self.0.folder.clone();
+        self.0.pool.read(move |connection| read::events(connection, &folder, id)).await
+    }
+
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        self.0.pool.read(move |connection| read::execution(connection, id)).await
+    }
+
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
+        let filter = filter.clone();
+        self.0.pool.read(move |connection| read::executions(connection, &filter, page)).await
+    }
+
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
+        self.0.pool.read(move |connection| read::logs(connection, id, after, limit)).await
+    }
+
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
+        self.0.pool.read(move |connection| read::unfinished(connection, after, limit)).await
+    }
+
+    async fn unfinished_count(&self) -> Result<u64, Error> {
+        self.0.pool.read(|connection| read::unfinished_count(connection)).await
+    }
+}
+
+#[async_trait]
+impl WaitStore for SqliteStore {
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        self.0.pool.read(move |connection| waits::list_suspended(connection, after, limit)).await
+    }
+
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+        self.0.pool.read(move |connection| waits::of_execution(connection, execution)).await
+    }
+
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error> {
+        let name = name.to_owned();
+        self.0.pool.read(move |connection| waits::for_event(connection, &name, after, limit)).await
+    }
+
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
+        self.0.pool.read(move |connection| waits::for_child(connection, child)).await
+    }
+}
+
+#[async_trait]
+impl StateStore for SqliteStore {
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
+        Ok(self.read_states(scope, &[key.to_owned()]).await?.pop().flatten())
+    }
+
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
+        let (scope, keys) = (scope.to_owned(), keys.to_vec());
+        self.0.pool.read(move |connection| state::read(connection, &scope, &keys)).await
+    }
+
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
+        let (scope, after) = (scope.to_owned(), after.unwrap_or_default().to_owned());
+        self.0.pool.read(move |connection| state::list(connection, &scope, &after, limit)).await
+    }
+
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.write(WriteOp::write_state(writes)?).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl TriggerStore for SqliteStore {
+    async fn addresses(&self) -> Result<Vec<Address>, Error> {
+        self.0.pool.read(|connection| read::addresses(connection)).await
+    }
+
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
+        self.write(WriteOp::PutAddresses(addresses)).await.map(drop)
+    }
+
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
+        self.0.pool.read(|connection| read::watermarks(connection)).await
+    }
+
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+        self.0.pool.read(|connection| polls::standings(connection)).await
+    }
+
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        let (automation, keys) = (automation.clone(), keys.to_vec());
+        self.0.pool.read(move |connection| polls::seen(connection, &automation, &keys)).await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        let (automation, limit) = (automation.clone(), limit.min(PollWrite::MAX_ENTRIES));
+        self.0.pool.read(move |connection| polls::entries(connection, &automation, limit)).await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        self.0.pool.read(|connection| polls::subscriptions(connection)).await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        self.write(WriteOp::put_subscription(subscription)?).await.map(drop)
+    }
+
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        self.write(WriteOp::PutSubscription { id: id.to_owned(), kept: None }).await.map(drop)
+    }
+
+    async fn find_dedup(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<DedupHit>, Error> {
+        let automation = automation.clone();
+        self.0.pool.read(move |connection| dedup::find(connection, &automation, &key, now)).await
+    }
+}
+
+#[async_trait]
+impl SecretStore for SqliteStore {
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        match self.write(WriteOp::PutSecret(SecretKey(fresh))).await? {
+            WriteResult::Secret(SecretKey(kept)) => Ok(kept),
+            _ => Ok(fresh),
+        }
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for SqliteStore {
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
+        prune::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        prune::prune_keys(self.queue()?, before, limit).await
+    }
+
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        dedup::prune(self.queue()?, before, limit).await
+    }
+
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        state::prune(self.queue()?, before, limit).await
+    }
+
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        prune::collect_garbage(self.queue()?, &self.0.pool, &self.0.folder).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn files(&self) -> Arc<dyn FileStorage> {
+        match self.0.queue {
+            Some(_) => Arc::new(BlobFiles(self.0.folder.clone())),
+            None => Arc::new(MemoryFiles),
+        }
+    }
+
+    fn capacity(&self) -> Capacity {
+        self.0.usage.capacity()
+    }
+
+    async fn info(&self) -> Result<Info, Error> {
+        let (file, weakened) = (self.0.file.clone(), self.0.weakened.clone());
+        let (max_bytes, capacity) = (self.0.usage.most(), self.0.usage.capacity());
+        self.0
+            .pool
+            .read(move |connection| {
+                let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+                let mut log = file.clone().into_os_string();
+                log.push("-wal");
+                Ok(Info {
+                    engine: format!("SQLite {}", rusqlite::version()),
+                    location: file.display().to_string(),
+                    schema: schema::CURRENT,
+                    bytes: size(&file) + size(Path::new(&log)),
+                    used: usage::used_bytes(connection).map_err(pool::read_error)?,
+                    blob_bytes: usage::blob_bytes(connection).map_err(pool::read_error)?,
+                    max_bytes,
+                    capacity,
+                    weakened,
+                })
+            })
+            .await
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.0.counters.read(self.0.queue.as_ref().map_or(0, Queue::len))
+    }
+
+    async fn failure(&self) -> Error {
+        Error::Poisoned { reason: self.0.poison.wait().await }
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        // Locked until the end, so that a second caller waits for the first.
+        let mut thread = self.0.thread.lock().await;
+        // Readers first: the log can be truncated only while no connection reads it.
+        self.0.pool.close().await;
+        if let Some(queue) = &self.0.queue {
+            queue.close().await;
+        }
+        if let Some(thread) = thread.take() {
+            join(thread);
+        }
+        match self.0.poison.reason() {
+            Some(reason) => Err(Error::Poisoned { reason: reason.to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The writer ends once its queue is dropped.
+        self.queue = None;
+        if let Some(thread) = self.thread.get_mut().take() {
+            join(thread);
+        }
+    }
+}
+
+/// Opens the file for writing, checks it, and migrates its tables.
+fn open_file(paths: &StorePaths, options: &Options) -> Result<Connection, Error> {
+    let mut connection = settings::open_writer(&paths.file, options)?;
+    if schema::is_new(&connection, &paths.file)? {
+        // It may be a store that lost its write-ahead log, and all content with it.
+        paths.check_not_emptied(false, false)?;
+    } else {
+        check::at_start(&connection, &paths.file)?;
+    }
+    schema::migrate(&mut connection, &paths.file)?;
+    Ok(connection)
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("the writer thread of the store panicked");
+    }
+}

@@ -1,0 +1,199 @@
+//! Starts a test's execution as a caller, the scheduler or a person would.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::automation::{SpannedName, Trigger, WebhookTrigger};
+use model::execution::Origin;
+use model::payload::{HttpResponse, Payload};
+use model::test_suite::{Case, Request, RequestBody, Start};
+use model::value::{Data, Map, Value};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::TestError;
+use crate::runner::TestRun;
+use catalog::read_project_file;
+use catalog::{Deployment, Route};
+use runtime::AcceptOptions;
+use runtime::Clock as _;
+
+/// Maximum bytes of a body read from a file: the limit of a webhook.
+const MAX_BODY: u64 = 512 << 20;
+
+/// Characters to escape in a path (RFC 3986, 3.3).
+const PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
+
+/// Result of a start.
+pub(super) enum StartResult {
+    /// The caller received a response.
+    Answered(HttpResponse),
+    /// The start was refused.
+    Refused(String),
+    /// The execution started, or the trigger's condition rejected the start.
+    Accepted,
+}
+
+/// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
+pub(super) fn now(case: &Case, deployed: &Deployment) -> Timestamp {
+    let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
+    let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
+    match case.start {
+        Start::Default => next.unwrap_or(case.now),
+        _ => case.now,
+    }
+}
+
+impl TestRun<'_> {
+    /// Starts the execution as the test specifies.
+    pub(super) async fn start(&self) -> Result<StartResult, TestError> {
+        let automation = &self.deployed.automation;
+        match (&self.case.start, &automation.trigger) {
+            (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
+            (Start::Default, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
+            (Start::ScheduledAt(at), Trigger::Schedule(_)) => self.start_scheduled(*at).await,
+            (Start::Default, Trigger::Schedule(_)) => self.start_scheduled(self.clock.now()).await,
+            (Start::Inputs(inputs), _) => self.start_manually(inputs).await,
+            (Start::Default, Trigger::Manual) => self.start_manually(&[]).await,
+            (Start::Polled(data), Trigger::Poll(_) | Trigger::Event(_)) => {
+                self.start_polled(data.clone()).await
+            }
+            (Start::Default, Trigger::Poll(_) | Trigger::Event(_)) => self.start_polled(Value::Null).await,
+            (Start::Request(_) | Start::ScheduledAt(_) | Start::Polled(_), trigger) => Err(TestError::new(
+                self.case,
+                format!(
+                    "`{}` is not started in this way: its trigger is `{}`",
+                    automation.id,
+                    trigger.word()
+                ),
+            )),
+        }
+    }
+
+    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<StartResult, TestError> {
+        let route = Route {
+            deployed: self.deployed.clone(),
+            // A disabled automation has no live URL, but a test URL.
+            is_test: !self.deployed.automation.enabled,
+        };
+        let request = self.as_sent(request, webhook)?;
+        let catalog = self.runtime.catalog();
+        let answer = self.ingress.receive_at(&catalog, &route, request).await;
+        Ok(StartResult::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
+    }
+
+    fn as_sent(
+        &self,
+        request: &Request,
+        webhook: &WebhookTrigger,
+    ) -> Result<trigger::webhook::Request, TestError> {
+        let usual =
+            || webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first()).cloned();
+        let method = request.method.as_ref().map(|method| method.name.clone()).or_else(usual);
+        let (body, content_type) = match &request.body {
+            RequestBody::Empty => (Data::default(), None),
+            RequestBody::Value(Value::String(text)) => {
+                (text.as_bytes().to_vec().into(), Some("text/plain; charset=utf-8"))
+            }
+            RequestBody::Value(value) => (value.to_json().into(), Some("application/json")),
+            RequestBody::Bytes(bytes) => (bytes.clone().into(), Some("application/octet-stream")),
+            RequestBody::File(name) => {
+                let path = self.setup.folder.join(&name.name);
+                let bytes = read_project_file(&self.setup.dir, &path, MAX_BODY).map_err(|error| {
+                    let message = format!("the file `{}` cannot be read: {error}", path.display());
+                    TestError { message, span: name.span, help: None }
+                })?;
+                (bytes.into(), Some("application/octet-stream"))
+            }
+        };
+        let mut headers: Vec<(String, Vec<u8>)> = request
+            .headers
+            .iter()
+            .map(|(name, value)| (name.name.to_ascii_lowercase(), value.clone().into_bytes()))
+            .collect();
+        if let Some(content_type) = content_type
+            && !headers.iter().any(|(name, _)| name == "content-type")
+        {
+            headers.push(("content-type".to_owned(), content_type.into()));
+        }
+        let fragment = &request.path_fragment;
+        let slash = if fragment.is_empty() || fragment.starts_with('/') { "" } else { "/" };
+        Ok(trigger::webhook::Request {
+            method: method.unwrap_or_else(|| "POST".to_owned()),
+            fragment: format!("{slash}{}", utf8_percent_encode(fragment, PATH)),
+            raw_query: query(&request.query_parameters),
+            headers,
+            body,
+        })
+    }
+
+    async fn start_scheduled(&self, at: Timestamp) -> Result<StartResult, TestError> {
+        let automation = &self.deployed.automation;
+        let Some(schedule) = &self.deployed.schedule else {
+            return Err(TestError::new(
+                self.case,
+                "the schedule of the automation was not compiled".to_owned(),
+            ));
+        };
+        let just_before = at.checked_sub(Duration::from_nanos(1)).unwrap_or(at);
+        let fires = schedule.next_after(just_before);
+        if fires != Some(at) {
+            let next = fires.map_or_else(|| "never again".to_owned(), |next| format!("next at {next}"));
+            return Err(TestError {
+                message: format!("the schedule does not fire at {at}"),
+                span: self.case.start_span,
+                help: Some(format!("it fires {next} ({})", schedule.describe())),
+            });
+        }
+        self.clock.advance_to(at);
+        let runtime = &self.runtime;
+        let payload = schedule.payload(at, self.clock.now());
+        let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+            return Ok(StartResult::Accepted);
+        };
+        let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
+        match runtime.accept(self.deployed, start, AcceptOptions { fails, ..AcceptOptions::default() }).await
+        {
+            Ok(_) => Ok(StartResult::Accepted),
+            Err(error) => Ok(StartResult::Refused(error.to_string())),
+        }
+    }
+
+    async fn start_polled(&self, data: Value) -> Result<StartResult, TestError> {
+        let automation = &self.deployed.automation;
+        let runtime = &self.runtime;
+        let payload = Payload::Poll { data, polled_at: self.clock.now() };
+        let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+            return Ok(StartResult::Accepted);
+        };
+        let is_event = matches!(automation.trigger, Trigger::Event(_));
+        let origin = if is_event { Origin::Event } else { Origin::Poll };
+        let accepted = runtime
+            .accept(
+                self.deployed,
+                runtime::Start { payload, origin },
+                AcceptOptions { fails, ..AcceptOptions::default() },
+            )
+            .await;
+        Ok(accepted.map_or_else(|error| StartResult::Refused(error.to_string()), |_| StartResult::Accepted))
+    }
+
+    async fn start_manually(&self, inputs: &[(SpannedName, Value)]) -> Result<StartResult, TestError> {
+        let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
+        let start = runtime::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
+        match self.ingress.start(&self.deployed.automation.id, start).await {
+            Ok(_) => Ok(StartResult::Accepted),
+            Err(error) => Ok(StartResult::Refused(error.to_string())),
+        }
+    }
+}
+
+/// Encodes query parameters; a list repeats its parameter.
+fn query(parameters: &[(SpannedName, Value)]) -> String {
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let pairs = parameters.iter().flat_map(|(name, value)| {
+        let values = value.as_list().unwrap_or(std::slice::from_ref(value));
+        values.iter().map(move |value| format!("{}={}", encode(&name.name), encode(&value.to_text())))
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}

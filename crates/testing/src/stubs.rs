@@ -1,0 +1,266 @@
+//! Answers actions with the test's doubles and logs the calls.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use connector::Tape;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use model::Span;
+use model::action::{ActionError, Effect, ErrorKind};
+use model::automation::AutomationId;
+use model::redact::Redactor;
+use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse, Target};
+use model::value::{Map, Value};
+
+use crate::quiescence::Quiescence;
+use crate::runner::TestSetup;
+use runtime::Secrets;
+use runtime::{CallTarget, Doubles, StubRequest};
+use runtime::{Clock as _, ManualClock};
+
+/// Action that emits an event.
+const EMIT: &str = "events.emit";
+
+/// Doubles of one test, with the log of its calls.
+pub(super) struct DoubleTable {
+    automation: AutomationId,
+    doubles: Vec<Stub>,
+    secrets: std::collections::BTreeMap<String, String>,
+    env: std::collections::BTreeMap<String, String>,
+    /// Recording that answers HTTP requests of actions without a double.
+    tape: Option<Arc<Tape>>,
+    /// Secrets and variables of this machine, for calls to the real system.
+    real: Secrets,
+    clock: ManualClock,
+    quiescence: Quiescence,
+    trusts_senders: bool,
+    call_log: Mutex<CallLog>,
+}
+
+/// Log of a test's calls.
+#[derive(Default)]
+pub(super) struct CallLog {
+    /// Calls in the order of their start.
+    pub(super) calls: Vec<Call>,
+    /// Emitted events: maps of `name` and `data`.
+    pub(super) events: Vec<Value>,
+    /// Calls without an answer.
+    pub(super) unanswered: Vec<Unanswered>,
+    /// Number of calls answered by each answer of each double.
+    used: Vec<Vec<u32>>,
+}
+
+/// Call of an action or automation.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) name: String,
+    /// Step id; `None` for a step of a called automation.
+    pub(super) step: Option<String>,
+    pub(super) key: String,
+    pub(super) inputs: Map,
+}
+
+/// Call without an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Unanswered {
+    pub(super) call: Call,
+    /// Position of the double without a matching answer; `None` if there is no double.
+    pub(super) double: Option<Span>,
+}
+
+impl DoubleTable {
+    pub(super) fn new(
+        setup: &TestSetup,
+        case: &Case,
+        automation: &AutomationId,
+        clock: ManualClock,
+        quiescence: Quiescence,
+    ) -> Self {
+        let used = case.doubles.iter().map(|double| vec![0; double.answers.len()]).collect();
+        Self {
+            automation: automation.clone(),
+            doubles: case.doubles.clone(),
+            secrets: case.secrets.clone(),
+            env: case.env.clone(),
+            tape: setup.tape.clone(),
+            real: Secrets::new(
+                setup.real.vault.clone(),
+                setup.real.folder.clone(),
+                Redactor::default(),
+                None,
+            ),
+            clock,
+            quiescence,
+            trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
+            call_log: Mutex::new(CallLog { used, ..CallLog::default() }),
+        }
+    }
+
+    /// Takes the log, and the doubles defined by the test itself that no call used.
+    pub(super) fn close(&self) -> (CallLog, Vec<Stub>) {
+        let call_log = std::mem::take(&mut *self.call_log());
+        let unused = self.doubles.iter().zip(&call_log.used);
+        let unused = unused.filter(|(double, used)| double.own && used.iter().all(|count| *count == 0));
+        let unused = unused.map(|(double, _)| double.clone()).collect();
+        (call_log, unused)
+    }
+
+    fn call_log(&self) -> MutexGuard<'_, CallLog> {
+        self.call_log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the index of the double for a call; doubles of steps precede those of actions.
+    fn double(&self, asked: &StubRequest<'_>) -> Option<usize> {
+        let own = *asked.automation == self.automation;
+        let of_step = |double: &Stub| own && double.target == Target::Step(asked.step.to_owned());
+        let of_action = |double: &Stub| double.target == Target::Action(asked.called.name().to_owned());
+        self.doubles.iter().position(of_step).or_else(|| self.doubles.iter().position(of_action))
+    }
+}
+
+impl Doubles for DoubleTable {
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+        let own = *asked.automation == self.automation;
+        let call = Call {
+            name: asked.called.name().to_owned(),
+            step: own.then(|| asked.step.to_owned()),
+            key: asked.key.to_owned(),
+            inputs: asked.inputs.clone(),
+        };
+        let Some(at) = self.double(asked) else { return self.without_double(asked, call) };
+        let double = &self.doubles[at];
+        let mut call_log = self.call_log();
+        let index = call_log.used[at].iter().sum();
+        let used = &call_log.used[at];
+        let inputs = Value::from(asked.inputs.clone());
+        let fits = |(answer, used): &(&StubResponse, &u32)| {
+            answer.times.is_none_or(|times| **used < times)
+                && answer.when.as_ref().is_none_or(|when| when.fits(&inputs))
+        };
+        let chosen = double.answers.iter().zip(used).position(|pair| fits(&pair));
+        call_log.calls.push(call.clone());
+        let Some(chosen) = chosen else {
+            call_log.unanswered.push(Unanswered { call, double: Some(double.span) });
+            return Some(unanswered(asked.called.name()));
+        };
+        call_log.used[at][chosen] += 1;
+        drop(call_log);
+        let answer = &double.answers[chosen];
+        let reply = reply(answer, asked.called.name(), inputs, index);
+        Some(after(answer.takes, self.clock.clone(), reply))
+    }
+
+    fn secret(&self, name: &str) -> Option<String> {
+        let own = self.secrets.get(name).cloned();
+        let Some(tape) = &self.tape else { return own };
+        let secret = match own {
+            Some(own) => own,
+            None if tape.records() => self.real.secret(name).ok().flatten()?.to_string(),
+            // A recording made with a real secret is replayed with a placeholder.
+            None => format!("not-the-real-{name}"),
+        };
+        tape.hide(&secret);
+        Some(secret)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        let own = self.env.get(name).cloned();
+        own.or_else(|| self.is_live().then(|| self.real.variable(name)).flatten())
+    }
+
+    fn trusts_senders(&self) -> bool {
+        self.trusts_senders
+    }
+
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
+        Box::new(self.quiescence.busy())
+    }
+
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
+        self.is_live().then(|| Box::new(self.quiescence.busy()) as Box<dyn Send>)
+    }
+}
+
+impl DoubleTable {
+    /// Returns true if the real system is called.
+    fn is_live(&self) -> bool {
+        self.tape.as_ref().is_some_and(|tape| tape.records())
+    }
+
+    fn without_double(
+        &self,
+        asked: &StubRequest<'_>,
+        call: Call,
+    ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+        // A called automation runs for real: its external actions need doubles of their own.
+        let CallTarget::Action(spec) = asked.called else { return None };
+        if spec.name == EMIT {
+            let sent = ["name", "data"].map(|key| (key, asked.inputs.get(key).cloned().unwrap_or_default()));
+            self.call_log().events.push(Value::from(Map::from_iter(sent)));
+        }
+        // The engine's own actions run for real, on the test's store.
+        if spec.effect == Effect::Pure || catalog::find_native(&spec.name).is_some() {
+            return None;
+        }
+        let mut call_log = self.call_log();
+        call_log.calls.push(call.clone());
+        if self.tape.is_some() {
+            return None;
+        }
+        call_log.unanswered.push(Unanswered { call, double: None });
+        Some(unanswered(&spec.name))
+    }
+}
+
+/// Fails a call without an answer, with an error that is not retried.
+fn unanswered(name: &str) -> BoxFuture<'static, Result<Value, ActionError>> {
+    let message = format!("the test has no answer for this call of `{name}`");
+    std::future::ready(Err(ActionError::new(ErrorKind::Internal, message))).boxed()
+}
+
+/// Delays the reply by the double's duration on the test clock.
+fn after(
+    takes: Duration,
+    clock: ManualClock,
+    reply: Result<Value, ActionError>,
+) -> BoxFuture<'static, Result<Value, ActionError>> {
+    if takes.is_zero() {
+        return std::future::ready(reply).boxed();
+    }
+    let until = clock.now().checked_add(takes).unwrap_or(Timestamp::MAX);
+    async move {
+        clock.sleep_until(until).await;
+        reply
+    }
+    .boxed()
+}
+
+fn reply(answer: &StubResponse, name: &str, inputs: Value, index: u32) -> Result<Value, ActionError> {
+    match &answer.reply {
+        StubOutcome::Result(template) => {
+            let scope = Map::from_iter([("inputs", inputs), ("index", Value::from(index))]);
+            template.evaluate(&Value::from(scope), &model::Budget::default()).map_err(|error| {
+                let message = format!("the double of `{name}` cannot answer: {error}");
+                ActionError::new(ErrorKind::Internal, message)
+            })
+        }
+        StubOutcome::Error(failure) => Err(error(failure, name)),
+    }
+}
+
+fn error(failure: &StubError, name: &str) -> ActionError {
+    let usual = || match failure.status {
+        Some(status) => format!("the double of `{name}` answered {status}"),
+        None => format!("the double of `{name}` failed ({})", failure.kind),
+    };
+    let mut error = ActionError::new(failure.kind, failure.message.clone().unwrap_or_else(usual));
+    error.status = failure.status;
+    error.code.clone_from(&failure.code);
+    error.body.clone_from(&failure.body);
+    if let Some(wait) = failure.retry_after {
+        error = error.with_retry_after(wait);
+    }
+    error
+}
