@@ -48,7 +48,7 @@ fn action(text: &mut String, spec: &ActionSpec) -> anyhow::Result<()> {
     }
     text.push('\n');
     inputs(text, spec.inputs.iter(), &[]);
-    let words = spec.result.clone().unwrap_or_else(|| spec.results.words());
+    let words = spec.result.clone().unwrap_or_else(|| spec.results.describe());
     let _ = write!(text, "\nResult: {}.\n", words.trim_end_matches('.'));
     if let Some(object) = object_in(&spec.results).filter(|object| !object.fields.is_empty()) {
         text.push_str("\n| Field | Type | Meaning |\n|---|---|---|\n");
@@ -80,7 +80,7 @@ fn row(rows: &mut String, input: &InputSpec, secret: bool, above: &str) {
     };
     let name = format!("{above}{}", input.name);
     let secret = if secret { ", secret" } else { "" };
-    let takes = format!("{}{secret}", input.kind.words());
+    let takes = format!("{}{secret}", input.kind.describe());
     let about = input.description.as_deref().unwrap_or_default();
     cells(rows, [&format!("`{name}`"), &takes, &default, about]);
     let mut inner = &input.kind;
@@ -97,7 +97,7 @@ fn row(rows: &mut String, input: &InputSpec, secret: bool, above: &str) {
 /// The fields of a map and, below each, those of the map in it. A named type is taken apart where it first appears.
 fn fields<'a>(text: &mut String, object: &'a ObjectType, above: &str, shown: &mut Vec<&'a str>) {
     for field in &object.fields {
-        let kind = field.kind.words();
+        let kind = field.kind.describe();
         let kind = if field.optional { format!("{kind}, optional") } else { kind };
         let name = format!("{above}{}", field.name);
         cells(text, [&format!("`{name}`"), &kind, field.description.as_deref().unwrap_or_default()]);

@@ -351,7 +351,7 @@ fn name(number: u64) -> String {
 
 fn definition(name: &str, text: &str) -> Definition {
     let automation = AutomationId::parse(name).unwrap_or_else(|| unreachable!("the names here are ids"));
-    let (hash, path) = (DefinitionHash::of(&automation, text), format!("automations/{name}.yaml"));
+    let (hash, path) = (DefinitionHash::compute(&automation, text), format!("automations/{name}.yaml"));
     Definition { hash, automation, path, text: text.to_owned() }
 }
 

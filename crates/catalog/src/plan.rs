@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use model::automation::{Automation, Block, OnError, Step, Verb};
 use model::diagnostic::Diagnostic;
-use model::load::Gaps;
+use model::load::Unreadable;
 use model::{Expression, Template};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -103,13 +103,13 @@ impl Plan {
     /// Builds the graphs of `automation` and reports errors in `needs`: unknown names, steps of another list, cycles.
     #[must_use]
     pub fn build(automation: &Automation) -> (Self, Vec<Diagnostic>) {
-        Self::build_partial(automation, Gaps::NONE)
+        Self::build_partial(automation, Unreadable::NONE)
     }
 
     /// Builds the graphs of a partially parsed automation.
-    pub(crate) fn build_partial(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
+    pub(crate) fn build_partial(automation: &Automation, unreadable: &Unreadable) -> (Self, Vec<Diagnostic>) {
         let mut builder =
-            Builder { plan: Self::default(), gaps, diagnostics: Vec::new(), known: HashSet::new() };
+            Builder { plan: Self::default(), unreadable, diagnostics: Vec::new(), known: HashSet::new() };
         automation.walk(&mut |step| {
             builder.known.insert(step.id.clone());
         });
@@ -194,7 +194,7 @@ impl Plan {
             });
             let lists: Vec<_> = step
                 .verb
-                .lists()
+                .nested_blocks()
                 .into_iter()
                 .map(|inner| json!({"name": inner.name, "steps": self.draw(inner.block)}))
                 .collect();
@@ -289,7 +289,7 @@ impl Graph {
 
 struct Builder<'g> {
     plan: Plan,
-    gaps: &'g Gaps,
+    unreadable: &'g Unreadable,
     diagnostics: Vec<Diagnostic>,
     known: HashSet<Arc<str>>,
 }
@@ -322,7 +322,7 @@ impl Builder<'_> {
 
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
-            for inner in step.verb.lists() {
+            for inner in step.verb.nested_blocks() {
                 self.block(inner.block);
             }
             if let OnError::Steps(inner) = &step.on_error {
@@ -333,7 +333,7 @@ impl Builder<'_> {
             }
         }
         let Some(first) = block.steps.first() else { return };
-        let is_plain = |step: &Step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs");
+        let is_plain = |step: &Step| step.needs.is_none() && !self.unreadable.has_in_step(&step.id, "needs");
         let waits = if block.steps.iter().all(is_plain) {
             Dependencies::Chain(block.steps.len())
         } else {
@@ -353,7 +353,7 @@ impl Builder<'_> {
             graph.add_node(index);
         }
         for (index, step) in block.steps.iter().enumerate() {
-            let unread = self.gaps.has_in_step(&step.id, "needs");
+            let unread = self.unreadable.has_in_step(&step.id, "needs");
             if unread {
                 unordered.insert(index);
             }
@@ -370,7 +370,7 @@ impl Builder<'_> {
                     }
                     None => {
                         unordered.insert(index);
-                        if !self.gaps.has("steps") && !self.gaps.may_name(&need.name) {
+                        if !self.unreadable.has("steps") && !self.unreadable.may_name(&need.name) {
                             self.diagnostics.push(self.unknown_need(step, need, block));
                         }
                     }
@@ -380,7 +380,7 @@ impl Builder<'_> {
         graph
     }
 
-    fn unknown_need(&self, step: &Step, need: &model::automation::Named, block: &Block) -> Diagnostic {
+    fn unknown_need(&self, step: &Step, need: &model::automation::SpannedName, block: &Block) -> Diagnostic {
         let names = block.steps.iter().map(|step| step.id.as_ref()).filter(|id| *id != step.id.as_ref());
         let message = if self.known.contains(need.name.as_str()) {
             format!("`needs` names `{}`, which is a step of another list", need.name)

@@ -1,12 +1,12 @@
 //! Collects the project's actions and connections for JSON Schemas.
 
-use model::schema::{ConnectionType, Surroundings};
+use model::schema::{ConnectionType, ProjectContext};
 
 use crate::snapshot::Catalog;
 
 /// Returns the actions, connection types and connections of a snapshot, for [`model::schema`].
 #[must_use]
-pub fn schema_context(catalog: &Catalog) -> Surroundings<'_> {
+pub fn schema_context(catalog: &Catalog) -> ProjectContext<'_> {
     let registry = catalog.registry();
     let types = registry.connection_types().map(|kind| ConnectionType {
         name: &kind.name,
@@ -16,7 +16,7 @@ pub fn schema_context(catalog: &Catalog) -> Surroundings<'_> {
     });
     let connections =
         catalog.connections().map(|connection| (connection.name.as_str(), connection.kind.as_str()));
-    Surroundings {
+    ProjectContext {
         actions: registry.actions().map(|action| action.spec()).collect(),
         connection_types: types.collect(),
         connections: connections.collect(),

@@ -120,7 +120,7 @@ pub(crate) fn describe(error: &ActionError) -> String {
     let request = error.request_id.as_ref().map(|id| format!("request {id}"));
     let known: Vec<String> = [kind, status, code, request].into_iter().flatten().collect();
     let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
-    plain(&format!("{step}{}{known}", error.in_full())).into_owned()
+    plain(&format!("{step}{}{known}", error.message_with_location())).into_owned()
 }
 
 /// The store of a project, to read only; `None` where nothing has been kept yet.
@@ -160,7 +160,7 @@ pub(crate) async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Execut
     if let Ok(id) = text.parse() {
         return store.execution(id).await?.with_context(cleared);
     }
-    if ExecutionId::span_of(text).is_none() {
+    if ExecutionId::range_for_prefix(text).is_none() {
         return Err(Fault::usage(format!(
             "`{text}` is no execution id and no beginning of one; `cogwork executions list` shows them, and \
              `{LATEST}` is the newest"

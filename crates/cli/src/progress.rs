@@ -10,7 +10,7 @@ use engine::EngineEvent;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{Event, ExecutionId, Leave, LogLevel, LogLine, StepOutcome, WaitReason};
+use model::execution::{Event, ExecutionId, Jump, LogLevel, LogLine, StepOutcome, WaitReason};
 
 use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain, plain_lines};
 use crate::{pauses, time};
@@ -190,10 +190,10 @@ impl Progress {
             }
             Event::Started { .. }
             | Event::Resumed { .. }
-            | Event::StepDated { .. }
+            | Event::StepContextRecorded { .. }
             | Event::WaitEnded { .. }
             | Event::Cancelling { .. }
-            | Event::ClockSet { .. }
+            | Event::ClockChanged { .. }
             | Event::Answered { .. }
             | Event::Finished { .. } => {}
         }
@@ -290,18 +290,18 @@ fn finished(step: &str, took: Duration, outcome: &StepOutcome, call: Option<&str
             let result = result.to_json();
             format!("{} {step}  {took}  {}", paint(GOOD, "✓"), paint(QUIET, plain(&cut(&result, EXCERPT))))
         }
-        StepOutcome::Left { by, .. } => {
+        StepOutcome::Jumped { by, .. } => {
             let by = match by {
-                Leave::Break => "break",
-                Leave::Continue => "continue",
-                Leave::Stop => "stop",
+                Jump::Break => "break",
+                Jump::Continue => "continue",
+                Jump::Stop => "stop",
             };
             format!("{} {step}  {took}  {}", paint(GOOD, "✓"), paint(QUIET, by))
         }
         StepOutcome::Skipped => format!("{} {step}  {}", paint(QUIET, "–"), paint(QUIET, "skipped")),
         StepOutcome::Failed { error, handled } => {
             let after = if handled.is_some() { "; the execution goes on" } else { "" };
-            format!("{} {step}  {took}  {}{after}", paint(BAD, "✗"), plain(&error.in_full()))
+            format!("{} {step}  {took}  {}{after}", paint(BAD, "✗"), plain(&error.message_with_location()))
         }
     }
 }

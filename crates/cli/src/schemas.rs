@@ -1,7 +1,7 @@
 //! The JSON Schemas of what people write, made for a project: they name its own connectors too.
 
 use engine::Catalog;
-use model::schema::Surroundings;
+use model::schema::ProjectContext;
 use serde_json::Value;
 
 /// A schema that can be printed or written.
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) struct SchemaFile {
     /// What it describes.
     pub(crate) name: &'static str,
-    make: fn(&Surroundings<'_>) -> Value,
+    make: fn(&ProjectContext<'_>) -> Value,
 }
 
 /// All schemas there are.
@@ -17,7 +17,7 @@ pub(crate) const SCHEMAS: [SchemaFile; 4] = [
     SchemaFile { name: "automation", make: model::schema::automation },
     SchemaFile { name: "connection", make: model::schema::connection },
     SchemaFile { name: "connector", make: |_| connector::manifest_schema() },
-    SchemaFile { name: "test", make: |_| model::schema::trial() },
+    SchemaFile { name: "test", make: |_| model::schema::test_suite() },
 ];
 
 impl SchemaFile {

@@ -167,7 +167,7 @@ fn wrong(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -
         (InputType::Boolean, Some("true" | "false")) => "; take the quotes away",
         _ => "",
     };
-    problems.push(path, format_args!("must be {article}{}, found {}{hint}", kind.words(), value.kind()))
+    problems.push(path, format_args!("must be {article}{}, found {}{hint}", kind.describe(), value.kind()))
 }
 
 fn text(value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
@@ -207,7 +207,7 @@ fn integer(
     };
     let Some(number) = number else { return wrong(kind, value, path, problems) };
     if min.is_some_and(|min| number < min) || max.is_some_and(|max| number > max) {
-        return problems.push(path, format_args!("must be a {}, found {number}", kind.words()));
+        return problems.push(path, format_args!("must be a {}, found {number}", kind.describe()));
     }
     Some(Value::from(number))
 }
@@ -238,10 +238,10 @@ fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems
     if options.iter().any(|option| **option == *found) {
         return Some(Value::String(found));
     }
-    let shown = model::redact::cut(&found, 40);
+    let shown = model::redact::truncate(&found, 40);
     let meant = nearest(&found, options.iter().map(String::as_str));
     let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-    problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().words()))
+    problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().describe()))
 }
 
 fn list(items: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {

@@ -75,7 +75,7 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<ProjectCheck, cata
 #[must_use]
 pub fn check_draft(catalog: &Catalog, path: &str, text: &str) -> Report {
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-    let is_tests = model::trial::stem(path).is_some() || (has("tests:") && !has("steps:"));
+    let is_tests = model::test_suite::suite_stem(path).is_some() || (has("tests:") && !has("steps:"));
     if is_tests {
         return testing::check_text(catalog, path, text);
     }
@@ -95,7 +95,7 @@ pub fn check_draft(catalog: &Catalog, path: &str, text: &str) -> Report {
 /// Checks a text as if it were the file `path` of the project with the snapshot `catalog`.
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
-    if model::trial::stem(path).is_some() {
+    if model::test_suite::suite_stem(path).is_some() {
         return testing::check_text(catalog, path, text);
     }
     check_as(catalog, path, stem(path), text, FileKind::from_path(Path::new(path)))
@@ -107,15 +107,15 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
     match kind {
         Some(FileKind::Connection) => {
             let loaded = model::load::connection(source, name);
-            match loaded.to_check() {
+            match loaded.for_checking() {
                 Some((value, gaps)) => check_connection(value, gaps, &loaded.report, catalog.registry()),
-                None => model::load::allow(loaded.report),
+                None => model::load::apply_allow_comments(loaded.report),
             }
         }
         Some(FileKind::Manifest) => {
             let (_, reports) = Registry::clone(catalog.registry()).with_manifests(vec![source.clone()]);
             let own = reports.into_iter().find(|report| report.source().path() == path);
-            model::load::allow(own.unwrap_or_else(|| Report::new(source, [])))
+            model::load::apply_allow_comments(own.unwrap_or_else(|| Report::new(source, [])))
         }
         Some(FileKind::Code) => Report::new(source, []),
         Some(FileKind::Automation) | None => {

@@ -20,7 +20,7 @@ use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigge
 use model::budget::Budget;
 use model::execution::Origin;
 use model::expression::EvaluationError;
-use model::failpoint::Boundary;
+use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
 use model::value::{FileStorage, Map, Value};
 use store::AcceptOutcome;
@@ -69,7 +69,7 @@ impl Ingress {
             Some(mounted) => self.receive_at(catalog, mounted, request).await,
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
-        let result = match is_accepted && self.runtime.fails_at(Boundary::BeforeAck).await {
+        let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {
             true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
@@ -483,7 +483,7 @@ impl Ingress {
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
         tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
-        Condition::Fails(self.runtime.settings.redactor.error(error))
+        Condition::Fails(self.runtime.settings.redactor.redact_error(error))
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].

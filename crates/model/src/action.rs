@@ -37,11 +37,11 @@ pub struct ActionSpec {
     /// The type of what it gives: of `steps.<id>.results`.
     pub results: ResultType,
     /// A checked example of the `with` of a step, as a value.
-    #[serde(serialize_with = "crate::action::outside")]
+    #[serde(serialize_with = "crate::action::serialize_plain")]
     pub example: Value,
 }
 
-pub(crate) fn outside<S: serde::Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_plain<S: serde::Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
     value.to_serde().serialize(serializer)
 }
 
@@ -78,14 +78,14 @@ pub struct InputSpec {
     /// Whether it must be given.
     pub required: bool,
     /// What holds when it is not given.
-    #[serde(serialize_with = "optional_outside", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "serialize_optional", skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// What it means, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-fn optional_outside<S: serde::Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_optional<S: serde::Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
     value.as_ref().map(Value::to_serde).serialize(serializer)
 }
 
@@ -145,7 +145,7 @@ impl InputType {
 
     /// The type in the words of messages and reference pages.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Any => "anything".into(),
             Self::Text => "text".into(),
@@ -157,9 +157,9 @@ impl InputType {
             Self::Number => "number".into(),
             Self::Boolean => "true or false".into(),
             Self::Choice { options } => format!("one of {}", options.join(", ")),
-            Self::List { items } => format!("list of {}", items.words()),
+            Self::List { items } => format!("list of {}", items.describe()),
             Self::Object { .. } => "map".into(),
-            Self::Map { values } => format!("map of {}", values.words()),
+            Self::Map { values } => format!("map of {}", values.describe()),
             Self::File => "file".into(),
         }
     }
@@ -209,12 +209,12 @@ impl fmt::Display for ErrorKind {
 #[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(transparent)]
 #[error("{}", self.0.message)]
-pub struct ActionError(Box<Failure>);
+pub struct ActionError(Box<ErrorDetails>);
 
 /// What is known of a failure: a record that goes into the log as it is and that `onError` steps read as `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Failure {
+pub struct ErrorDetails {
     /// What kind of failure it is.
     pub kind: ErrorKind,
     /// What went wrong, for a person, with the way out where there is one.
@@ -246,7 +246,7 @@ pub struct Failure {
     pub lost_attempt: Option<Box<LostAttempt>>,
     /// Where in the author's code it was, if it was there. Not for callers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub place: Option<Box<CodePlace>>,
+    pub place: Option<Box<CodeLocation>>,
     /// True if no request was sent, because the host is to be left alone for now. Not stored.
     #[serde(skip)]
     pub not_sent: bool,
@@ -272,7 +272,7 @@ pub struct LostAttempt {
 
 impl LostAttempt {
     /// The words for a later attempt's message: which attempt it was and what became of it.
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let Self { attempt, kind, message, status, .. } = self;
         match (kind, status) {
             (ErrorKind::Status, Some(_)) => {
@@ -287,7 +287,7 @@ impl LostAttempt {
 /// A place in an author's code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct CodePlace {
+pub struct CodeLocation {
     /// The file, relative to the project folder.
     pub file: String,
     /// The line, from 1.
@@ -298,7 +298,7 @@ pub struct CodePlace {
     pub text: String,
 }
 
-impl fmt::Display for CodePlace {
+impl fmt::Display for CodeLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, text } = self;
         write!(formatter, "{file}:{line}:{column}: {text}")
@@ -306,15 +306,15 @@ impl fmt::Display for CodePlace {
 }
 
 impl Deref for ActionError {
-    type Target = Failure;
+    type Target = ErrorDetails;
 
-    fn deref(&self) -> &Failure {
+    fn deref(&self) -> &ErrorDetails {
         &self.0
     }
 }
 
 impl DerefMut for ActionError {
-    fn deref_mut(&mut self) -> &mut Failure {
+    fn deref_mut(&mut self) -> &mut ErrorDetails {
         &mut self.0
     }
 }
@@ -328,7 +328,7 @@ impl fmt::Debug for ActionError {
 impl ActionError {
     /// The message, with the place in the author's code behind it where there is one.
     #[must_use]
-    pub fn in_full(&self) -> String {
+    pub fn message_with_location(&self) -> String {
         match &self.place {
             Some(place) => format!("{} ({place})", self.message),
             None => self.message.clone(),
@@ -338,7 +338,7 @@ impl ActionError {
     /// A failure of this kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Failure {
+        Self(Box::new(ErrorDetails {
             kind,
             message: message.into(),
             status: None,
@@ -404,7 +404,7 @@ impl ActionError {
 
     /// This error as the lost attempt of a later one: the first of its own, or itself if its outcome is unknown.
     #[must_use]
-    pub fn as_lost(&self, attempt: u32) -> Option<Box<LostAttempt>> {
+    pub fn to_lost_attempt(&self, attempt: u32) -> Option<Box<LostAttempt>> {
         if self.lost_attempt.is_some() {
             return self.lost_attempt.clone();
         }
@@ -422,11 +422,11 @@ impl ActionError {
     /// The error of attempt `attempt`, which followed one that may have had its effect: the message says both, unless both
     /// failed alike.
     #[must_use]
-    pub fn after_lost(mut self, attempt: u32, lost: Option<Box<LostAttempt>>) -> Self {
+    pub fn with_lost_attempt(mut self, attempt: u32, lost: Option<Box<LostAttempt>>) -> Self {
         // A call that retries by itself has said so already.
         if let (Some(lost), None) = (lost, &self.lost_attempt) {
             if self.message != lost.message {
-                self.message = format!("{} (attempt {attempt}; {})", self.message, lost.words());
+                self.message = format!("{} (attempt {attempt}; {})", self.message, lost.describe());
             }
             self.lost_attempt = Some(lost);
         }

@@ -21,21 +21,23 @@ use crate::retry::RetryPolicy;
 use crate::template::Template;
 use crate::value::Value;
 
-pub use challenge::{Challenge, ChallengeAnswer, ChallengeGuard, ChallengeKey, ChallengeRule, RequestPlace};
-pub use code::{CODE_ENDINGS, Code};
-pub use step::{Block, Inner, OnError, OnInterrupt, Runs, Step, Verb};
+pub use challenge::{
+    Challenge, ChallengeGuard, ChallengeKey, ChallengeResponse, ChallengeRule, RequestField,
+};
+pub use code::{CODE_EXTENSIONS, Code};
+pub use step::{Block, BlockKind, NestedBlock, OnError, OnInterrupt, Step, Verb};
 pub use trigger::{
-    Cadence, Dedup, DedupBy, Deliver, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger,
+    Cadence, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger,
     RateLimit, ScheduleTrigger, StaticResponse, Trigger, WebhookMode, WebhookTrigger, Weekday,
 };
 
 pub use verbs::{
-    ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, PageRight, RepeatStep, RespondBody,
-    RespondStep, SwitchStep, WaitForStep, WaitOn, WaitStep,
+    ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody, RespondStep,
+    SandboxPermission, SwitchStep, WaitForStep, WaitOn, WaitStep,
 };
 
 pub use verify::{
-    Algorithm, Encoding, Format, Piece, SignatureRule, TimeUnit, TimestampPlace, TimestampRule, Verify,
+    Algorithm, Encoding, Format, SignatureRule, SignedPart, TimeUnit, TimestampRule, TimestampSource, Verify,
     VerifyKey,
 };
 
@@ -91,12 +93,12 @@ pub struct DefinitionHash([u8; 32]);
 impl DefinitionHash {
     /// The hash of a file: of its text and the id it has when the text names none.
     #[must_use]
-    pub fn of(id: &AutomationId, text: &str) -> Self {
-        Self::of_parts(id, std::iter::once(text))
+    pub fn compute(id: &AutomationId, text: &str) -> Self {
+        Self::compute_from_parts(id, std::iter::once(text))
     }
 
-    /// As [`DefinitionHash::of`], of a text and further ones that belong to it.
-    pub(super) fn of_parts<'a>(id: &AutomationId, texts: impl Iterator<Item = &'a str>) -> Self {
+    /// As [`DefinitionHash::compute`], of a text and further ones that belong to it.
+    pub(super) fn compute_from_parts<'a>(id: &AutomationId, texts: impl Iterator<Item = &'a str>) -> Self {
         use sha2::Digest as _;
         let mut digest = sha2::Sha256::new();
         digest.update(id.as_str().as_bytes());
@@ -150,7 +152,7 @@ impl TryFrom<String> for DefinitionHash {
 
 /// A text and where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct SpannedName {
     /// The text.
     pub name: String,
     /// Where it is written.
@@ -210,7 +212,7 @@ pub struct Automation {
 #[derive(Clone, Debug)]
 pub struct ConfigVar {
     /// The name: `configVars.<name>`.
-    pub name: Named,
+    pub name: SpannedName,
     /// The value; only `env` and `secrets` exist in its expressions.
     pub value: Template,
     /// Whether it is never shown: `{value: …, secret: true}`.

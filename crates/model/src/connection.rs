@@ -1,11 +1,11 @@
-//! Named credentials as they are written, and secrets that cannot be printed.
+//! SpannedName credentials as they are written, and secrets that cannot be printed.
 
 use std::fmt;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Source, Span};
 use crate::template::Template;
 
@@ -19,7 +19,7 @@ pub struct Connection {
     /// Where the type is written.
     pub kind_span: Span,
     /// The inputs by name with the place of each; only `env` and `secrets` exist in their expressions, read when a step runs.
-    pub with: Vec<(Named, Template)>,
+    pub with: Vec<(SpannedName, Template)>,
     /// What a person says it is for.
     pub description: Option<String>,
     /// The file it was read from.

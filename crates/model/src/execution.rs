@@ -7,7 +7,7 @@ mod log;
 mod outcome;
 
 pub use event::{CallRecord, DelayReason, Event, Origin, Signal, WaitReason};
-pub use fold::{Execution, IllegalEvent, StepState, Waiting};
+pub use fold::{Execution, InvalidEvent, StepState, StepWait};
 pub use id::ExecutionId;
 pub use log::{LogLevel, LogLine};
-pub use outcome::{Leave, Outcome, Status, StepOutcome};
+pub use outcome::{Jump, Outcome, Status, StepOutcome};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Where something may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boundary {
+pub enum Failpoint {
     /// Writes are about to be committed.
     BeforeCommit,
     /// Writes are committed, and nobody knows.
@@ -21,7 +21,7 @@ pub enum Boundary {
     AfterEffect,
 }
 
-impl Boundary {
+impl Failpoint {
     /// Its name.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -37,7 +37,7 @@ impl Boundary {
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mishap {
+pub enum FailpointAction {
     /// The process ends on the spot, as in a crash.
     Abort,
     /// What is under way fails.
@@ -50,23 +50,23 @@ pub enum Mishap {
 
 /// Says what goes wrong where. Nothing does by default.
 #[derive(Clone, Default)]
-pub struct Mishaps {
+pub struct Failpoints {
     #[cfg(debug_assertions)]
-    ask: Option<Arc<dyn Fn(Boundary) -> Option<Mishap> + Send + Sync>>,
+    ask: Option<Arc<dyn Fn(Failpoint) -> Option<FailpointAction> + Send + Sync>>,
 }
 
-impl Mishaps {
+impl Failpoints {
     /// Asks `ask` whenever a boundary is reached.
     #[cfg(debug_assertions)]
     #[must_use]
-    pub fn new(ask: impl Fn(Boundary) -> Option<Mishap> + Send + Sync + 'static) -> Self {
+    pub fn new(ask: impl Fn(Failpoint) -> Option<FailpointAction> + Send + Sync + 'static) -> Self {
         Self { ask: Some(Arc::new(ask)) }
     }
 
     /// What goes wrong at this boundary, now that it is reached.
     #[cfg(debug_assertions)]
     #[must_use]
-    pub fn at(&self, boundary: Boundary) -> Option<Mishap> {
+    pub fn at(&self, boundary: Failpoint) -> Option<FailpointAction> {
         self.ask.as_ref().and_then(|ask| ask(boundary))
     }
 
@@ -74,13 +74,13 @@ impl Mishaps {
     #[cfg(not(debug_assertions))]
     #[inline]
     #[must_use]
-    pub fn at(&self, _: Boundary) -> Option<Mishap> {
+    pub fn at(&self, _: Failpoint) -> Option<FailpointAction> {
         None
     }
 }
 
-impl fmt::Debug for Mishaps {
+impl fmt::Debug for Failpoints {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Mishaps")
+        formatter.write_str("Failpoints")
     }
 }

@@ -13,20 +13,20 @@ pub mod template;
 pub mod value;
 
 pub mod action;
-pub mod answer;
 pub mod automation;
 pub mod connection;
 pub mod execution;
 pub mod failpoint;
 pub mod payload;
 pub mod redact;
+pub mod reserved_headers;
 pub mod retry;
-pub mod trial;
+pub mod test_suite;
 pub mod url_template;
 
 pub mod json_schema;
 pub mod load;
-pub mod reference;
+pub mod reference_docs;
 pub mod schema;
 
 pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};

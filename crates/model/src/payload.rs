@@ -61,13 +61,13 @@ pub struct WebhookPayload {
     pub body: File,
     /// What the code of the trigger made of it, where it has code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<Box<Decided>>,
+    pub decided: Option<Box<TriggerCodeResult>>,
 }
 
 /// What the code of a trigger decided about a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Decided {
+pub struct TriggerCodeResult {
     /// What steps read as `trigger.results` in place of what came.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::deserialize_present")]
     pub results: Option<Value>,
@@ -79,13 +79,13 @@ pub struct Decided {
     pub declined: bool,
     /// What the code logged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub logs: Vec<DecidedLine>,
+    pub logs: Vec<TriggerCodeLog>,
 }
 
 /// A line that the code of a trigger logged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DecidedLine {
+pub struct TriggerCodeLog {
     /// How much it matters.
     pub level: LogLevel,
     /// The text.
@@ -95,7 +95,7 @@ pub struct DecidedLine {
 impl Payload {
     /// What the code of its trigger decided, where it has code.
     #[must_use]
-    pub fn decided(&self) -> Option<&Decided> {
+    pub fn decided(&self) -> Option<&TriggerCodeResult> {
         if let Self::Webhook(payload) = self { payload.decided.as_deref() } else { None }
     }
 

@@ -1,7 +1,7 @@
 //! Keeps secrets out of what is stored, logged and answered: by value, wherever they stand, and by the names of fields.
 //!
 //! A text that is cut loses the end of a secret, and the rest of it is no secret that anybody knows. So texts are cut by
-//! [`Redactor::excerpt`], which hides first; and [`Redactor::message`] hides the beginning of a secret before the mark [`CUT`],
+//! [`Redactor::redact_excerpt`], which hides first; and [`Redactor::redact_message`] hides the beginning of a secret before the mark [`TRUNCATION_MARK`],
 //! for the texts that others have cut.
 
 mod names;
@@ -28,7 +28,7 @@ use crate::value::{File, List, Map, Value};
 pub const MASK: &str = "***";
 
 /// The mark at the end of a text that was cut. Whoever cuts a text that may hold a secret has to set it.
-pub const CUT: char = '…';
+pub const TRUNCATION_MARK: char = '…';
 
 /// Shorter secrets are hidden by field alone: they would mask half of every text (threat model 4.7).
 const SHORTEST: usize = 8;
@@ -39,16 +39,16 @@ const MOST: usize = 1000;
 /// What a query leaves as it is.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The length at which [`Redactor::excerpt`] cuts a text.
+/// The length at which [`Redactor::redact_excerpt`] cuts a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum LengthLimit {
     /// So many characters.
     Chars(usize),
     /// So many bytes, or up to 3 fewer: no character is cut in two.
     Bytes(usize),
 }
 
-impl Limit {
+impl LengthLimit {
     /// The beginning of the text that is within the limit.
     fn head(self, text: &str) -> &str {
         let end = match self {
@@ -69,12 +69,16 @@ impl Limit {
     }
 }
 
-/// The text, cut at so many characters with the mark [`CUT`]. It hides nothing: [`Redactor::message`] has to come after it
+/// The text, cut at so many characters with the mark [`TRUNCATION_MARK`]. It hides nothing: [`Redactor::redact_message`] has to come after it
 /// where the text may hold a secret.
 #[must_use]
-pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
-    let head = Limit::Chars(most).head(text);
-    if head.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{head}{CUT}")) }
+pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
+    let head = LengthLimit::Chars(most).head(text);
+    if head.len() == text.len() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{head}{TRUNCATION_MARK}"))
+    }
 }
 
 /// The secrets that were read, and a search for all of them at once. Cheap to clone; all clones are one.
@@ -120,7 +124,7 @@ impl std::fmt::Debug for Redactor {
 
 impl Redactor {
     /// Hides this secret from now on, in every form in which it is usually sent.
-    pub fn hide(&self, secret: &str) {
+    pub fn add_secret(&self, secret: &str) {
         if secret.len() < SHORTEST {
             return;
         }
@@ -144,30 +148,30 @@ impl Redactor {
 
     /// Whether nothing is hidden.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).secrets.is_empty()
     }
 
     /// The text without secrets.
     #[must_use]
-    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn redact_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.search() {
             Some(search) if search.is_match(text) => Cow::Owned(search.masked(text)),
             _ => Cow::Borrowed(text),
         }
     }
 
-    /// The text of a message or a log line without secrets, and without the beginning of one that was cut off at the mark [`CUT`].
+    /// The text of a message or a log line without secrets, and without the beginning of one that was cut off at the mark [`TRUNCATION_MARK`].
     #[must_use]
-    pub fn message<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn redact_message<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.search().and_then(|search| search.masked_message(text)).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The text, cut with the mark [`CUT`] where it goes over the limit, secrets hidden first.
+    /// The text, cut with the mark [`TRUNCATION_MARK`] where it goes over the limit, secrets hidden first.
     ///
     /// A text within the limit is not searched: it is whole, and hidden where it is stored.
     #[must_use]
-    pub fn excerpt<'t>(&self, text: &'t str, limit: Limit) -> Cow<'t, str> {
+    pub fn redact_excerpt<'t>(&self, text: &'t str, limit: LengthLimit) -> Cow<'t, str> {
         if limit.head(text).len() == text.len() {
             return Cow::Borrowed(text);
         }
@@ -189,21 +193,21 @@ impl Redactor {
 
     /// The bytes without secrets; `None` where they hold none.
     #[must_use]
-    pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let search = self.search()?;
         search.whole.is_match(bytes).then(|| search.masked_bytes(bytes))
     }
 
     /// The value without secrets: in texts, in the keys of maps, and in files.
     #[must_use]
-    pub fn value(&self, value: Value) -> Value {
+    pub fn redact_value(&self, value: Value) -> Value {
         let Some(search) = self.search() else { return value };
         search.masked_value(&value).unwrap_or(value)
     }
 
     /// The failure without secrets.
     #[must_use]
-    pub fn error(&self, mut error: ActionError) -> ActionError {
+    pub fn redact_error(&self, mut error: ActionError) -> ActionError {
         let Some(search) = self.search() else { return error };
         if let Some(masked) = search.masked_message(&error.message) {
             error.message = masked;
@@ -239,7 +243,7 @@ impl Redactor {
 struct Excerpt {
     text: String,
     /// The room that is left.
-    limit: Limit,
+    limit: LengthLimit,
     is_full: bool,
 }
 
@@ -252,7 +256,7 @@ impl Excerpt {
         self.text.push_str(head);
         self.limit = self.limit.after(head);
         if head.len() < text.len() {
-            self.text.push(CUT);
+            self.text.push(TRUNCATION_MARK);
             self.is_full = true;
         }
     }
@@ -271,7 +275,7 @@ impl Search {
         self.whole.is_match(text)
     }
 
-    /// The message without secrets and without the beginnings of some before [`CUT`]; `None` where it holds none.
+    /// The message without secrets and without the beginnings of some before [`TRUNCATION_MARK`]; `None` where it holds none.
     fn masked_message(&self, text: &str) -> Option<String> {
         let cut_off = self.cut_off(text);
         if cut_off.is_empty() {
@@ -293,9 +297,9 @@ impl Search {
         Some(out)
     }
 
-    /// The places of beginnings of forms that end at a mark [`CUT`].
+    /// The places of beginnings of forms that end at a mark [`TRUNCATION_MARK`].
     fn cut_off(&self, text: &str) -> Vec<Range<usize>> {
-        if !text.contains(CUT) {
+        if !text.contains(TRUNCATION_MARK) {
             return Vec::new();
         }
         let starts = self.starts.get_or_init(|| {
@@ -308,7 +312,7 @@ impl Search {
             let rest = text.get(found.start()..)?;
             let alike = form.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
             let alike = form.floor_char_boundary(alike);
-            rest.get(alike..)?.starts_with(CUT).then(|| found.start()..found.start() + alike)
+            rest.get(alike..)?.starts_with(TRUNCATION_MARK).then(|| found.start()..found.start() + alike)
         });
         found.collect()
     }

@@ -1,4 +1,4 @@
-//! The JSON Schemas (draft 2020-12) of what people write, so that editors complete and explain it.
+//! The JSON Schemas (partial 2020-12) of what people write, so that editors complete and explain it.
 //!
 //! They are made of the tables that the loader reads by, so the two agree on keys, words and bounds. What a schema
 //! cannot say (unique ids, expressions that resolve, one answer on a path) only the loader checks: every file that
@@ -13,7 +13,7 @@ use crate::action::{ActionSpec, InputSpec};
 use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
 use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, VERBS};
 
-const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+const DRAFT: &str = "https://json-schema.org/partial/2020-12/schema";
 
 /// A duration, as [`crate::units::parse_duration`] reads it.
 const DURATION: &str = "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
@@ -22,7 +22,7 @@ const SIZE: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)$";
 
 /// What a project has that its schemas can name. With nothing in it, schemas take any action and connection type.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings<'a> {
+pub struct ProjectContext<'a> {
     /// The actions, connector by connector.
     pub actions: Vec<&'a ActionSpec>,
     /// The types of connections.
@@ -46,7 +46,7 @@ pub struct ConnectionType<'a> {
 
 /// The schema of an Automation.
 #[must_use]
-pub fn automation(around: &Surroundings<'_>) -> Value {
+pub fn automation(around: &ProjectContext<'_>) -> Value {
     let mut schema =
         root("Automation", "One file, one automation: a trigger and the steps it starts.", &AUTOMATION);
     let mut definitions = Definitions::default();
@@ -61,7 +61,7 @@ pub fn automation(around: &Surroundings<'_>) -> Value {
         definitions.put(&format!("every.{}", key.name), value(key));
     }
     for row in VERBS {
-        let mut step = object(&row.keys.iter().collect::<Vec<_>>(), Choice::Free);
+        let mut step = object(&row.keys.iter().collect::<Vec<_>>(), Choice::Any);
         // "action step": editors offer by it what a step of the verb needs.
         let title = row.what.split_once(' ').map_or(row.what, |(_, what)| what);
         set(&mut step, "title", title.replace('`', ""));
@@ -84,9 +84,9 @@ pub fn automation(around: &Surroundings<'_>) -> Value {
 
 /// The schema of a connection.
 #[must_use]
-pub fn connection(around: &Surroundings<'_>) -> Value {
+pub fn connection(around: &ProjectContext<'_>) -> Value {
     let mut schema =
-        root("Connection", "Named credentials of a type that a connector declares.", &CONNECTION);
+        root("Connection", "SpannedName credentials of a type that a connector declares.", &CONNECTION);
     let mut definitions = Definitions::default();
     inputs::define(&mut definitions);
     actions::extend_connection(&mut schema, around, &mut definitions);
@@ -123,7 +123,7 @@ impl Definitions {
 
 /// The schema of a file of tests.
 #[must_use]
-pub fn trial() -> Value {
+pub fn test_suite() -> Value {
     root(
         "Tests",
         "Tests of an automation: what starts it, what stands in for the outside, what must hold.",
@@ -148,13 +148,13 @@ fn object(keys: &[&Key], choice: Choice) -> Value {
         set(&mut schema, "required", required);
     }
     match choice {
-        Choice::Free => {}
-        Choice::One(names) => {
+        Choice::Any => {}
+        Choice::ExactlyOne(names) => {
             let one: Vec<Value> = names.iter().map(|name| json!({"required": [name]})).collect();
             set(&mut schema, "oneOf", one);
         }
         Choice::AtMostOne(names) => set(&mut schema, "not", two_of(names)),
-        Choice::OneUnless { one, when: (key, value), all } => {
+        Choice::ExactlyOneUnless { one, when: (key, value), all } => {
             set(&mut schema, "not", two_of(one));
             set(&mut schema, "if", json!({"required": [key], "properties": {key: {"const": value}}}));
             set(&mut schema, "then", json!({"required": all}));
@@ -183,37 +183,37 @@ fn value(key: &Key) -> Value {
 fn shape(of: &Shape) -> Value {
     match of {
         Shape::Text => json!({"type": "string"}),
-        Shape::Name => json!({"type": "string", "pattern": r"\S"}),
+        Shape::NonBlankText => json!({"type": "string", "pattern": r"\S"}),
         Shape::Pattern(pattern) => json!({"type": "string", "pattern": pattern}),
         Shape::Bool => json!({"type": "boolean"}),
-        Shape::True => json!({"const": true}),
+        Shape::ConstTrue => json!({"const": true}),
         Shape::Integer(min, max) if min == max => json!({"const": min}),
         Shape::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
         Shape::Number(min, max) if *min == f64::MIN && *max == f64::MAX => json!({"type": "number"}),
         Shape::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
         Shape::Duration => json!({"type": "string", "pattern": DURATION, "examples": ["10s", "5m", "1h30m"]}),
         Shape::Size => json!({"type": "string", "pattern": SIZE, "examples": ["256KiB", "6MiB"]}),
-        Shape::Words(words) => json!({"enum": words}),
+        Shape::Enum(words) => json!({"enum": words}),
         Shape::Optional(inner) => json!({"anyOf": [shape(inner), {"type": "null"}]}),
-        Shape::Either(shapes) => json!({"anyOf": shapes.iter().map(shape).collect::<Vec<Value>>()}),
+        Shape::AnyOf(shapes) => json!({"anyOf": shapes.iter().map(shape).collect::<Vec<Value>>()}),
         Shape::List(item) => json!({"type": "array", "items": shape(item)}),
         Shape::OneOrMore(item) => {
             let item = shape(item);
             json!({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
         }
         Shape::Object(inner) => object(&inner.keys.iter().collect::<Vec<_>>(), inner.choice),
-        Shape::Named(pattern, value) => named(pattern, value),
-        Shape::SomeNamed(pattern, value) => {
+        Shape::MapOf(pattern, value) => named(pattern, value),
+        Shape::NonEmptyMapOf(pattern, value) => {
             let mut schema = named(pattern, value);
             set(&mut schema, "minProperties", 1);
             schema
         }
         Shape::Expression => json!({"type": ["string", "boolean"]}),
-        Shape::Items => json!({"type": ["string", "array"]}),
+        Shape::ListOrExpression => json!({"type": ["string", "array"]}),
         Shape::WrappedExpression => json!({"type": "string", "pattern": r"\$\{\{"}),
         Shape::Template => json!({}),
         Shape::Steps => json!({"$ref": "#/$defs/steps"}),
-        Shape::AnySteps => json!({"$ref": "#/$defs/anySteps"}),
+        Shape::MaybeEmptySteps => json!({"$ref": "#/$defs/anySteps"}),
         Shape::ConfigVar => config_var(),
     }
 }

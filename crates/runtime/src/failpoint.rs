@@ -1,19 +1,19 @@
 //! Failpoints: faults that a test injects around effects and answers.
 
 use model::action::{ActionError, ErrorKind};
-use model::failpoint::{Boundary, Mishap};
+use model::failpoint::{Failpoint, FailpointAction};
 use model::value::Value;
 
 use crate::context::Runtime;
 
 impl Runtime {
     /// Reaches a failpoint, aborts or delays as configured there, and returns true if the operation is to fail.
-    pub async fn fails_at(&self, boundary: Boundary) -> bool {
+    pub async fn fails_at(&self, boundary: Failpoint) -> bool {
         match self.settings.mishaps.at(boundary) {
             None => false,
-            Some(Mishap::Abort) => std::process::abort(),
-            Some(Mishap::Error | Mishap::Doubt) => true,
-            Some(Mishap::Delay(time)) => {
+            Some(FailpointAction::Abort) => std::process::abort(),
+            Some(FailpointAction::Error | FailpointAction::Doubt) => true,
+            Some(FailpointAction::Delay(time)) => {
                 self.clock.sleep_for(time).await;
                 false
             }
@@ -26,10 +26,10 @@ impl Runtime {
         call: impl Future<Output = Result<Value, ActionError>>,
     ) -> Result<Value, ActionError> {
         let failed = || ActionError::new(ErrorKind::Network, "a failpoint made it fail");
-        if self.fails_at(Boundary::BeforeEffect).await {
+        if self.fails_at(Failpoint::BeforeEffect).await {
             return Err(failed());
         }
         let result = call.await;
-        if self.fails_at(Boundary::AfterEffect).await { Err(failed()) } else { result }
+        if self.fails_at(Failpoint::AfterEffect).await { Err(failed()) } else { result }
     }
 }

@@ -27,7 +27,7 @@ pub fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result
             Some(value) => connector::check_value(&input.kind, value)
                 .map_err(|problem| Error::Input(format!("input `{}`: {problem}", input.name)))?,
             None if input.required && input.default.is_none() => {
-                let kind = input.kind.words();
+                let kind = input.kind.describe();
                 return Err(Error::Input(format!("input `{}` is required ({kind})", input.name)));
             }
             None => {}

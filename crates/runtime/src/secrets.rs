@@ -76,7 +76,7 @@ impl Secrets {
     pub fn secret(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         let found = self.find(name)?;
         if let Some(secret) = &found {
-            self.redactor.hide(secret);
+            self.redactor.add_secret(secret);
         }
         Ok(found)
     }

@@ -1,6 +1,6 @@
 //! The options with which a store is opened.
 
-use model::failpoint::Mishaps;
+use model::failpoint::Failpoints;
 
 /// The point at which a write counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Options {
     /// Values of an event that take this many bytes or more as JSON are stored as blobs.
     pub blob_bytes: usize,
     /// Faults that a test injects around commits.
-    pub mishaps: Mishaps,
+    pub mishaps: Failpoints,
 }
 
 impl Options {
@@ -40,7 +40,7 @@ impl Default for Options {
             durability: Durability::default(),
             max_bytes: None,
             blob_bytes: Self::BLOB_BYTES,
-            mishaps: Mishaps::default(),
+            mishaps: Failpoints::default(),
         }
     }
 }

@@ -15,7 +15,7 @@ pub async fn executions_by_prefix(
     prefix: &str,
     limit: u32,
 ) -> Result<Vec<ExecutionRow>, Error> {
-    let Some((first, last)) = ExecutionId::span_of(prefix) else { return Ok(Vec::new()) };
+    let Some((first, last)) = ExecutionId::range_for_prefix(prefix) else { return Ok(Vec::new()) };
     // A page ends before an id; above the last of all ids there is none.
     let before = u128::from_be_bytes(*last.as_bytes()).checked_add(1);
     let before = before.map(|next| ExecutionId::from_bytes(next.to_be_bytes()));

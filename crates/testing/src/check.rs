@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use connector::{Registry, check_value};
 use model::action::{ActionSpec, InputSpec};
-use model::automation::{Approval, Automation, Named, Runs, Step, Trigger, Verb, WaitOn};
+use model::automation::{Approval, Automation, BlockKind, SpannedName, Step, Trigger, Verb, WaitOn};
 use model::diagnostic::{Diagnostic, nearest};
 use model::expression::Expression;
-use model::trial::{CallsExpect, Case, Double, Pattern, Reply, Shape, Start, Suite, Target, What};
+use model::test_suite::{
+    CallsExpect, Case, Matcher, Pattern, Start, StimulusKind, Stub, StubOutcome, Suite, Target,
+};
 use model::{AutomationId, Span};
 
 use crate::observed::{find_step, split};
@@ -37,7 +39,7 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
 
 /// Returns the tested automation.
 fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<Diagnostic>> {
-    let Named { name, span } = &suite.automation;
+    let SpannedName { name, span } = &suite.automation;
     let id = AutomationId::parse(name);
     if let Some(deployed) = id.as_ref().and_then(|id| catalog.get(id)) {
         return Ok(deployed.automation.clone());
@@ -79,12 +81,16 @@ impl<'a> Check<'a> {
                 self.double(double);
             }
         }
-        case.happenings.iter().for_each(|happening| self.happening(&happening.what));
+        case.stimuli.iter().for_each(|happening| self.stimulus(&happening.what));
         for (name, expect) in &case.expect.steps {
             if let Some(step) = self.step(&name.name, name.span) {
                 self.branch(step, expect.branch.as_ref());
                 if let Some((_, span)) = expect.turns
-                    && !step.verb.lists().iter().any(|list| matches!(list.runs, Runs::Turns { .. }))
+                    && !step
+                        .verb
+                        .nested_blocks()
+                        .iter()
+                        .any(|list| matches!(list.kind, BlockKind::Loop { .. }))
                 {
                     let message = format!("the step `{}` is not a loop, so it has no iterations", step.id);
                     self.found.push(Diagnostic::error("not-of-step", message, span));
@@ -94,7 +100,7 @@ impl<'a> Check<'a> {
         match &case.expect.calls {
             None => {}
             Some(CallsExpect::Counts(counts)) => counts.iter().for_each(|(name, _)| {
-                self.target(&Target::of(&name.name), name.span);
+                self.target(&Target::parse(&name.name), name.span);
             }),
             Some(CallsExpect::Whole { calls, .. }) => {
                 for call in calls {
@@ -125,14 +131,17 @@ impl<'a> Check<'a> {
                     "write `payload: {…}`",
                 );
             }
-            (Start::Inputs(_) | Start::Request(_) | Start::Due(_), Trigger::Poll(_) | Trigger::Event(_)) => {
+            (
+                Start::Inputs(_) | Start::Request(_) | Start::ScheduledAt(_),
+                Trigger::Poll(_) | Trigger::Event(_),
+            ) => {
                 self.not_of_trigger(
                     "new data starts this automation",
                     span,
                     "write `found: …` with the new data",
                 );
             }
-            (Start::Found(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
+            (Start::Polled(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
                 self.not_of_trigger("this automation does not poll", span, "remove `found`");
             }
             (Start::Inputs(inputs), _) => self.inputs(inputs),
@@ -150,7 +159,7 @@ impl<'a> Check<'a> {
                     "write `inputs: {…}`",
                 );
             }
-            (Start::Due(_), Trigger::Webhook(_) | Trigger::Manual) => {
+            (Start::ScheduledAt(_), Trigger::Webhook(_) | Trigger::Manual) => {
                 self.not_of_trigger("this automation has no schedule", span, "remove `scheduledAt`");
             }
             _ => {}
@@ -166,7 +175,7 @@ impl<'a> Check<'a> {
         );
     }
 
-    fn inputs(&mut self, inputs: &[(Named, model::Value)]) {
+    fn inputs(&mut self, inputs: &[(SpannedName, model::Value)]) {
         let declared = &self.automation.inputs;
         for (name, value) in inputs {
             match declared.iter().find(|input| input.name == name.name) {
@@ -188,10 +197,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn happening(&mut self, what: &What) {
+    fn stimulus(&mut self, what: &StimulusKind) {
         match what {
-            What::Event { name, .. } => self.event(name),
-            What::Approval { step: named, option, form } => {
+            StimulusKind::Event { name, .. } => self.event(name),
+            StimulusKind::Approval { step: named, option, form } => {
                 let Some(step) = self.step(&named.name, named.span) else { return };
                 let Some(approval) = approval(step) else {
                     let message = format!(
@@ -220,12 +229,12 @@ impl<'a> Check<'a> {
                     self.found.push(Diagnostic::error("unknown-input", message, named.span).allowed(names));
                 }
             }
-            What::Cancel { .. } => {}
+            StimulusKind::Cancel { .. } => {}
         }
     }
 
     /// Reports an event that no step can wait for.
-    fn event(&mut self, event: &Named) {
+    fn event(&mut self, event: &SpannedName) {
         let (mut names, mut certain) = (Vec::new(), true);
         self.automation.walk(&mut |step| match &step.verb {
             Verb::WaitFor(wait) => match &wait.on {
@@ -247,13 +256,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn double(&mut self, double: &Double) {
+    fn double(&mut self, double: &Stub) {
         let spec = self.target(&double.target, double.span);
         for answer in &double.answers {
             if let Some(spec) = &spec {
                 self.inputs_in(answer.when.as_ref(), spec);
             }
-            let Reply::Result(template) = &answer.reply else { continue };
+            let StubOutcome::Result(template) = &answer.reply else { continue };
             let mut expressions = Vec::new();
             template.expressions(&mut |expression| expressions.push(expression));
             for expression in expressions {
@@ -319,7 +328,7 @@ impl<'a> Check<'a> {
 
     /// Reports inputs in a pattern that the action does not declare.
     fn inputs_in(&mut self, pattern: Option<&Pattern>, spec: &ActionSpec) {
-        let Some(Pattern { shape: Shape::Map(entries), .. }) = pattern else { return };
+        let Some(Pattern { matcher: Matcher::Map(entries), .. }) = pattern else { return };
         let names = || spec.inputs.iter().map(|input: &InputSpec| input.name.as_str());
         for (name, _) in entries {
             if !names().any(|known| known == name.name) {
@@ -352,10 +361,10 @@ impl<'a> Check<'a> {
         None
     }
 
-    fn branch(&mut self, step: &Step, branch: Option<&Named>) {
+    fn branch(&mut self, step: &Step, branch: Option<&SpannedName>) {
         let Some(branch) = branch else { return };
-        let lists = step.verb.lists();
-        let cases = lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
+        let lists = step.verb.nested_blocks();
+        let cases = lists.iter().filter(|list| matches!(list.kind, BlockKind::Case { .. }));
         let mut names: Vec<&str> = cases.filter_map(|list| list.name).collect();
         if names.is_empty() {
             let message =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::automation::{Automation, OnError, OnTimeout, Runs, Step, Verb};
+use model::automation::{Automation, BlockKind, OnError, OnTimeout, Step, Verb};
 use model::diagnostic::Span;
 use model::execution::{Event, StepOutcome};
 
@@ -108,8 +108,8 @@ fn branches(step: &Step) -> Vec<String> {
     if step.guard.is_some() {
         branches.push("skipped".to_owned());
     }
-    let lists = step.verb.lists();
-    let cases = || lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
+    let lists = step.verb.nested_blocks();
+    let cases = || lists.iter().filter(|list| matches!(list.kind, BlockKind::Case { .. }));
     branches.extend(cases().filter_map(|list| list.name).map(str::to_owned));
     if cases().next().is_some() && !step.verb.covers_every_case() {
         branches.push(no_case_branch(&step.verb).to_owned());

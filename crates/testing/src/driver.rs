@@ -2,7 +2,7 @@
 
 use model::Span;
 use model::execution::WaitReason;
-use model::trial::{Happening, What};
+use model::test_suite::{Stimulus, StimulusKind};
 
 use crate::TestError;
 use crate::runner::TestRun;
@@ -19,7 +19,7 @@ pub(super) struct DriveResult {
 }
 
 impl DriveResult {
-    fn over(stuck: Option<String>, upcoming: &[&Happening]) -> Self {
+    fn over(stuck: Option<String>, upcoming: &[&Stimulus]) -> Self {
         let unawaited = upcoming.iter().filter(|happening| happening.after.is_none());
         Self { stuck, unawaited: unawaited.map(|happening| happening.span).collect() }
     }
@@ -29,7 +29,7 @@ impl TestRun<'_> {
     /// Advances the clock and triggers scripted events until all executions have ended.
     pub(super) async fn drive(&self) -> Result<DriveResult, TestError> {
         let start_result = self.clock.now();
-        let mut upcoming: Vec<&Happening> = self.case.happenings.iter().collect();
+        let mut upcoming: Vec<&Stimulus> = self.case.stimuli.iter().collect();
         loop {
             self.quiescence.wait().await;
             let unfinished = self.runtime.store.unfinished_count().await.map_err(TestError::store)?;
@@ -41,7 +41,7 @@ impl TestRun<'_> {
                 self.trigger_happening(happening).await?;
                 continue;
             }
-            let due = |happening: &&Happening| happening.after.map(|after| start_result.checked_add(after));
+            let due = |happening: &&Stimulus| happening.after.map(|after| start_result.checked_add(after));
             let next = upcoming.iter().enumerate();
             let next = next.filter_map(|(index, happening)| Some((due(happening)?.ok()?, index))).min();
             let wake = self.clock.sleeping_until().into_iter().next();
@@ -58,18 +58,18 @@ impl TestRun<'_> {
     }
 
     /// Returns the index of the first scripted event that a step waits for now.
-    async fn first_awaited(&self, upcoming: &[&Happening]) -> Result<Option<usize>, TestError> {
+    async fn first_awaited(&self, upcoming: &[&Stimulus]) -> Result<Option<usize>, TestError> {
         for (index, happening) in upcoming.iter().enumerate() {
             if happening.after.is_some() {
                 continue;
             }
             let awaited = match &happening.what {
-                What::Cancel { .. } => self.test_execution().await?.is_some(),
-                What::Event { name, .. } => {
+                StimulusKind::Cancel { .. } => self.test_execution().await?.is_some(),
+                StimulusKind::Event { name, .. } => {
                     let waiting = self.runtime.store.waiting_for_event(&name.name, None, 1).await;
                     !waiting.map_err(TestError::store)?.is_empty()
                 }
-                What::Approval { step, .. } => {
+                StimulusKind::Approval { step, .. } => {
                     self.pending().await?.iter().any(|pending| pending.step == step.name)
                 }
             };
@@ -80,12 +80,12 @@ impl TestRun<'_> {
         Ok(None)
     }
 
-    async fn trigger_happening(&self, happening: &Happening) -> Result<(), TestError> {
+    async fn trigger_happening(&self, happening: &Stimulus) -> Result<(), TestError> {
         match &happening.what {
-            What::Event { name, data } => {
+            StimulusKind::Event { name, data } => {
                 self.runtime.emit(&name.name, data.clone(), None).await.map_err(TestError::engine)?;
             }
-            What::Approval { step, option, form } => {
+            StimulusKind::Approval { step, option, form } => {
                 let Some(id) = self.test_execution().await? else { return Ok(()) };
                 let answer = Answer { option: option.name.clone(), form: form.clone(), by: None };
                 self.runtime.answer(id, Some(&step.name), answer).await.map_err(|error| TestError {
@@ -94,7 +94,7 @@ impl TestRun<'_> {
                     help: None,
                 })?;
             }
-            What::Cancel { reason } => {
+            StimulusKind::Cancel { reason } => {
                 let Some(id) = self.test_execution().await? else { return Ok(()) };
                 self.runtime.cancel(id, reason).await.map_err(TestError::engine)?;
             }

@@ -1,12 +1,12 @@
 //! Compares the trace of a test with its expectations.
 
 use connector::Unrecorded;
-use model::automation::{Automation, Named};
+use model::automation::{Automation, SpannedName};
 use model::diagnostic::{Diagnostic, nearest};
 use model::execution::{Event, LogLine, Outcome};
 use model::expression::Expression;
 use model::payload::HttpResponse;
-use model::trial::{
+use model::test_suite::{
     CallsExpect, Case, Ending, Expect, Mismatch, Pattern, ResponseExpect, StepEnding, StepExpect, Target,
 };
 use model::units::format_duration;
@@ -157,7 +157,7 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    fn step(&mut self, name: &Named, expect: &StepExpect, observed: &ObservedSteps<'_>) {
+    fn step(&mut self, name: &SpannedName, expect: &StepExpect, observed: &ObservedSteps<'_>) {
         let (id, turns) = split(&name.name);
         let Some(step) = observed::find_step(self.automation, id) else { return };
         let mut key = name.name.as_str();
@@ -217,7 +217,7 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    fn step_ending(&mut self, name: &Named, expect: &StepExpect, found: Option<ObservedStep<'_>>) {
+    fn step_ending(&mut self, name: &SpannedName, expect: &StepExpect, found: Option<ObservedStep<'_>>) {
         let word = |ending| {
             StepEnding::ALL.into_iter().find(|(_, other)| *other == ending).map_or("", |(word, _)| word)
         };
@@ -251,7 +251,7 @@ impl ExpectationCheck<'_> {
             None => {}
             Some(CallsExpect::Counts(counts)) => {
                 for (name, expected) in counts {
-                    let target = Target::of(&name.name);
+                    let target = Target::parse(&name.name);
                     let count = made.iter().filter(|call| is_of(call, &target)).count();
                     if usize::try_from(*expected) != Ok(count) {
                         let times = |count: usize| {
@@ -268,7 +268,7 @@ impl ExpectationCheck<'_> {
     }
 
     /// Matches expected calls with actual calls and reports the rest of both.
-    fn all_calls(&mut self, span: Span, calls: &[model::trial::CallExpect]) {
+    fn all_calls(&mut self, span: Span, calls: &[model::test_suite::CallExpect]) {
         let mut left: Vec<&Call> = self.trace.call_log.calls.iter().collect();
         for expected in calls {
             let mut missing = 0_u32;
@@ -296,7 +296,12 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    fn missing_call(&mut self, expected: &model::trial::CallExpect, missing: u32, left: &mut Vec<&Call>) {
+    fn missing_call(
+        &mut self,
+        expected: &model::test_suite::CallExpect,
+        missing: u32,
+        left: &mut Vec<&Call>,
+    ) {
         let name = expected.target.name();
         // An unmatched call of the same action is probably the expected one.
         let near = left.iter().position(|call| is_of(call, &expected.target));

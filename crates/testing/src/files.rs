@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load;
-use model::trial::{self, Suite};
+use model::test_suite::{Suite, suite_stem};
 
 use crate::check::check;
 use catalog::Catalog;
@@ -62,13 +62,13 @@ fn read(dir: &Path, catalog: &Catalog, path: &str) -> TestFile {
 /// Loads a test file. `dir` is the project folder, if files beside the tests may be examined.
 fn load_text(catalog: &Catalog, dir: Option<&Path>, path: &str, text: String) -> TestFile {
     let source = Arc::new(Source::new(path, text));
-    let stem = trial::stem(path).unwrap_or_else(|| catalog::stem(path));
-    let loaded = load::trial(source, stem);
-    let report = match loaded.to_check() {
+    let stem = suite_stem(path).unwrap_or_else(|| catalog::stem(path));
+    let loaded = load::test_suite(source, stem);
+    let report = match loaded.for_checking() {
         Some((suite, _)) => catalog::check_merge(&loaded.report, check(suite, catalog, dir)),
         None => loaded.report.clone(),
     };
-    let report = load::allow(report);
+    let report = load::apply_allow_comments(report);
     let suite = loaded.value.filter(|_| !report.has_errors());
     TestFile { path: path.to_owned(), report, suite }
 }
@@ -85,7 +85,7 @@ fn list(root: &Path, below: &Path, depth: usize, found: &mut BTreeSet<String>) {
             continue;
         }
         // A link that leads out is reported when it is read.
-        let Some(name) = path.to_str().filter(|name| !hidden && trial::stem(name).is_some()) else {
+        let Some(name) = path.to_str().filter(|name| !hidden && suite_stem(name).is_some()) else {
             continue;
         };
         if found.len() < MAX_FILES {

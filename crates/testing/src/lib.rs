@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 use connector::Tape;
 use model::Span;
-use model::automation::{Automation, Named};
+use model::automation::{Automation, SpannedName};
 use model::diagnostic::{Diagnostic, Report};
 use model::execution::{Event, LogLine};
-use model::trial::{CASSETTES, Case, Suite};
+use model::test_suite::{CASSETTE_DIR, Case, Suite};
 
 use catalog::Catalog;
 use runner::TestSetup;
@@ -159,7 +159,7 @@ impl TestRunner {
 #[must_use]
 pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
     let tests = Path::new(suite.source.path());
-    tests.parent().unwrap_or(Path::new("")).join(CASSETTES).join(name)
+    tests.parent().unwrap_or(Path::new("")).join(CASSETTE_DIR).join(name)
 }
 
 /// Reason why a test could not run.
@@ -176,7 +176,7 @@ impl TestError {
         Self { message, span: case.name.span, help: None }
     }
 
-    fn no_recording(name: &Named) -> Self {
+    fn no_recording(name: &SpannedName) -> Self {
         Self {
             message: format!("there is no recording `{}` yet", name.name),
             span: name.span,

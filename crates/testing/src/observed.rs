@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::action::ActionError;
-use model::automation::{Automation, Block, Runs, Step};
+use model::automation::{Automation, Block, BlockKind, Step};
 use model::execution::{Event, Outcome, StepOutcome};
-use model::trial::StepEnding;
+use model::test_suite::StepEnding;
 use model::value::{Map, Value};
 
 /// Observed steps of an execution, by step key (id and iterations).
@@ -88,8 +88,8 @@ impl<'a> ObservedSteps<'a> {
 
     /// Returns the branch that a step took in these iterations, or `none`; `None` if the step has no branches.
     pub(super) fn branch(&self, step: &Step, turns: &str) -> Option<String> {
-        let lists = step.verb.lists().into_iter();
-        let mut cases = lists.filter(|list| matches!(list.runs, Runs::Case { .. })).peekable();
+        let lists = step.verb.nested_blocks().into_iter();
+        let mut cases = lists.filter(|list| matches!(list.kind, BlockKind::Case { .. })).peekable();
         cases.peek()?;
         let taken = cases.find(|list| self.reached(list.block, turns));
         Some(taken.and_then(|list| list.name).unwrap_or("none").to_owned())
@@ -98,8 +98,8 @@ impl<'a> ObservedSteps<'a> {
     /// Returns the number of iterations of a loop; `None` if the step is not a loop. `turns` are the outer
     /// iterations.
     pub(super) fn turns(&self, step: &Step, turns: &str) -> Option<usize> {
-        let lists = step.verb.lists().into_iter();
-        let mut loops = lists.filter(|list| matches!(list.runs, Runs::Turns { .. })).peekable();
+        let lists = step.verb.nested_blocks().into_iter();
+        let mut loops = lists.filter(|list| matches!(list.kind, BlockKind::Loop { .. })).peekable();
         loops.peek()?;
         let mut indices = BTreeSet::new();
         for list in loops {
@@ -122,7 +122,7 @@ impl<'a> ObservedStep<'a> {
             StepOutcome::Skipped => StepEnding::Skipped,
             StepOutcome::Failed { .. } => StepEnding::Failed,
             // Its `onError` list left the step, as `break` does.
-            StepOutcome::Left { .. } if self.failure.is_some() => StepEnding::Failed,
+            StepOutcome::Jumped { .. } if self.failure.is_some() => StepEnding::Failed,
             _ => StepEnding::Succeeded,
         })
     }
@@ -141,7 +141,7 @@ impl<'a> ObservedStep<'a> {
     pub(super) fn error(self) -> Option<&'a ActionError> {
         match self.outcome {
             Some(StepOutcome::Failed { error, .. }) => Some(error),
-            Some(StepOutcome::Left { .. }) => self.failure,
+            Some(StepOutcome::Jumped { .. }) => self.failure,
             _ => None,
         }
     }

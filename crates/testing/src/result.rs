@@ -39,7 +39,7 @@ fn template(written: &Template, kind: &ResultType, path: &str, found: &mut Vec<S
 fn value(known: &Value, kind: &ResultType, path: &str, found: &mut Vec<String>) {
     if !kind.alternatives().iter().any(|one| admits(one, known)) {
         let at = if path.is_empty() { "the result".to_owned() } else { format!("`{path}`") };
-        found.push(format!("{at} is {}, not {}", describe(known), kind.words()));
+        found.push(format!("{at} is {}, not {}", describe(known), kind.describe()));
         return;
     }
     match known {

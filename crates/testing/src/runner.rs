@@ -13,7 +13,7 @@ use model::Span;
 use model::automation::Trigger;
 use model::execution::{Event, ExecutionId, LogLine};
 use model::payload::HttpResponse;
-use model::trial::Case;
+use model::test_suite::Case;
 use model::value::Map;
 use store::{ExecutionFilter, Location, Page, StateWrite};
 
@@ -46,7 +46,7 @@ pub(super) struct TestTrace {
     pub(super) executions: Vec<Execution>,
     pub(super) call_log: CallLog,
     /// Doubles defined by the test itself that no call used.
-    pub(super) unused: Vec<model::trial::Double>,
+    pub(super) unused: Vec<model::test_suite::Stub>,
     /// Explanation if an execution waits for something that never happens.
     pub(super) stuck: Option<String>,
     /// Positions of events, approvals and cancellations that no step waited for.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::{Named, Trigger, WebhookTrigger};
+use model::automation::{SpannedName, Trigger, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use model::trial::{Case, Request, RequestBody, Start};
+use model::test_suite::{Case, Request, RequestBody, Start};
 use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -39,7 +39,7 @@ pub(super) fn now(case: &Case, deployed: &Deployment) -> Timestamp {
     let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
     let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
     match case.start {
-        Start::Usual => next.unwrap_or(case.now),
+        Start::Default => next.unwrap_or(case.now),
         _ => case.now,
     }
 }
@@ -50,16 +50,16 @@ impl TestRun<'_> {
         let automation = &self.deployed.automation;
         match (&self.case.start, &automation.trigger) {
             (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
-            (Start::Usual, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
-            (Start::Due(at), Trigger::Schedule(_)) => self.start_scheduled(*at).await,
-            (Start::Usual, Trigger::Schedule(_)) => self.start_scheduled(self.clock.now()).await,
+            (Start::Default, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
+            (Start::ScheduledAt(at), Trigger::Schedule(_)) => self.start_scheduled(*at).await,
+            (Start::Default, Trigger::Schedule(_)) => self.start_scheduled(self.clock.now()).await,
             (Start::Inputs(inputs), _) => self.start_manually(inputs).await,
-            (Start::Usual, Trigger::Manual) => self.start_manually(&[]).await,
-            (Start::Found(data), Trigger::Poll(_) | Trigger::Event(_)) => {
+            (Start::Default, Trigger::Manual) => self.start_manually(&[]).await,
+            (Start::Polled(data), Trigger::Poll(_) | Trigger::Event(_)) => {
                 self.start_polled(data.clone()).await
             }
-            (Start::Usual, Trigger::Poll(_) | Trigger::Event(_)) => self.start_polled(Value::Null).await,
-            (Start::Request(_) | Start::Due(_) | Start::Found(_), trigger) => Err(TestError::new(
+            (Start::Default, Trigger::Poll(_) | Trigger::Event(_)) => self.start_polled(Value::Null).await,
+            (Start::Request(_) | Start::ScheduledAt(_) | Start::Polled(_), trigger) => Err(TestError::new(
                 self.case,
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
@@ -178,7 +178,7 @@ impl TestRun<'_> {
         Ok(accepted.map_or_else(|error| StartResult::Refused(error.to_string()), |_| StartResult::Accepted))
     }
 
-    async fn start_manually(&self, inputs: &[(Named, Value)]) -> Result<StartResult, TestError> {
+    async fn start_manually(&self, inputs: &[(SpannedName, Value)]) -> Result<StartResult, TestError> {
         let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
         let start = runtime::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
         match self.ingress.start(&self.deployed.automation.id, start).await {
@@ -189,7 +189,7 @@ impl TestRun<'_> {
 }
 
 /// Encodes query parameters; a list repeats its parameter.
-fn query(parameters: &[(Named, Value)]) -> String {
+fn query(parameters: &[(SpannedName, Value)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs = parameters.iter().flat_map(|(name, value)| {
         let values = value.as_list().unwrap_or(std::slice::from_ref(value));

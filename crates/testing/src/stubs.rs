@@ -11,7 +11,7 @@ use model::Span;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::AutomationId;
 use model::redact::Redactor;
-use model::trial::{Answer, Case, Double, Failure, Reply, Start, Target};
+use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse, Target};
 use model::value::{Map, Value};
 
 use crate::quiescence::Quiescence;
@@ -26,7 +26,7 @@ const EMIT: &str = "events.emit";
 /// Doubles of one test, with the log of its calls.
 pub(super) struct DoubleTable {
     automation: AutomationId,
-    doubles: Vec<Double>,
+    doubles: Vec<Stub>,
     secrets: std::collections::BTreeMap<String, String>,
     env: std::collections::BTreeMap<String, String>,
     /// Recording that answers HTTP requests of actions without a double.
@@ -99,7 +99,7 @@ impl DoubleTable {
     }
 
     /// Takes the log, and the doubles defined by the test itself that no call used.
-    pub(super) fn close(&self) -> (CallLog, Vec<Double>) {
+    pub(super) fn close(&self) -> (CallLog, Vec<Stub>) {
         let call_log = std::mem::take(&mut *self.call_log());
         let unused = self.doubles.iter().zip(&call_log.used);
         let unused = unused.filter(|(double, used)| double.own && used.iter().all(|count| *count == 0));
@@ -114,8 +114,8 @@ impl DoubleTable {
     /// Returns the index of the double for a call; doubles of steps precede those of actions.
     fn double(&self, asked: &StubRequest<'_>) -> Option<usize> {
         let own = *asked.automation == self.automation;
-        let of_step = |double: &Double| own && double.target == Target::Step(asked.step.to_owned());
-        let of_action = |double: &Double| double.target == Target::Action(asked.called.name().to_owned());
+        let of_step = |double: &Stub| own && double.target == Target::Step(asked.step.to_owned());
+        let of_action = |double: &Stub| double.target == Target::Action(asked.called.name().to_owned());
         self.doubles.iter().position(of_step).or_else(|| self.doubles.iter().position(of_action))
     }
 }
@@ -135,7 +135,7 @@ impl Doubles for DoubleTable {
         let index = call_log.used[at].iter().sum();
         let used = &call_log.used[at];
         let inputs = Value::from(asked.inputs.clone());
-        let fits = |(answer, used): &(&Answer, &u32)| {
+        let fits = |(answer, used): &(&StubResponse, &u32)| {
             answer.times.is_none_or(|times| **used < times)
                 && answer.when.as_ref().is_none_or(|when| when.fits(&inputs))
         };
@@ -237,20 +237,20 @@ fn after(
     .boxed()
 }
 
-fn reply(answer: &Answer, name: &str, inputs: Value, index: u32) -> Result<Value, ActionError> {
+fn reply(answer: &StubResponse, name: &str, inputs: Value, index: u32) -> Result<Value, ActionError> {
     match &answer.reply {
-        Reply::Result(template) => {
+        StubOutcome::Result(template) => {
             let scope = Map::from_iter([("inputs", inputs), ("index", Value::from(index))]);
             template.evaluate(&Value::from(scope), &model::Budget::default()).map_err(|error| {
                 let message = format!("the double of `{name}` cannot answer: {error}");
                 ActionError::new(ErrorKind::Internal, message)
             })
         }
-        Reply::Error(failure) => Err(error(failure, name)),
+        StubOutcome::Error(failure) => Err(error(failure, name)),
     }
 }
 
-fn error(failure: &Failure, name: &str) -> ActionError {
+fn error(failure: &StubError, name: &str) -> ActionError {
     let usual = || match failure.status {
         Some(status) => format!("the double of `{name}` answered {status}"),
         None => format!("the double of `{name}` failed ({})", failure.kind),

@@ -6,7 +6,7 @@
 
 use base64::Engine as _;
 use jiff::Timestamp;
-use model::automation::{Challenge, ChallengeAnswer, ChallengeGuard, Encoding, RequestPlace};
+use model::automation::{Challenge, ChallengeGuard, ChallengeResponse, Encoding, RequestField};
 use model::{HttpResponse, Map, Value};
 
 use crate::rejection::Rejection;
@@ -43,7 +43,7 @@ pub fn detect(challenge: &Challenge, request: &Request) -> Option<ChallengeReque
         .iter()
         .map(|(place, _)| place)
         .chain(&rule.value)
-        .any(|place| matches!(place, RequestPlace::Body(_)));
+        .any(|place| matches!(place, RequestField::Body(_)));
     let body: Option<serde_json::Value> = if reads_body && request.body.len() <= MAX_BODY {
         request.body.in_memory().and_then(|body| serde_json::from_slice(body).ok())
     } else {
@@ -92,17 +92,17 @@ pub fn respond(
         HttpResponse::json(200, &Value::from(entries.into_iter().collect::<Map>()))
     };
     let response = match (rule.answer, &rule.value) {
-        (ChallengeAnswer::Nothing, _) => {
+        (ChallengeResponse::Nothing, _) => {
             HttpResponse { status: 200, headers: Vec::new(), body: Vec::new().into() }
         }
-        (ChallengeAnswer::Text, _) => HttpResponse::new(200, "text/plain; charset=utf-8", text.to_owned()),
-        (ChallengeAnswer::Header, Some(RequestPlace::Header(name))) => {
+        (ChallengeResponse::Text, _) => HttpResponse::new(200, "text/plain; charset=utf-8", text.to_owned()),
+        (ChallengeResponse::Header, Some(RequestField::Header(name))) => {
             let empty = HttpResponse { status: 200, headers: Vec::new(), body: Vec::new().into() };
             empty.with_header(name.clone(), text.to_owned())
         }
-        (ChallengeAnswer::Header, _) => return Err(invalid("there is no header to give back")),
-        (ChallengeAnswer::Json(name), _) => json(vec![(name, text.to_owned())]),
-        (ChallengeAnswer::Mac { value, mac, prefix, encoding }, _) => {
+        (ChallengeResponse::Header, _) => return Err(invalid("there is no header to give back")),
+        (ChallengeResponse::Json(name), _) => json(vec![(name, text.to_owned())]),
+        (ChallengeResponse::Mac { value, mac, prefix, encoding }, _) => {
             if text.len() > MAX_SIGNED || !text.bytes().all(is_signable) {
                 return Err(invalid(
                     "the text to sign is too long, or has other characters than letters and digits",
@@ -133,22 +133,22 @@ fn encode(bytes: &[u8], encoding: Encoding) -> String {
 }
 
 /// The text at a location in the request; `None` if there is none or more than one.
-fn text_at(place: &RequestPlace, request: &Request, body: Option<&serde_json::Value>) -> Option<String> {
+fn text_at(place: &RequestField, request: &Request, body: Option<&serde_json::Value>) -> Option<String> {
     let single = |mut found: Box<dyn Iterator<Item = String> + '_>| {
         let first = found.next();
         first.filter(|_| found.next().is_none())
     };
     match place {
-        RequestPlace::Query(name) => {
+        RequestField::Query(name) => {
             let pairs = form_urlencoded::parse(request.raw_query.as_bytes());
             single(Box::new(pairs.filter(|(key, _)| key == name).map(|(_, value)| value.into_owned())))
         }
-        RequestPlace::Header(name) => {
+        RequestField::Header(name) => {
             let values = request.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
             let texts = values.filter_map(|(_, value)| String::from_utf8(value.clone()).ok());
             single(Box::new(texts.map(|text| text.trim().to_owned())))
         }
-        RequestPlace::Body(pointer) => body?.pointer(pointer)?.as_str().map(str::to_owned),
+        RequestField::Body(pointer) => body?.pointer(pointer)?.as_str().map(str::to_owned),
     }
 }
 

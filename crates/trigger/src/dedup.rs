@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::automation::{DedupBy, RequestPlace, WebhookTrigger};
+use model::automation::{DedupBy, RequestField, WebhookTrigger};
 use model::payload::WebhookPayload;
 use model::{Map, Value};
 use ring::digest::{Context, SHA256};
@@ -53,7 +53,7 @@ pub fn dedup_keys(
     if let Some(dedup) = &trigger.dedup {
         let key = match &dedup.by {
             DedupBy::Signed => signed.map(|signed| hash_parts(&[scope.as_bytes(), b"signed", &signed])),
-            DedupBy::Place(at) => text_at(at, received).map(|id| hash(&[scope, "id", &id])),
+            DedupBy::Field(at) => text_at(at, received).map(|id| hash(&[scope, "id", &id])),
         };
         keys.extend(key.map(|key| DedupKey { key, content: None, window: dedup.window }));
     }
@@ -61,13 +61,13 @@ pub fn dedup_keys(
 }
 
 /// The id at a location: a non-empty text, a number or a boolean.
-fn text_at(place: &RequestPlace, received: &ReceivedRequest) -> Option<String> {
+fn text_at(place: &RequestField, received: &ReceivedRequest) -> Option<String> {
     let value = match place {
-        RequestPlace::Header(name) => {
+        RequestField::Header(name) => {
             received.payload.headers.get(name.as_ref()).map(|text| Value::from(text.as_str()))
         }
-        RequestPlace::Query(name) => received.payload.query_parameters.get(name).cloned(),
-        RequestPlace::Body(pointer) => resolve_pointer(&received.results.path("body.data")?, pointer),
+        RequestField::Query(name) => received.payload.query_parameters.get(name).cloned(),
+        RequestField::Body(pointer) => resolve_pointer(&received.results.path("body.data")?, pointer),
     };
     match value? {
         Value::String(text) if !text.is_empty() => Some(text.to_string()),
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn requests_with_the_same_id_have_the_same_key() {
-        let pointer = by(Some(DedupBy::Place(RequestPlace::Body(Cow::Borrowed("/event/0/id")))));
+        let pointer = by(Some(DedupBy::Field(RequestField::Body(Cow::Borrowed("/event/0/id")))));
         let name = |body: &str| keys_of(&pointer, json(body, &[]), None).first().map(|sending| sending.key);
         let first = name(r#"{"event":[{"id":"a"}],"try":1}"#);
         assert!(first.is_some());
@@ -159,7 +159,7 @@ mod tests {
         {
             assert_eq!(name(without), None, "{without}");
         }
-        let header = by(Some(DedupBy::Place(RequestPlace::Header(Cow::Borrowed("x-id")))));
+        let header = by(Some(DedupBy::Field(RequestField::Header(Cow::Borrowed("x-id")))));
         let name =
             |id: &str| keys_of(&header, json("{}", &[("X-Id", id)]), None).first().map(|sending| sending.key);
         assert_eq!((name("1"), name("")), (name("1"), None));

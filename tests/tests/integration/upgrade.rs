@@ -64,7 +64,7 @@ impl Old {
     }
 
     fn definition(&self, automation: &str, text: &str) -> DefinitionHash {
-        let hash = DefinitionHash::of(&AutomationId::parse(automation).unwrap(), text);
+        let hash = DefinitionHash::compute(&AutomationId::parse(automation).unwrap(), text);
         let row = params![hash.as_bytes(), automation];
         self.connection.execute("INSERT INTO definitions VALUES (?, ?, 1, 0)", row).unwrap();
         let row = params![hash.as_bytes(), format!("automations/{automation}.yaml"), text];

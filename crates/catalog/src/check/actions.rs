@@ -2,21 +2,25 @@
 
 use connector::{ConnectionType, EventSource, Registry, Written};
 use model::action::InputSpec;
-use model::automation::{ActionStep, Automation, EventTrigger, Named, Trigger, Verb};
+use model::automation::{ActionStep, Automation, EventTrigger, SpannedName, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
-use model::load::Gaps;
+use model::load::Unreadable;
 use model::{Connection, Template, Value};
 
 use super::{CheckContext, ConnectionLookup, value};
 
 /// Checks all action calls in the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+pub(super) fn check(
+    automation: &Automation,
+    unreadable: &Unreadable,
+    context: &CheckContext<'_>,
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     trigger(automation, context, &mut found);
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
-            let unread = |key: &str| gaps.has_in_step(&step.id, key);
+            let unread = |key: &str| unreadable.has_in_step(&step.id, key);
             check_call(call, &unread, context, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
@@ -29,43 +33,43 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext
 /// Checks the action or event of a trigger.
 fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     match &automation.trigger {
-        Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
-            let message = format!("`{}` needs an execution, and a poll has none", poll.asks.action.name);
+        Trigger::Poll(poll) if crate::native::find(&poll.call.action.name).is_some() => {
+            let message = format!("`{}` needs an execution, and a poll has none", poll.call.action.name);
             found.push(
-                Diagnostic::error("unknown-action", message, poll.asks.action.span)
+                Diagnostic::error("unknown-action", message, poll.call.action.span)
                     .help("poll an action of a connector, and call this one in a step"),
             );
         }
-        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, context, found),
+        Trigger::Poll(poll) => check_call(&poll.call, &|_| false, context, found),
         Trigger::Event(event) => check_event(event, context, found),
         Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => {}
     }
 }
 
 fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
-    let asks = &event.asks;
-    let name = &asks.action.name;
+    let call = &event.call;
+    let name = &call.action.name;
     let Some(spec) = context.registry.event(name) else {
         let names = || context.registry.events().map(|event| event.name.as_str());
         let message = format!("there is no event `{name}`");
         found.push(
-            Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()).help(
+            Diagnostic::error("unknown-event", message, call.action.span).expected_names(name, names()).help(
                 "only events of connectors start an automation; one that `events.emit` sends goes to steps that wait for it \
                  (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
             ),
         );
-        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
+        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
         return;
     };
     let requirement =
         ConnectionRequirement { name, connections: &spec.connections, required: spec.connection_required };
-    check_connection(asks, &requirement, &|_| false, context, found);
-    let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
+    check_connection(call, &requirement, &|_| false, context, found);
+    let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     GivenInputs {
         source: context.source,
         callee: name,
         inputs: &spec.inputs,
-        with: &asks.with,
+        with: &call.with,
         place,
         unread: false,
     }
@@ -169,7 +173,7 @@ pub(super) struct GivenInputs<'a> {
     pub(super) callee: &'a str,
     /// Declared inputs of the callee.
     pub(super) inputs: &'a [InputSpec],
-    pub(super) with: &'a [(Named, Template)],
+    pub(super) with: &'a [(SpannedName, Template)],
     /// Position for missing inputs.
     pub(super) place: Span,
     /// True if `with` is partly unreadable.
@@ -200,7 +204,7 @@ impl GivenInputs<'_> {
         };
         for input in self.inputs.iter().filter(missing).filter(|_| !self.unread) {
             let meaning = input.description.as_deref().unwrap_or("required");
-            let (name, kind) = (&input.name, input.kind.words());
+            let (name, kind) = (&input.name, input.kind.describe());
             let message = format!("`{}` needs the input `{name}`", self.callee);
             found.push(
                 Diagnostic::error("missing-input", message, self.place)
@@ -213,8 +217,8 @@ impl GivenInputs<'_> {
 /// Returns the declared input that a name refers to. Reports an unknown name and returns the most similar unused
 /// input, so that this one is not reported as missing too.
 fn read_as<'a>(
-    name: &'a Named,
-    with: &[(Named, Template)],
+    name: &'a SpannedName,
+    with: &[(SpannedName, Template)],
     names: &[&'a str],
     found: &mut Vec<Diagnostic>,
     message: impl Fn() -> String,
@@ -269,7 +273,7 @@ fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnosti
         template.literal().and_then(Value::as_str)
     };
     let base = kind.leaves(&given, &address, is_whole)?;
-    let span = model::load::place_of(context.source, name.span, &[]).unwrap_or(name.span);
+    let span = model::load::span_at_path(context.source, name.span, &[]).unwrap_or(name.span);
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
         connection.name
@@ -371,7 +375,11 @@ fn check_connection(
 }
 
 /// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.
-fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'_>) -> Option<Diagnostic> {
+fn absent_connection(
+    name: &SpannedName,
+    kinds: Option<&str>,
+    context: &CheckContext<'_>,
+) -> Option<Diagnostic> {
     let path = format!("connections/{}.yaml", name.name);
     match (context.connection)(&name.name) {
         ConnectionLookup::Loaded(_) => None,
@@ -395,11 +403,16 @@ fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'
 }
 
 /// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
-pub fn connection(connection: &Connection, gaps: &Gaps, load_report: &Report, registry: &Registry) -> Report {
+pub fn connection(
+    connection: &Connection,
+    unreadable: &Unreadable,
+    load_report: &Report,
+    registry: &Registry,
+) -> Report {
     let mut found = Vec::new();
     match registry.connection_type(&connection.kind) {
-        Some(kind) => check_connection_inputs(connection, gaps, load_report, kind, &mut found),
-        None if gaps.has("type") => {}
+        Some(kind) => check_connection_inputs(connection, unreadable, load_report, kind, &mut found),
+        None if unreadable.has("type") => {}
         None if connection.kind.split_once('.').and_then(|(name, _)| registry.broken(name)).is_some() => {
             let name = connection.kind.split('.').next().unwrap_or_default();
             let message = format!("the connector `{name}` has errors of its own");
@@ -425,7 +438,7 @@ pub fn connection(connection: &Connection, gaps: &Gaps, load_report: &Report, re
         }
     }
     found.extend(super::references::connection(connection));
-    model::load::allow(super::merge(load_report, found))
+    model::load::apply_allow_comments(super::merge(load_report, found))
 }
 
 /// Returns true if the loader already reported a credential there; its message is more specific.
@@ -436,7 +449,7 @@ fn says_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
 }
 
 /// Warns of a secret in the file, at its value if that is found verbatim.
-fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
+fn written_secret(source: &Source, name: &SpannedName, value: &Value) -> Diagnostic {
     let (text, from) = (value.to_text(), name.span.range().end);
     let at = source.text().get(from..).and_then(|rest| rest.find(&text)).filter(|_| !text.is_empty());
     let span = at.map_or(name.span, |at| Span::new(from + at, from + at + text.len()));
@@ -448,7 +461,7 @@ fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
 
 fn check_connection_inputs(
     connection: &Connection,
-    gaps: &Gaps,
+    unreadable: &Unreadable,
     load_report: &Report,
     kind: &ConnectionType,
     found: &mut Vec<Diagnostic>,
@@ -478,7 +491,7 @@ fn check_connection_inputs(
             _ => {}
         }
     }
-    if gaps.has("with") {
+    if unreadable.has("with") {
         return;
     }
     let required = kind.inputs.iter().map(|input| &input.spec);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::InputSpec;
-use model::automation::{Automation, CallStep, Named, Verb};
+use model::automation::{Automation, CallStep, SpannedName, Verb};
 use model::diagnostic::Diagnostic;
-use model::load::Gaps;
+use model::load::Unreadable;
 
 use super::CheckContext;
 use super::actions::GivenInputs;
@@ -43,16 +43,20 @@ pub(crate) struct Signature {
 
 impl Signature {
     /// Extracts the signature of a possibly partially parsed automation.
-    pub(crate) fn from_automation(automation: &Automation, gaps: &Gaps) -> Self {
+    pub(crate) fn from_automation(automation: &Automation, unreadable: &Unreadable) -> Self {
         Self {
-            trigger: (!gaps.has("trigger")).then(|| automation.trigger.word()),
-            inputs: (!gaps.has("inputs")).then(|| automation.inputs.clone()),
+            trigger: (!unreadable.has("trigger")).then(|| automation.trigger.word()),
+            inputs: (!unreadable.has("inputs")).then(|| automation.inputs.clone()),
         }
     }
 }
 
 /// Checks all calls in the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+pub(super) fn check(
+    automation: &Automation,
+    unreadable: &Unreadable,
+    context: &CheckContext<'_>,
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut cycles: BTreeSet<&str> = BTreeSet::new();
     automation.walk(&mut |step| {
@@ -68,7 +72,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext
         if let Some(path) = path.filter(|_| cycles.insert(&callee.name)) {
             found.push(call_cycle(automation.id.as_str(), callee, &path));
         }
-        check_call(call, circular, gaps.has_in_step(&step.id, "with"), context, &mut found);
+        check_call(call, circular, unreadable.has_in_step(&step.id, "with"), context, &mut found);
         for diagnostic in &mut found[before..] {
             diagnostic.step.get_or_insert_with(|| step.id.to_string());
         }
@@ -77,7 +81,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext
 }
 
 /// Reports a call cycle. `path` is the path from the callee to the caller.
-fn call_cycle(own: &str, callee: &Named, path: &[Arc<str>]) -> Diagnostic {
+fn call_cycle(own: &str, callee: &SpannedName, path: &[Arc<str>]) -> Diagnostic {
     let names: Vec<&str> = std::iter::once(own).chain(path.iter().map(AsRef::as_ref)).collect();
     let names_text = match names.len() {
         0 | 1 => format!("{own} → {} → … → {own}", callee.name),
@@ -122,7 +126,7 @@ fn check_call(
     }
 }
 
-fn unknown(callee: &Named, nearest: Option<String>) -> Diagnostic {
+fn unknown(callee: &SpannedName, nearest: Option<String>) -> Diagnostic {
     let name = &callee.name;
     let diagnostic =
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), callee.span);

@@ -2,7 +2,7 @@
 
 use model::automation::{Automation, Code};
 use model::diagnostic::{Diagnostic, Severity, Span};
-use model::load::Gaps;
+use model::load::Unreadable;
 use script::{Facts, Position, Reference};
 
 use super::CheckContext;
@@ -12,11 +12,15 @@ use crate::code::{Workers, module};
 const MEMBERS: [&str; 5] = ["results", "error", "timedOut", "currentItem", "index"];
 
 /// Checks the code of the trigger and of all steps.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+pub(super) fn check(
+    automation: &Automation,
+    unreadable: &Unreadable,
+    context: &CheckContext<'_>,
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for (step, code) in automation.codes() {
+    for (step, code) in automation.code_modules() {
         let place = Place { automation, code };
-        let diagnostics = place.check(gaps, step.is_some(), context);
+        let diagnostics = place.check(unreadable, step.is_some(), context);
         found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
             None => diagnostic,
@@ -31,7 +35,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn check(&self, gaps: &Gaps, in_step: bool, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+    fn check(&self, unreadable: &Unreadable, in_step: bool, context: &CheckContext<'_>) -> Vec<Diagnostic> {
         let Some(module) = module(self.code, self.automation) else { return vec![self.missing(context)] };
         let verdict = match Workers::shared().analyze_blocking(&module) {
             Ok(verdict) => verdict,
@@ -57,7 +61,7 @@ impl Place<'_> {
                     found.push(diagnostic.help(format!("write `{}`", contract(in_step))));
                 }
                 if in_step {
-                    found.extend(self.references(facts, gaps));
+                    found.extend(self.references(facts, unreadable));
                 }
                 found
             }
@@ -86,10 +90,10 @@ impl Place<'_> {
         diagnostics.collect()
     }
 
-    fn references(&self, facts: &Facts, gaps: &Gaps) -> Vec<Diagnostic> {
+    fn references(&self, facts: &Facts, unreadable: &Unreadable) -> Vec<Diagnostic> {
         let mut ids: Vec<&str> = vec!["trigger"];
         self.automation.walk(&mut |step| ids.push(&step.id));
-        let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !gaps.may_name(id));
+        let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !unreadable.may_name(id));
         let required = facts.references.iter().filter(|reference| !reference.optional).filter(named);
         required.filter_map(|reference| self.reference(reference, &ids)).collect()
     }
@@ -121,14 +125,14 @@ impl Place<'_> {
         length: usize,
     ) -> Diagnostic {
         let (line, column) = (at.line as usize, at.column as usize);
-        let (source, start) = self.code.place(self.automation, line, column);
+        let (source, start) = self.code.locate(self.automation, line, column);
         if let Code::File(file) = self.code {
             let text = source.text().lines().nth(line.saturating_sub(1)).unwrap_or_default();
             let message = format!("`{}`, {line}:{column}: {message}", file.name);
             return Diagnostic::new(severity, code, message, file.span)
                 .label(format!("line {line} of it is: {}", shown(text)));
         }
-        let (_, end) = self.code.place(self.automation, line, column + length.saturating_sub(1));
+        let (_, end) = self.code.locate(self.automation, line, column + length.saturating_sub(1));
         Diagnostic::new(severity, code, message, Span { start: start.start, end: end.end.max(start.end) })
     }
 }
@@ -153,5 +157,5 @@ fn bare_return(in_step: bool) -> String {
 fn shown(line: &str) -> String {
     const MOST: usize = 80;
     let line = line.trim();
-    model::redact::cut(line, MOST).into_owned()
+    model::redact::truncate(line, MOST).into_owned()
 }

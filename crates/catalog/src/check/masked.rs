@@ -27,7 +27,7 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
             found.extend(warning);
         }
     });
-    for (step, code) in automation.codes() {
+    for (step, code) in automation.code_modules() {
         let diagnostics = code_reads(automation, code);
         found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
@@ -90,8 +90,8 @@ fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
             let before = &text[..start];
             let line = before.matches('\n').count() + 1;
             let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            let (source, first) = code.place(automation, line, column);
-            let last = code.place(automation, line, column + name.chars().count() - 1).1;
+            let (source, first) = code.locate(automation, line, column);
+            let last = code.locate(automation, line, column + name.chars().count() - 1).1;
             let is_own = source.path() == automation.source.path();
             let span =
                 if is_own { Span { start: first.start, end: last.end.max(first.end) } } else { code.span() };

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
-use model::automation::{Automation, Cadence, Named, ScheduleTrigger, Trigger};
+use model::automation::{Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
 use model::diagnostic::{Diagnostic, Report, Source};
-use model::load::{Gaps, allow};
+use model::load::{Unreadable, apply_allow_comments};
 use model::{Connection, ResultType};
 use trigger::schedule::{Schedule, ScheduleKey};
 
@@ -80,31 +80,36 @@ pub(crate) enum ConnectionLookup {
     },
 }
 
-/// Checks an automation against its project. Parts listed in `gaps` could not be parsed and are skipped; problems
+/// Checks an automation against its project. Parts listed in `unreadable` could not be parsed and are skipped; problems
 /// already in `load_report`, the loader's report, are not repeated.
 pub(crate) fn automation(
     automation: &Automation,
-    gaps: &Gaps,
+    unreadable: &Unreadable,
     load_report: &Report,
     context: &CheckContext<'_>,
 ) -> CheckedAutomation {
-    let (plan, mut diagnostics) = Plan::build_partial(automation, gaps);
+    let (plan, mut diagnostics) = Plan::build_partial(automation, unreadable);
     let schedule = match &automation.trigger {
         Trigger::Schedule(trigger) => schedule(trigger, &mut diagnostics),
         _ => None,
     };
-    diagnostics.extend(actions::check(automation, gaps, context));
+    diagnostics.extend(actions::check(automation, unreadable, context));
     diagnostics.extend(cases::check(automation));
     diagnostics.extend(masked::check(automation));
     diagnostics.extend(spelling::check(automation, context));
-    diagnostics.extend(retries::check(automation, gaps, context.registry));
-    diagnostics.extend(code::check(automation, gaps, context));
-    diagnostics.extend(calls::check(automation, gaps, context));
-    diagnostics.extend(references::check(automation, gaps, &plan, context.registry));
-    diagnostics.extend(results::check(automation, gaps, context.registry, (context.saved_body)(automation)));
+    diagnostics.extend(retries::check(automation, unreadable, context.registry));
+    diagnostics.extend(code::check(automation, unreadable, context));
+    diagnostics.extend(calls::check(automation, unreadable, context));
+    diagnostics.extend(references::check(automation, unreadable, &plan, context.registry));
+    diagnostics.extend(results::check(
+        automation,
+        unreadable,
+        context.registry,
+        (context.saved_body)(automation),
+    ));
     let report = merge(load_report, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
-    let report = allow(report);
+    let report = apply_allow_comments(report);
     CheckedAutomation { plan, schedule, report }
 }
 
@@ -125,7 +130,7 @@ fn schedule(trigger: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Opt
     let mut corrected = trigger.clone();
     match error.key {
         ScheduleKey::Timezone => {
-            corrected.timezone = Named { name: "UTC".to_owned(), span: trigger.timezone.span };
+            corrected.timezone = SpannedName { name: "UTC".to_owned(), span: trigger.timezone.span };
         }
         ScheduleKey::Cadence => corrected.cadence = Cadence::Every(Duration::from_secs(60)),
     }

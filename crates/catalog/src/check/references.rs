@@ -18,7 +18,7 @@ use connector::Registry;
 use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
-use model::load::Gaps;
+use model::load::Unreadable;
 use model::value::Key;
 use model::{Connection, Source, Template};
 
@@ -33,7 +33,7 @@ use crate::plan::Plan;
 /// order-dependent checks are skipped.
 pub(crate) fn check(
     automation: &Automation,
-    gaps: &Gaps,
+    unreadable: &Unreadable,
     plan: &Plan,
     registry: &Registry,
 ) -> Vec<Diagnostic> {
@@ -46,8 +46,8 @@ pub(crate) fn check(
     let mut checker = Checker {
         automation,
         registry,
-        gaps,
-        order: StepOrder::new(automation, gaps, plan),
+        unreadable,
+        order: StepOrder::new(automation, unreadable, plan),
         variables,
         reported: HashSet::new(),
         found: Vec::new(),
@@ -94,7 +94,7 @@ fn nondeterministic(expression: &Expression, why: &str) -> Option<Diagnostic> {
 struct Checker<'a> {
     automation: &'a Automation,
     registry: &'a Registry,
-    gaps: &'a Gaps,
+    unreadable: &'a Unreadable,
     order: StepOrder<'a>,
     /// Steps that set each variable.
     variables: BTreeMap<&'a str, Vec<&'a Step>>,
@@ -160,7 +160,7 @@ impl<'a> Checker<'a> {
                 .extend(nondeterministic(expression, "the time of a trigger's request is not recorded"));
         });
         let inputs = if matches!(trigger, Trigger::Poll(_)) { Scope::PollInputs } else { Scope::EventInputs };
-        for (_, template) in trigger.asks().into_iter().flat_map(|asks| &asks.with) {
+        for (_, template) in trigger.call().into_iter().flat_map(|call| &call.with) {
             self.template(template, ReadSite::top(&Names::at(inputs)));
         }
         if let Trigger::Poll(poll) = trigger {
@@ -214,8 +214,8 @@ impl<'a> Checker<'a> {
         attachment: Attachment<'a>,
         site: ReadSite<'a, '_>,
     ) {
-        let lists = step.verb.lists();
-        let after = lists.iter().find(|list| std::ptr::eq(list.block, block)).and_then(|list| list.after);
+        let lists = step.verb.nested_blocks();
+        let after = lists.iter().find(|list| std::ptr::eq(list.block, block)).and_then(|list| list.until);
         if let (Some(expression), Attachment::Turn { item, .. }) = (after, attachment) {
             let names = site.names.clone().in_loop(item);
             self.expression(expression, ReadSite { names: &names, after: Some((block, attachment)), ..site });
@@ -238,7 +238,7 @@ impl<'a> Checker<'a> {
         let read = PathRead { source: &self.automation.source, expression, path };
         let allowed = site.names.allowed();
         if !allowed.contains(&root.as_str()) {
-            if site.names.loops && self.gaps.has("as") {
+            if site.names.loops && self.unreadable.has("as") {
                 return;
             }
             if let Some(diagnostic) = self.unknown_name(read, &allowed, site) {
@@ -253,7 +253,7 @@ impl<'a> Checker<'a> {
             let is_guarded = site.step.and_then(|step| step.guard.as_ref()).is_some_and(|guard| {
                 guard.references().iter().any(|reference| reference.path.first() == Some(root))
             });
-            let unread = site.step.is_some_and(|step| self.gaps.has_in_step(&step.id, "if"));
+            let unread = site.step.is_some_and(|step| self.unreadable.has_in_step(&step.id, "if"));
             if (!is_guarded || site.in_guard) && !unread {
                 self.report(diagnostic, site);
             }
@@ -347,11 +347,11 @@ impl<'a> Checker<'a> {
     fn step(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
         let position = read.position(1);
-        if self.gaps.may_name(id) {
+        if self.unreadable.may_name(id) {
             return None;
         }
         let Some(target) = self.order.path_of(id) else {
-            if self.gaps.has("steps") {
+            if self.unreadable.has("steps") {
                 return None;
             }
             let reader = self.reader(site);
@@ -423,7 +423,7 @@ impl<'a> Checker<'a> {
     fn variable(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let position = read.position(1);
-        if self.gaps.may_set(name) {
+        if self.unreadable.may_set(name) {
             return None;
         }
         let Some(setters) = self.variables.get(name.as_str()) else {
@@ -473,7 +473,7 @@ impl<'a> Checker<'a> {
     fn input(&self, read: PathRead<'_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let inputs = &self.automation.inputs;
-        let unread = self.gaps.has("inputs") || self.gaps.may_name(name);
+        let unread = self.unreadable.has("inputs") || self.unreadable.may_name(name);
         if unread || inputs.iter().any(|input| input.name == *name) {
             return None;
         }
@@ -488,7 +488,7 @@ impl<'a> Checker<'a> {
     fn config_var(&self, read: PathRead<'_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let variables = &self.automation.config_vars;
-        let unread = self.gaps.has("configVars") || self.gaps.may_name(name);
+        let unread = self.unreadable.has("configVars") || self.unreadable.may_name(name);
         if unread || variables.iter().any(|variable| variable.name.name == *name) {
             return None;
         }

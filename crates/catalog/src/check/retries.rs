@@ -3,7 +3,7 @@
 use connector::Registry;
 use model::automation::{ActionStep, Automation, Block, OnError, Verb};
 use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::Gaps;
+use model::load::Unreadable;
 
 /// Raw request actions: the author controls all of the call, so also its failure handling.
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
@@ -12,9 +12,13 @@ const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
 const MOST_LINES: usize = 8;
 
 /// Hints at raw calls whose failure is handled neither by the step, nor by enclosing steps, nor by the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -> Option<Diagnostic> {
-    let mut hints = Hints { gaps, registry, calls: Vec::new() };
-    let unread = gaps.has("retry") || gaps.has("onError");
+pub(super) fn check(
+    automation: &Automation,
+    unreadable: &Unreadable,
+    registry: &Registry,
+) -> Option<Diagnostic> {
+    let mut hints = Hints { unreadable, registry, calls: Vec::new() };
+    let unread = unreadable.has("retry") || unreadable.has("onError");
     if automation.retry.max == 0 && automation.on_error.is_none() && !unread {
         hints.block(&automation.steps);
         automation.finally.iter().for_each(|block| hints.block(block));
@@ -23,7 +27,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -
 }
 
 struct Hints<'a> {
-    gaps: &'a Gaps,
+    unreadable: &'a Unreadable,
     registry: &'a Registry,
     /// Position and step id of each call.
     calls: Vec<(Span, String)>,
@@ -32,7 +36,7 @@ struct Hints<'a> {
 impl Hints<'_> {
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
-            let unread = ["retry", "onError"].iter().any(|key| self.gaps.has_in_step(&step.id, key));
+            let unread = ["retry", "onError"].iter().any(|key| self.unreadable.has_in_step(&step.id, key));
             if let OnError::Steps(block) = &step.on_error {
                 self.block(block);
             }
@@ -44,7 +48,7 @@ impl Hints<'_> {
                 Verb::Action(call) if self.is_plain(call) => self.hint(call, &step.id),
                 // With `failFast: false` a failed iteration adds its error to the list.
                 Verb::ForEach(each) if !each.fail_fast => {}
-                verb => verb.lists().iter().for_each(|inner| self.block(inner.block)),
+                verb => verb.nested_blocks().iter().for_each(|inner| self.block(inner.block)),
             }
         }
     }
@@ -71,7 +75,7 @@ impl Hints<'_> {
                 "this call has neither `retry` nor `onError`: one failed try fails the execution".to_owned()
             }
             others => {
-                let line = |(span, _): &(Span, String)| source.place(span.start as usize).line.to_string();
+                let line = |(span, _): &(Span, String)| source.position(span.start as usize).line.to_string();
                 let shown: Vec<String> = others.iter().take(MOST_LINES).map(line).collect();
                 let more = if others.len() > shown.len() { ", …" } else { "" };
                 let lines = if others.len() == 1 { "line" } else { "lines" };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use model::automation::{Automation, Trigger};
 use model::diagnostic::{Diagnostic, Report};
-use model::load::not_allowed;
+use model::load::filter_allowed;
 use model::{Connection, Expression};
 
 use crate::snapshot::Catalog;
@@ -28,7 +28,7 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
         reports.push((automation.source.clone(), found.found));
     }
     let non_empty = reports.into_iter().filter_map(|(source, found)| {
-        let found = not_allowed(&source, found);
+        let found = filter_allowed(&source, found);
         (!found.is_empty()).then(|| Report::new(source, found))
     });
     non_empty.collect()

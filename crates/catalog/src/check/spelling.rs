@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::automation::{Automation, Named, Verb, WaitOn};
+use model::automation::{Automation, SpannedName, Verb, WaitOn};
 use model::diagnostic::{Diagnostic, Span};
-use model::load::place_of;
+use model::load::span_at_path;
 use model::{Template, Value};
 
 use super::CheckContext;
@@ -110,7 +110,7 @@ fn diagnostic(
 /// Returns the position of a name.
 fn position(automation: &Automation, name_use: &NameUse<'_>) -> Span {
     match name_use.is_key {
-        true => place_of(&automation.source, name_use.span, &[]).unwrap_or(name_use.span),
+        true => span_at_path(&automation.source, name_use.span, &[]).unwrap_or(name_use.span),
         false => name_use.span,
     }
 }
@@ -159,7 +159,7 @@ fn name_uses(automation: &Automation) -> Vec<NameUse<'_>> {
 /// Returns the literal name passed to `state.…` or `events.emit`.
 fn name_of_call<'a>(
     action: &str,
-    with: &'a [(Named, Template)],
+    with: &'a [(SpannedName, Template)],
     step: Option<&'a str>,
 ) -> Option<NameUse<'a>> {
     let text = |input: &str| {
@@ -193,15 +193,15 @@ fn event_span(automation: &Automation, step: Span) -> Option<Span> {
 
 /// Calls `look` with each state key in code, its position and its step.
 fn code_keys(automation: &Automation, look: &mut dyn FnMut(&str, Span, Option<&str>)) {
-    for (step, code) in automation.codes() {
+    for (step, code) in automation.code_modules() {
         let Some(module) = module(code, automation) else { continue };
         let Ok(verdict) = Workers::shared().analyze_blocking(&module) else { continue };
         let Ok(facts) = &*verdict else { continue };
         for key in &facts.state {
             let (line, column) = (key.at.line as usize, key.at.column as usize);
-            let (source, start) = code.place(automation, line, column);
+            let (source, start) = code.locate(automation, line, column);
             let is_own = source.path() == automation.source.path();
-            let end = code.place(automation, line, column + key.key.chars().count()).1;
+            let end = code.locate(automation, line, column + key.key.chars().count()).1;
             let span =
                 if is_own { Span { start: start.start, end: end.end.max(start.end) } } else { code.span() };
             look(&key.key, span, step.map(AsRef::as_ref));

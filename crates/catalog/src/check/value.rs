@@ -2,7 +2,7 @@
 
 use connector::check_value;
 use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::{Part, place_of};
+use model::load::{PathSegment, span_at_path};
 use model::{InputType, Template, Value};
 
 /// Checks the value of the entry whose key is at `key`. Computed parts are checked at run time. `what` names the
@@ -22,7 +22,7 @@ struct Checker<'a> {
     source: &'a Source,
     key: Span,
     /// Path from the key's value down to the current part.
-    path: Vec<Part>,
+    path: Vec<PathSegment>,
     found: &'a mut Vec<Diagnostic>,
 }
 
@@ -35,7 +35,7 @@ impl Checker<'_> {
                 self.object(kind, &given, what);
                 for (key, value) in entries {
                     if let Some(kind) = entry_kind(kind, key) {
-                        self.within(Part::Entry(key.to_string()), |inner| {
+                        self.within(PathSegment::Entry(key.to_string()), |inner| {
                             inner.template(kind, value, &format!("{what}: `{key}`"));
                         });
                     }
@@ -44,7 +44,7 @@ impl Checker<'_> {
             }
             (InputType::Map { values }, Template::Map(entries)) => {
                 for (key, value) in entries {
-                    self.within(Part::Entry(key.to_string()), |inner| {
+                    self.within(PathSegment::Entry(key.to_string()), |inner| {
                         inner.template(values, value, &format!("{what}: `{key}`"));
                     });
                 }
@@ -52,7 +52,7 @@ impl Checker<'_> {
             }
             (InputType::List { items }, Template::List(values)) => {
                 for (index, value) in values.iter().enumerate() {
-                    self.within(Part::Item(index), |inner| {
+                    self.within(PathSegment::Item(index), |inner| {
                         inner.template(items, value, &format!("{what}: item {index}"));
                     });
                 }
@@ -63,9 +63,9 @@ impl Checker<'_> {
                 InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File,
                 Template::Text(_),
             ) => return,
-            (kind, Template::Text(_)) => format!("expected {}, found text", kind.words()),
-            (kind, Template::List(_)) => format!("expected {}, found a list", kind.words()),
-            (kind, Template::Map(_)) => format!("expected {}, found a map", kind.words()),
+            (kind, Template::Text(_)) => format!("expected {}, found text", kind.describe()),
+            (kind, Template::List(_)) => format!("expected {}, found a list", kind.describe()),
+            (kind, Template::Map(_)) => format!("expected {}, found a map", kind.describe()),
         };
         self.wrong(kind, &problem, what);
     }
@@ -83,7 +83,7 @@ impl Checker<'_> {
                 self.object(kind, &given, what);
                 for (key, value) in map.iter() {
                     if let Some(kind) = entry_kind(kind, key) {
-                        self.within(Part::Entry(key.to_string()), |inner| {
+                        self.within(PathSegment::Entry(key.to_string()), |inner| {
                             inner.value(kind, value, &format!("{what}: `{key}`"));
                         });
                     }
@@ -91,14 +91,14 @@ impl Checker<'_> {
             }
             (InputType::Map { values }, Value::Map(map)) => {
                 for (key, value) in map.iter() {
-                    self.within(Part::Entry(key.to_string()), |inner| {
+                    self.within(PathSegment::Entry(key.to_string()), |inner| {
                         inner.value(values, value, &format!("{what}: `{key}`"));
                     });
                 }
             }
             (InputType::List { items }, Value::List(list)) => {
                 for (index, value) in list.0.iter().enumerate() {
-                    self.within(Part::Item(index), |inner| {
+                    self.within(PathSegment::Item(index), |inner| {
                         inner.value(items, value, &format!("{what}: item {index}"));
                     });
                 }
@@ -120,7 +120,7 @@ impl Checker<'_> {
             let near =
                 model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
             known.extend(near);
-            let span = self.position(Some(Part::Key((*key).to_owned())));
+            let span = self.position(Some(PathSegment::Key((*key).to_owned())));
             let message = format!("{what} has no entry `{key}`");
             let is_exact = self.source.slice(span) == *key;
             let diagnostic = Diagnostic::error("unknown-input", message, span).allowed(names());
@@ -134,7 +134,7 @@ impl Checker<'_> {
         for field in needed.filter(|field| !known.contains(&field.name.as_str())) {
             let span = self.own_key();
             let message = format!("{what} needs the entry `{}`", field.name);
-            let help = format!("add `{}: …` ({})", field.name, field.kind.words());
+            let help = format!("add `{}: …` ({})", field.name, field.kind.describe());
             self.found.push(Diagnostic::error("missing-input", message, span).help(help));
         }
     }
@@ -148,7 +148,7 @@ impl Checker<'_> {
         });
     }
 
-    fn within(&mut self, part: Part, look: impl FnOnce(&mut Self)) {
+    fn within(&mut self, part: PathSegment, look: impl FnOnce(&mut Self)) {
         self.path.push(part);
         look(self);
         self.path.pop();
@@ -158,19 +158,20 @@ impl Checker<'_> {
     fn own_key(&mut self) -> Span {
         match self.path.split_last() {
             None => self.key,
-            Some((Part::Entry(name), path)) => {
-                let path: Vec<Part> = path.iter().cloned().chain([Part::Key(name.clone())]).collect();
-                place_of(self.source, self.key, &path).unwrap_or(self.key)
+            Some((PathSegment::Entry(name), path)) => {
+                let path: Vec<PathSegment> =
+                    path.iter().cloned().chain([PathSegment::Key(name.clone())]).collect();
+                span_at_path(self.source, self.key, &path).unwrap_or(self.key)
             }
             Some(_) => self.position(None),
         }
     }
 
     /// Returns the position of the current part or of a child; falls back to the key.
-    fn position(&mut self, part: Option<Part>) -> Span {
+    fn position(&mut self, part: Option<PathSegment>) -> Span {
         let mut path = self.path.clone();
         path.extend(part);
-        place_of(self.source, self.key, &path).unwrap_or(self.key)
+        span_at_path(self.source, self.key, &path).unwrap_or(self.key)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb, WebhookMode};
+use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, Verb, WebhookMode};
 use script::Module;
 
 use crate::code::module;
@@ -51,7 +51,7 @@ pub struct Loop {
 impl CodePlans {
     pub(super) fn from_automation(automation: &Automation) -> Self {
         let mut plans = Self::default();
-        if automation.codes().is_empty() {
+        if automation.code_modules().is_empty() {
             return plans;
         }
         if let Trigger::Webhook(webhook) = &automation.trigger {
@@ -104,15 +104,17 @@ impl CodePlans {
             };
             self.steps.insert(step.id.clone(), plan);
         }
-        for inner in step.verb.lists() {
-            match inner.runs {
-                Runs::Turns { item, .. } => {
+        for inner in step.verb.nested_blocks() {
+            match inner.kind {
+                BlockKind::Loop { item, .. } => {
                     let own = Loop { id: step.id.clone(), item: item.map(Arc::from) };
                     self.visit_list(automation, inner.block, &[loops, &[own]].concat(), false);
                 }
                 // No concurrent list is the last one.
-                Runs::Beside => self.visit_list(automation, inner.block, loops, false),
-                Runs::Case { .. } | Runs::Once => self.visit_list(automation, inner.block, loops, is_final),
+                BlockKind::Parallel => self.visit_list(automation, inner.block, loops, false),
+                BlockKind::Case { .. } | BlockKind::Sequence => {
+                    self.visit_list(automation, inner.block, loops, is_final)
+                }
             }
         }
         if let OnError::Steps(block) = &step.on_error {

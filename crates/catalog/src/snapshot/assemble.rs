@@ -110,7 +110,9 @@ impl Assembler<'_> {
             registry.keep(&self.previous.registry, &path);
         }
         self.next.registry = Arc::new(registry);
-        for report in reports.into_iter().map(|report| Arc::new(load::allow(report))).chain(unreadable) {
+        for report in
+            reports.into_iter().map(|report| Arc::new(load::apply_allow_comments(report))).chain(unreadable)
+        {
             let path = report.source().path().into();
             self.add_report(&path, report);
         }
@@ -145,9 +147,11 @@ impl Assembler<'_> {
         let Some(Content::Connection(loaded)) = next.folder.get(path).map(|file| &file.content) else {
             return;
         };
-        let report = match loaded.to_check() {
-            Some((connection, gaps)) => check::connection(connection, gaps, &loaded.report, &next.registry),
-            None => load::allow(loaded.report.clone()),
+        let report = match loaded.for_checking() {
+            Some((connection, unreadable)) => {
+                check::connection(connection, unreadable, &loaded.report, &next.registry)
+            }
+            None => load::apply_allow_comments(loaded.report.clone()),
         };
         let value = loaded.value.clone().filter(|_| !report.has_errors());
         // A connection that no longer loads keeps its last valid version.
@@ -392,19 +396,19 @@ struct Decision {
 impl Catalog {
     /// Checks a file, including a partially parsed one, so that one report has all problems.
     fn decide(&self, loaded: &Loaded<Arc<Automation>>, in_force: &dyn Fn(&str) -> bool) -> Decision {
-        let Some((automation, gaps)) = loaded.to_check() else {
+        let Some((automation, unreadable)) = loaded.for_checking() else {
             let missing =
                 [(RelationKind::MissingAutomation, false), (RelationKind::MissingConnection, false)];
             return Decision {
                 deployed: None,
-                report: Arc::new(load::allow(loaded.report.clone())),
+                report: Arc::new(load::apply_allow_comments(loaded.report.clone())),
                 missing,
             };
         };
         let with_code = self.with_code(automation);
         let automation = with_code.as_ref().unwrap_or(automation);
         let CheckResult { checked: checked_automation, missing } =
-            self.check_automation(automation, gaps, &loaded.report, in_force);
+            self.check_automation(automation, unreadable, &loaded.report, in_force);
         let report = Arc::new(checked_automation.report);
         // Only a fully parsed file can be in force.
         let whole = loaded.value.as_ref().filter(|_| !report.has_errors());

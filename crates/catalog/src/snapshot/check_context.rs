@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::ResultType;
 use model::automation::{Automation, AutomationId, Code, Trigger};
 use model::diagnostic::{Diagnostic, Report};
-use model::load::Gaps;
+use model::load::Unreadable;
 
 use super::Catalog;
 use super::file::{Content, File, FileKind};
@@ -30,7 +30,7 @@ impl Catalog {
     pub(super) fn check_automation(
         &self,
         automation: &Automation,
-        gaps: &Gaps,
+        unreadable: &Unreadable,
         load_report: &Report,
         in_force: &dyn Fn(&str) -> bool,
     ) -> CheckResult {
@@ -56,7 +56,7 @@ impl Catalog {
             spellings: &|kind, folded| self.spellings(kind, folded),
             saved_body: &|automation| self.saved_body(automation),
         };
-        let checked = check::automation(automation, gaps, load_report, &context);
+        let checked = check::automation(automation, unreadable, load_report, &context);
         let missing = [
             (RelationKind::MissingAutomation, no_automation.get()),
             (RelationKind::MissingConnection, no_connection.get()),
@@ -68,7 +68,7 @@ impl Catalog {
     pub fn check_draft(&self, path: &str, file: File) -> Report {
         let Content::Automation { loaded, .. } = &file.content else { return file.report() };
         let loaded = loaded.clone();
-        let Some((automation, gaps)) = loaded.to_check() else { return file.report() };
+        let Some((automation, unreadable)) = loaded.for_checking() else { return file.report() };
         let path: Arc<str> = path.into();
         let mut draft_catalog = self.clone();
         if let Some(old) = self.folder.get(&path) {
@@ -82,7 +82,7 @@ impl Catalog {
         let with_code = draft_catalog.with_code(automation);
         let automation = with_code.as_ref().unwrap_or(automation);
         let report =
-            draft_catalog.check_automation(automation, gaps, &loaded.report, &in_force).checked.report;
+            draft_catalog.check_automation(automation, unreadable, &loaded.report, &in_force).checked.report;
         match self.get(&automation.id).map(|other| other.automation.source.path()) {
             Some(other) if other != &*path && self.folder.get(other).is_some() => {
                 check::merge(&report, vec![duplicate_id(automation, other)])
@@ -107,7 +107,7 @@ impl Catalog {
 
     /// Returns a copy of the automation with its code files loaded; `None` if it names no code files.
     pub(super) fn with_code(&self, automation: &Automation) -> Option<Automation> {
-        let names_files = automation.codes().iter().any(|(_, code)| matches!(code, Code::File(_)));
+        let names_files = automation.code_modules().iter().any(|(_, code)| matches!(code, Code::File(_)));
         names_files.then(|| {
             automation.with_code_files(|path| self.folder.get(path).and_then(|file| file.code()).cloned())
         })
@@ -159,11 +159,11 @@ impl Catalog {
                 .filter_map(|path| self.folder.get(path)?.automation())
         };
         let first = files().next()?;
-        let readable = files().find_map(|loaded| loaded.to_check());
+        let readable = files().find_map(|loaded| loaded.for_checking());
         let in_force = || AutomationId::parse(id).and_then(|id| self.get(&id));
         let signature = match (readable, in_force()) {
-            (Some((automation, gaps)), _) => Signature::from_automation(automation, gaps),
-            (None, Some(deployed)) => Signature::from_automation(&deployed.automation, Gaps::NONE),
+            (Some((automation, unreadable)), _) => Signature::from_automation(automation, unreadable),
+            (None, Some(deployed)) => Signature::from_automation(&deployed.automation, Unreadable::NONE),
             (None, None) => Signature::default(),
         };
         Some((first.report.source().path().to_owned(), signature))

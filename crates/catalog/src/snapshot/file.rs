@@ -49,13 +49,13 @@ impl FileKind {
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
         let kind = Self::WITH_FOLDER.into_iter().find(|kind| folder == kind.folder())?;
-        if name.starts_with('.') || path.to_str().is_some_and(model::trial::is_of_tests) {
+        if name.starts_with('.') || path.to_str().is_some_and(model::test_suite::is_test_file) {
             return None;
         }
         let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
         match kind {
             _ if ends_in(&[".yaml", ".yml"]) => Some(kind),
-            Self::Automation if ends_in(&model::automation::CODE_ENDINGS) => Some(Self::Code),
+            Self::Automation if ends_in(&model::automation::CODE_EXTENSIONS) => Some(Self::Code),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl File {
             FileKind::Automation => {
                 let loaded = into_shared(load::automation(source.clone(), stem), problem, &source);
                 let dependencies = loaded
-                    .to_check()
+                    .for_checking()
                     .map(|(automation, _)| Dependencies::collect(automation))
                     .unwrap_or_default();
                 Content::Automation { loaded: Arc::new(loaded), dependencies }
@@ -173,8 +173,8 @@ impl File {
     /// Returns the report of loading the file.
     pub(crate) fn report(&self) -> Report {
         match &self.content {
-            Content::Automation { loaded, .. } => load::allow(loaded.report.clone()),
-            Content::Connection(loaded) => load::allow(loaded.report.clone()),
+            Content::Automation { loaded, .. } => load::apply_allow_comments(loaded.report.clone()),
+            Content::Connection(loaded) => load::apply_allow_comments(loaded.report.clone()),
             Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
                 Report::clone(report)
             }
@@ -206,7 +206,7 @@ impl File {
     /// Returns the automation id declared by the file; if the file is unreadable, the id suggested by its name.
     pub(crate) fn claimed_id(&self) -> Option<AutomationId> {
         let loaded = self.automation()?;
-        match loaded.to_check() {
+        match loaded.for_checking() {
             Some((automation, _)) => Some(automation.id.clone()),
             None => AutomationId::suggest(stem(self.source.path())),
         }
@@ -222,13 +222,13 @@ impl Dependencies {
             Verb::Call(call) => automations.extend(Some(call.automation.name.as_str())),
             _ => {}
         });
-        let asks = automation.trigger.asks().and_then(|asks| asks.connection.as_ref());
-        connections.extend(asks.map(|name| name.name.as_str()));
+        let call = automation.trigger.call().and_then(|call| call.connection.as_ref());
+        connections.extend(call.map(|name| name.name.as_str()));
         // Unreadable names are empty.
         let names = |names: BTreeSet<&str>| {
             names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
         };
-        let files = automation.codes().into_iter().filter_map(|(_, code)| match code {
+        let files = automation.code_modules().into_iter().filter_map(|(_, code)| match code {
             Code::File(file) => Some(file.name.as_str()),
             Code::Inline { .. } => None,
         });
@@ -244,7 +244,7 @@ impl Dependencies {
 fn into_shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
     match problem {
         None => loaded.map(Arc::new),
-        Some(message) => Loaded::refused(unreadable_report(message, source)),
+        Some(message) => Loaded::rejected(unreadable_report(message, source)),
     }
 }
 

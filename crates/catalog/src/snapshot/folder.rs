@@ -231,7 +231,7 @@ fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Candidates) 
 /// Returns true if a link without a file kind is reported when it leads out. Links in test folders are reported with
 /// the tests.
 fn is_reported_link(path: &Path) -> bool {
-    !is_hidden(path) && !path.to_str().is_some_and(model::trial::is_of_tests)
+    !is_hidden(path) && !path.to_str().is_some_and(model::test_suite::is_test_file)
 }
 
 fn has_room(files: usize) -> bool {

@@ -11,7 +11,7 @@ pub fn trigger_hook<'a>(
     catalog: &Catalog,
 ) -> Option<(&'a EventTrigger, HookedEvent)> {
     let Trigger::Event(event) = &deployed.automation.trigger else { return None };
-    match &catalog.registry().event(&event.asks.action.name)?.source {
+    match &catalog.registry().event(&event.call.action.name)?.source {
         EventSource::Hook(hook) => Some((event, hook.clone())),
         EventSource::Poll(_) => None,
     }

@@ -231,7 +231,7 @@ fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -
         (None, false) => String::new(),
     };
     let name = format!("{}{}", "  ".repeat(depth), input.name);
-    let kind = if secret { format!("{}, secret", input.kind.words()) } else { input.kind.words() };
+    let kind = if secret { format!("{}, secret", input.kind.describe()) } else { input.kind.describe() };
     table.row([&name, &kind, &default, input.description.as_deref().unwrap_or_default()]);
     let mut inner = &input.kind;
     while let InputType::List { items } = inner {
@@ -247,7 +247,7 @@ fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -
 
 /// What the action gives: in words, and field by field.
 fn results(spec: &ActionSpec) -> anyhow::Result<()> {
-    let words = spec.result.clone().unwrap_or_else(|| spec.results.words());
+    let words = spec.result.clone().unwrap_or_else(|| spec.results.describe());
     output::data(format_args!("\n{}\n  {}", paint(STRONG, "RESULTS"), plain(&words)))?;
     let Some(object) = object_in(&spec.results) else { return Ok(()) };
     let mut table = Table::new(&["FIELD", "TYPE", "MEANS"]);
@@ -260,7 +260,7 @@ fn results(spec: &ActionSpec) -> anyhow::Result<()> {
 fn add_fields<'a>(table: &mut Table, object: &'a ObjectType, depth: usize, shown: &mut Vec<&'a str>) {
     for field in &object.fields {
         let name = format!("{}{}", "  ".repeat(depth), field.name);
-        let kind = field.kind.words();
+        let kind = field.kind.describe();
         let kind = if field.optional { format!("{kind}, optional") } else { kind };
         table.row([&name, &kind, field.description.as_deref().unwrap_or_default()]);
         let Some(inner) = object_in(&field.kind) else { continue };

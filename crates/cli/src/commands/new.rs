@@ -57,7 +57,7 @@ impl Subcommand for New {
             scaffold::create(&path, text)?;
             output::say(format_args!("wrote {}: fill it in", paths::shown(&path)));
         }
-        let tests = path.with_file_name(format!("{id}{}", model::trial::ENDINGS[0]));
+        let tests = path.with_file_name(format!("{id}{}", model::test_suite::FILE_SUFFIXES[0]));
         // Tests that are there already may be those of an automation that was deleted: they are for a person to look at.
         if !tests.exists() {
             scaffold::create(&tests, &kind.tests(&id))?;

@@ -309,7 +309,7 @@ mod tests {
                 let report = engine::check_text(&catalog, "automations/order-desk.yaml", &text);
                 assert!(report.is_empty(), "{}\n{}", kind.name, report.render(false));
             }
-            let loaded = model::load::trial(
+            let loaded = model::load::test_suite(
                 std::sync::Arc::new(model::Source::new("order-desk.test.yaml", kind.tests(&id))),
                 "order-desk",
             );

@@ -5,18 +5,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use model::redact::{Limit, Redactor};
+use model::redact::{LengthLimit, Redactor};
 use model::{ActionError, ErrorKind, RetryPolicy, Value};
 use url::Url;
 
 use super::guard::Refused;
 use super::response::Response;
 
+<<<<<<< HEAD
+/// The length at which an answer's own words in a message are cut.
+const MAX_WORDS: LengthLimit = LengthLimit::Bytes(400);
+/// The length at which a body without a known message is cut.
+const MAX_SHOWN_BODY: LengthLimit = LengthLimit::Chars(200);
+/// How many errors of an answer a message repeats.
+=======
 /// The length at which a message of the service is cut.
 const MAX_WORDS: Limit = Limit::Bytes(400);
 /// The length at which a body without a recognised message is cut.
 const MAX_SHOWN_BODY: Limit = Limit::Chars(200);
 /// The largest number of errors that a message repeats from one response.
+>>>>>>> bbd2a470db02cf5dce15cdd4f0f14e604dc016c7
 const MAX_ERRORS: i64 = 3;
 /// The largest size, in bytes, of the response body in an error.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -123,7 +131,9 @@ impl ErrorShape {
         }
         let body = match response.json() {
             Ok(value) if response.body.len() <= MAX_ERROR_BODY => value,
-            _ => Value::from(&*response.redactor.excerpt(&response.text(), Limit::Bytes(MAX_ERROR_BODY))),
+            _ => Value::from(
+                &*response.redactor.redact_excerpt(&response.text(), LengthLimit::Bytes(MAX_ERROR_BODY)),
+            ),
         };
         error.with_body(body)
     }
@@ -207,9 +217,15 @@ fn shown_body(body: &Value, redactor: &Redactor) -> Option<String> {
         Value::List(list) => list.0.is_empty(),
         _ => false,
     };
+<<<<<<< HEAD
+    // Secrets are hidden in the values, where no escape of JSON is in them.
+    let text = redactor.redact_value(body.clone()).to_json();
+    (!is_empty).then(|| format!(": {}", redactor.redact_excerpt(&text, MAX_SHOWN_BODY)))
+=======
     // Secrets are hidden in the values, before JSON escapes could change them.
     let text = redactor.value(body.clone()).to_json();
     (!is_empty).then(|| format!(": {}", redactor.excerpt(&text, MAX_SHOWN_BODY)))
+>>>>>>> bbd2a470db02cf5dce15cdd4f0f14e604dc016c7
 }
 
 fn is_html(response: &Response) -> bool {
@@ -218,9 +234,9 @@ fn is_html(response: &Response) -> bool {
 
 /// Joins a text to one line and cuts it. Secrets are hidden first, because they may contain white space.
 fn one_line(text: &str, redactor: &Redactor) -> String {
-    let text = redactor.text(text);
+    let text = redactor.redact_text(text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    redactor.excerpt(&line, MAX_WORDS).into_owned()
+    redactor.redact_excerpt(&line, MAX_WORDS).into_owned()
 }
 
 /// Returns the time that a response asks to wait (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
@@ -443,7 +459,7 @@ mod tests {
     #[test]
     fn a_secret_does_not_show_in_a_body_of_another_shape() {
         let redactor = Redactor::default();
-        redactor.hide(SECRET);
+        redactor.add_secret(SECRET);
         let body = format!(r#"{{"x": {{"y": "{SECRET}"}}}}"#);
         let error =
             ErrorShape::default().status_error("it", &answer(&body, &redactor), Timestamp::UNIX_EPOCH);
@@ -456,7 +472,7 @@ mod tests {
     /// `limit`.
     fn check_cut(limit: usize, cut: impl Fn(&str, &Redactor) -> String) {
         let redactor = Redactor::default();
-        redactor.hide(SECRET);
+        redactor.add_secret(SECRET);
         for before in limit - SECRET.len() - 2..=limit + 2 {
             let text = format!("{}{SECRET}{}", "q".repeat(before), "z".repeat(40));
             let cut = cut(&text, &redactor);
@@ -500,7 +516,7 @@ mod tests {
     #[test]
     fn a_secret_with_white_space_is_hidden_before_words_are_joined_to_one_line() {
         let redactor = Redactor::default();
-        redactor.hide("two  words\nand more");
+        redactor.add_secret("two  words\nand more");
         let error = ErrorShape::default().status_error(
             "it",
             &answer("not with two  words\nand more", &redactor),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::redact::Limit;
+use model::redact::LengthLimit;
 use model::{ActionError, ErrorKind, RetryPolicy};
 use serde::Serialize;
 use url::Url;
@@ -31,8 +31,13 @@ const WAITED_FOR: Duration = Duration::from_secs(5);
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 /// The longest such back-off.
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
+<<<<<<< HEAD
+/// The length at which a header that is kept is cut.
+const MAX_WORDS: LengthLimit = LengthLimit::Chars(80);
+=======
 /// The length at which stored headers are cut.
 const MAX_WORDS: Limit = Limit::Chars(80);
+>>>>>>> bbd2a470db02cf5dce15cdd4f0f14e604dc016c7
 
 /// The state of a called host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -218,7 +223,7 @@ impl RateLimit {
     fn of(response: &Response) -> Option<Self> {
         let first = |names: &[&str]| {
             let text = names.iter().find_map(|name| response.header(name))?;
-            Some(response.redactor.excerpt(text, MAX_WORDS).into_owned())
+            Some(response.redactor.redact_excerpt(text, MAX_WORDS).into_owned())
         };
         let found = Self {
             limit: first(&["x-ratelimit-limit", "ratelimit-limit"]),
@@ -395,7 +400,7 @@ mod tests {
     #[test]
     fn what_a_host_says_of_its_limits_is_cut_after_secrets_are_hidden_in_it() {
         let redactor = model::redact::Redactor::default();
-        redactor.hide("canary-0042-lantern");
+        redactor.add_secret("canary-0042-lantern");
         for before in 58..=82 {
             let mut response = answer(200, &[]);
             response.redactor = redactor.clone();

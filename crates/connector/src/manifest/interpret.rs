@@ -241,7 +241,7 @@ impl Definition {
         if !self.fits(&body) {
             let found = if body.is_null() { "nothing".to_owned() } else { format!("a {}", body.kind()) };
             let status = response.status.as_u16();
-            let expected = self.answers.words();
+            let expected = self.answers.describe();
             let message =
                 format!("{} answered {status} with {found} where {expected} was expected", head.subject);
             return Err(self.unusable(head.errors.about(ErrorKind::Response, message, response)));

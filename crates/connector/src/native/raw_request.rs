@@ -186,7 +186,7 @@ impl Action for RawRequest {
             tries += 1;
             let next = retry.next(tries, &error);
             let Some(wait) = next else { return Err(after(tries, error, lost)) };
-            lost = lost.or_else(|| error.as_lost(tries));
+            lost = lost.or_else(|| error.to_lost_attempt(tries));
             let shown = model::units::format_duration(wait);
             call.log
                 .line(LogLevel::Warn, &format!("try {tries} failed: {error}; the next follows in {shown}"));
@@ -208,7 +208,7 @@ fn refused_for(error: &ActionError) -> Option<Duration> {
 /// Adds to the last error the number of attempts, and the earlier attempt that may have had its effect.
 fn after(tries: u32, mut error: ActionError, lost: Option<Box<LostAttempt>>) -> ActionError {
     let alone = error.message.clone();
-    error = error.after_lost(tries, lost);
+    error = error.with_lost_attempt(tries, lost);
     if tries > 1 && error.message == alone {
         error.message = format!("{alone} ({tries} tries)");
     }

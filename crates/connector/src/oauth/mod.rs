@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::http::{HeaderValue, Method, StatusCode};
 use async_trait::async_trait;
-use model::redact::{Limit, Redactor};
+use model::redact::{LengthLimit, Redactor};
 use model::{ActionError, ErrorKind, LogLevel, Secret, Value};
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
 use oauth2::{
@@ -364,8 +364,9 @@ pub(crate) fn refuses_token(response: &Response) -> bool {
 
 /// Cuts a text of the provider for a message: hides secrets and removes control characters.
 fn plain(text: &str, redactor: &Redactor) -> String {
-    let text: String = redactor.text(text).chars().filter(|character| !character.is_control()).collect();
-    redactor.excerpt(&text, Limit::Chars(200)).into_owned()
+    let text: String =
+        redactor.redact_text(text).chars().filter(|character| !character.is_control()).collect();
+    redactor.redact_excerpt(&text, LengthLimit::Chars(200)).into_owned()
 }
 
 /// Adapts [`Http`] to the client trait of the `oauth2` crate.

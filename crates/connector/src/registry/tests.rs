@@ -155,12 +155,12 @@ fn page_lists_offer_only_statuses_and_formats_that_lists_have() {
         registry.action(action).and_then(|action| action.spec().input(input).cloned()).expect("an input").kind
     };
     assert_eq!(
-        kind("wiki.listPages", "status").words(),
+        kind("wiki.listPages", "status").describe(),
         "list of one of current, archived, deleted, trashed"
     );
-    assert_eq!(kind("wiki.listPagesInSpace", "bodyFormat").words(), "one of storage, wiki_doc_format");
-    assert_eq!(kind("wiki.listContentPropertiesForPage", "sort").words(), "one of key, -key");
-    assert_eq!(kind("wiki.createPage", "status").words(), "one of current, draft");
-    assert_eq!(kind("wiki.listPagesInSpace", "depth").words(), "one of all, root");
+    assert_eq!(kind("wiki.listPagesInSpace", "bodyFormat").describe(), "one of storage, wiki_doc_format");
+    assert_eq!(kind("wiki.listContentPropertiesForPage", "sort").describe(), "one of key, -key");
+    assert_eq!(kind("wiki.createPage", "status").describe(), "one of current, draft");
+    assert_eq!(kind("wiki.listPagesInSpace", "depth").describe(), "one of all, root");
     assert_eq!(kind("wiki.listSpaces", "limit"), InputType::Integer { min: Some(1), max: Some(250) });
 }

@@ -83,7 +83,7 @@ impl Wiki {
             })
             .await?;
         let spec = action.spec();
-        assert_eq!(spec.results.misfits(&result), Vec::<String>::new(), "{}", spec.name);
+        assert_eq!(spec.results.type_mismatches(&result), Vec::<String>::new(), "{}", spec.name);
         Ok(result)
     }
 

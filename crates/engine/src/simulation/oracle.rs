@@ -50,7 +50,7 @@ pub(super) fn check_invariants(world: &World, program: &Program) -> Result<(), S
     let mut increments = 0_u64;
     for row in &rows {
         let events = world.events(row.id);
-        let ended = Execution::fold(row.id, events.clone())
+        let ended = Execution::from_events(row.id, events.clone())
             .map_err(|error| format!("execution {}: {error}", world.state().number(row.id)))?;
         let ended = ended.outcome;
         let ended = ended.ok_or_else(|| format!("{} has not ended", row.id))?;

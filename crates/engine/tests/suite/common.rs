@@ -149,7 +149,7 @@ pub(crate) async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
         Event::StepFinished { step, outcome, .. } => Some(match outcome {
             StepOutcome::Succeeded { result } => format!("{step}={}", result.to_json()),
             StepOutcome::Skipped => format!("{step} skipped"),
-            StepOutcome::Left { by, .. } => format!("{step} left by {by:?}").to_lowercase(),
+            StepOutcome::Jumped { by, .. } => format!("{step} left by {by:?}").to_lowercase(),
             StepOutcome::Failed { handled: Some(value), .. } => format!("{step} handled={}", value.to_json()),
             StepOutcome::Failed { error, .. } => format!("{step} failed: {}", error.message),
         }),

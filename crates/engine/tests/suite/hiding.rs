@@ -95,7 +95,7 @@ async fn an_execution_that_reads_no_secret_is_left_as_it_is() {
     let project = Project::with(
         "trigger: {manual: {}}\ninputs: {text: {type: text}}\nsteps: [{set: {got: \"${{ inputs.text }}\"}}]\n",
     );
-    project.settings.redactor.hide(WORD);
+    project.settings.redactor.add_secret(WORD);
     let engine = project.start().await;
     let id = start_with(&engine, &format!("{{\"text\": \"{WORD}\"}}")).await;
     let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");

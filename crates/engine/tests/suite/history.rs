@@ -195,6 +195,6 @@ async fn an_answer_that_the_log_tells_is_not_recorded_again() {
     let answer = soon(engine.ingress().receive(&live, post("{}"))).await;
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     let events = events(&engine, id).await;
-    assert!(!events.iter().any(Event::is_note), "{events:?}");
+    assert!(!events.iter().any(Event::is_informational), "{events:?}");
     stop(engine).await;
 }

@@ -55,9 +55,11 @@ impl Ingress {
         challenge: &Challenge,
     ) -> Result<Vec<Key>, Rejection> {
         let keys = match (&challenge.key, &webhook.verify) {
-            (ChallengeKey::Own(secret), _) => self.runtime.secrets.challenge_key(secret).map(|key| vec![key]),
-            (ChallengeKey::OfVerify, Some(verify)) => self.runtime.secrets.keys(verify),
-            (ChallengeKey::OfVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
+            (ChallengeKey::Dedicated(secret), _) => {
+                self.runtime.secrets.challenge_key(secret).map(|key| vec![key])
+            }
+            (ChallengeKey::FromVerify, Some(verify)) => self.runtime.secrets.keys(verify),
+            (ChallengeKey::FromVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
         };
         keys.map_err(|error| {
             let automation = &mounted.deployed.automation.id;

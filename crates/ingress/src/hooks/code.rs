@@ -6,8 +6,8 @@ use std::time::Duration;
 use model::action::ActionError;
 use model::automation::{Trigger, WebhookMode, WebhookTrigger};
 use model::execution::{ExecutionId, LogLevel};
-use model::payload::{Decided, DecidedLine, HttpResponse, WebhookPayload};
-use model::redact::Limit;
+use model::payload::{HttpResponse, TriggerCodeLog, TriggerCodeResult, WebhookPayload};
+use model::redact::LengthLimit;
 use model::value::Value;
 use script::{Call, Context, Kind, LogLine};
 use trigger::Rejection;
@@ -34,7 +34,7 @@ impl Ingress {
         deployed: &Deployment,
         id: ExecutionId,
         results: &Value,
-    ) -> Result<Option<Decided>, String> {
+    ) -> Result<Option<TriggerCodeResult>, String> {
         let (automation, redactor) = (&deployed.automation, &self.runtime.settings.redactor);
         let Trigger::Webhook(webhook) = &automation.trigger else { return Ok(None) };
         let Some(code) = &webhook.code else { return Ok(None) };
@@ -61,21 +61,21 @@ impl Ingress {
         let outcome = match run {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
-                let message = to_action_error(&error, code, automation, redactor).in_full();
-                return Err(redactor.message(&message).into_owned());
+                let message = to_action_error(&error, code, automation, redactor).message_with_location();
+                return Err(redactor.redact_message(&message).into_owned());
             }
             Err(_) => return Err("no code worker became free in time".to_owned()),
         };
         // Secrets that the code received are removed from everything that is stored or sent.
         let logs = outcome.logs.into_iter();
         let logs = logs.map(|line| {
-            let message = redactor.excerpt(&line.message, Limit::Chars(script::MAX_TEXT));
-            LogLine { message: redactor.message(&message).into_owned(), ..line }
+            let message = redactor.redact_excerpt(&line.message, LengthLimit::Chars(script::MAX_TEXT));
+            LogLine { message: redactor.redact_message(&message).into_owned(), ..line }
         });
-        let mut decided = parse_decision(&redactor.value(outcome.value), logs.collect(), &id)?;
+        let mut decided = parse_decision(&redactor.redact_value(outcome.value), logs.collect(), &id)?;
         if webhook.mode == WebhookMode::Sync && !decided.declined && decided.response.take().is_some() {
             let message = "the `response` of the trigger's code is not sent: the caller of a synchronous webhook gets the result of the steps";
-            decided.logs.push(DecidedLine { level: LogLevel::Warn, message: message.to_owned() });
+            decided.logs.push(TriggerCodeLog { level: LogLevel::Warn, message: message.to_owned() });
         }
         Ok(Some(decided))
     }
@@ -123,7 +123,7 @@ impl Ingress {
 /// Returns the response that the trigger's code decided; `None` if the caller gets the standard one.
 pub(super) fn response_from_code(
     webhook: &WebhookTrigger,
-    decided: &Decided,
+    decided: &TriggerCodeResult,
     id: &ExecutionId,
 ) -> Option<HttpResponse> {
     let is_declined = decided.declined && webhook.mode == WebhookMode::Sync;
@@ -131,7 +131,11 @@ pub(super) fn response_from_code(
 }
 
 /// Parses the return value of the code: `{payload, response, run}`, each optional.
-fn parse_decision(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Decided, String> {
+fn parse_decision(
+    returned: &Value,
+    logs: Vec<LogLine>,
+    id: &ExecutionId,
+) -> Result<TriggerCodeResult, String> {
     let part = |name: &str| returned.get(name).filter(|value| !value.is_null());
     let response = part("response")
         .map(|response| match &response {
@@ -141,8 +145,9 @@ fn parse_decision(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Res
             other => Err(format!("`response` is {}, not an object with `statusCode`", other.kind())),
         })
         .transpose()?;
-    let logs = logs.into_iter().map(|line| DecidedLine { level: level(line.level), message: line.message });
-    Ok(Decided {
+    let logs =
+        logs.into_iter().map(|line| TriggerCodeLog { level: level(line.level), message: line.message });
+    Ok(TriggerCodeResult {
         results: part("payload"),
         response,
         declined: part("run").is_some_and(|run| !run.is_truthy()),

@@ -21,7 +21,7 @@ pub(super) fn mask_credentials(
     for (name, value) in &mut payload.headers {
         let masked = match redact::is_credential_name(name) {
             true => redact::MASK.to_owned(),
-            false => match redactor.text(value) {
+            false => match redactor.redact_text(value) {
                 Cow::Borrowed(_) => continue,
                 Cow::Owned(masked) => masked,
             },
@@ -41,7 +41,7 @@ pub(super) fn mask_credentials(
         && let Some(results) = decided.results.take()
     {
         // The payload returned by the trigger's code replaces the one of the request.
-        let results = redactor.value(results);
+        let results = redactor.redact_value(results);
         received.results.clone_from(&results);
         decided.results = Some(results);
         return received;
@@ -71,7 +71,7 @@ fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(
     if payload.raw_query.is_empty() {
         return None;
     }
-    let redactor = redactor.filter(|redactor| !redactor.is_idle());
+    let redactor = redactor.filter(|redactor| !redactor.is_empty());
     let raw = redact::query_without_credentials(&payload.raw_query);
     if redactor.is_none() && matches!(raw, Cow::Borrowed(_)) {
         return None;
@@ -81,13 +81,13 @@ fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(
             // A parameter that occurs several times is a list.
             (true, Value::List(list), _) => Value::from(vec![Value::from(redact::MASK); list.0.len()]),
             (true, ..) => redact::MASK.into(),
-            (false, _, Some(redactor)) => redactor.value(value.clone()),
+            (false, _, Some(redactor)) => redactor.redact_value(value.clone()),
             (false, _, None) => value.clone(),
         };
         (name.clone(), value)
     });
     let parameters = parameters.collect();
-    let raw = redactor.map_or_else(|| raw.to_string(), |redactor| redactor.text(&raw).into_owned());
+    let raw = redactor.map_or_else(|| raw.to_string(), |redactor| redactor.redact_text(&raw).into_owned());
     Some((parameters, raw))
 }
 
@@ -98,14 +98,14 @@ pub(crate) fn remove_credentials(mut payload: WebhookPayload, redactor: &Redacto
     if let Some((parameters, raw)) = mask_query(&payload, Some(redactor)) {
         (payload.query_parameters, payload.raw_query) = (parameters, raw);
     }
-    if redactor.is_idle() {
+    if redactor.is_empty() {
         return payload;
     }
     for value in payload.headers.values_mut() {
-        *value = redactor.text(value).into_owned();
+        *value = redactor.redact_text(value).into_owned();
     }
-    payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
-    if let Some(masked) = payload.body.data.in_memory().and_then(|body| redactor.bytes(body)) {
+    payload.path_fragment = redactor.redact_text(&payload.path_fragment).into_owned();
+    if let Some(masked) = payload.body.data.in_memory().and_then(|body| redactor.redact_bytes(body)) {
         payload.body.data = masked.into();
     }
     payload

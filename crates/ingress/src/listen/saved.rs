@@ -71,9 +71,9 @@ pub enum PayloadError {
 fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
     match payload {
         Payload::Webhook(payload) => Payload::Webhook(remove_credentials(payload, redactor)),
-        Payload::Poll { data, polled_at } => Payload::Poll { data: redactor.value(data), polled_at },
+        Payload::Poll { data, polled_at } => Payload::Poll { data: redactor.redact_value(data), polled_at },
         Payload::Manual { inputs } => Payload::Manual {
-            inputs: inputs.into_iter().map(|(name, value)| (name, redactor.value(value))).collect(),
+            inputs: inputs.into_iter().map(|(name, value)| (name, redactor.redact_value(value))).collect(),
         },
         Payload::Schedule { .. } => payload,
     }

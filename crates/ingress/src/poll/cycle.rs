@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
-use model::automation::{AutomationId, Deliver, PollStart, Trigger};
+use model::automation::{AutomationId, Delivery, PollStart, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
 use model::value::Value;
@@ -59,7 +59,7 @@ impl Ingress {
         mut standing: PollState,
         error: String,
     ) -> Option<PollEntry> {
-        let error = self.runtime.settings.redactor.message(&error).into_owned();
+        let error = self.runtime.settings.redactor.redact_message(&error).into_owned();
         let (automation, now) = (&deployed.automation.id, self.runtime.clock.now());
         let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
         standing.failures = standing.failures.saturating_add(1);
@@ -164,8 +164,8 @@ impl Ingress {
     ) -> Vec<(Start, Option<ActionError>)> {
         let data: Vec<Value> = match request.deliver() {
             _ if new_items.fresh.is_empty() => Vec::new(),
-            Deliver::Batch => vec![Value::from(new_items.fresh.clone())],
-            Deliver::Each => new_items.fresh.clone(),
+            Delivery::Batch => vec![Value::from(new_items.fresh.clone())],
+            Delivery::Each => new_items.fresh.clone(),
         };
         let automation = &deployed.automation;
         let is_event = matches!(automation.trigger, Trigger::Event(_));

@@ -36,16 +36,16 @@ impl PollResult {
     /// # Errors
     /// Returns an error if a cursor contains a secret: the next poll could not use a masked cursor.
     pub(super) fn mask_secrets(mut self, redactor: &Redactor) -> Result<Self, String> {
-        if redactor.is_idle() {
+        if redactor.is_empty() {
             return Ok(self);
         }
-        let is_open = |cursor: &Value| redactor.value(cursor.clone()) == *cursor;
+        let is_open = |cursor: &Value| redactor.redact_value(cursor.clone()) == *cursor;
         if !is_open(&self.cursor) || !self.items.iter().filter_map(|item| item.cursor.as_ref()).all(is_open) {
             return Err("`cursor` contains a secret and would be stored; use a part without it".to_owned());
         }
         for item in &mut self.items {
-            item.value = redactor.value(std::mem::take(&mut item.value));
-            if redactor.bytes(item.key.as_bytes()).is_some() {
+            item.value = redactor.redact_value(std::mem::take(&mut item.value));
+            if redactor.redact_bytes(item.key.as_bytes()).is_some() {
                 // Two masked keys could become equal, so the key is hashed.
                 item.key = digest(&item.key);
             }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_an_answer_holds_no_secret_and_its_items_stay_apart() {
         let redactor = Redactor::default();
-        redactor.hide("s3cret-1234");
+        redactor.add_secret("s3cret-1234");
         let mut found = answer(&["a", "s3cret-1234/1", "s3cret-1234/2"]);
         let kept = found.clone().mask_secrets(&redactor).expect("its cursor is open");
         let values: Vec<Value> = kept.items.iter().map(|item| item.value.clone()).collect();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use connector::{EventSource, EventSpec, Registry};
 use jiff::{SignedDuration, Timestamp};
-use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrigger, Trigger};
+use model::automation::{AutomationId, Delivery, EventTrigger, PollStart, PollTrigger, Trigger};
 use store::PollState;
 use tokio::sync::{Notify, Semaphore};
 
@@ -83,7 +83,7 @@ impl<'a> PollRequest<'a> {
         match &deployed.automation.trigger {
             Trigger::Poll(poll) => Some(Self::Action(poll)),
             Trigger::Event(event) => {
-                let spec = registry.event(&event.asks.action.name)?;
+                let spec = registry.event(&event.call.action.name)?;
                 matches!(spec.source, EventSource::Poll(_)).then(|| Self::Event(event, spec.clone()))
             }
             Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => None,
@@ -108,7 +108,7 @@ impl<'a> PollRequest<'a> {
         }
     }
 
-    fn deliver(&self) -> Deliver {
+    fn deliver(&self) -> Delivery {
         match self {
             Self::Action(poll) => poll.deliver,
             Self::Event(event, _) => event.deliver.map(|(deliver, _)| deliver).unwrap_or_default(),
@@ -117,15 +117,15 @@ impl<'a> PollRequest<'a> {
 
     /// Identifies the request. If it changes, cursor and seen keys of the old request are invalid.
     fn fingerprint(&self) -> String {
-        let (asks, more) = match self {
-            Self::Action(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
-            Self::Event(event, _) => (&event.asks, Vec::new()),
+        let (call, more) = match self {
+            Self::Action(poll) => (&poll.call, vec![&poll.items, &poll.id, &poll.cursor]),
+            Self::Event(event, _) => (&event.call, Vec::new()),
         };
-        let mut words = asks.action.name.clone();
-        for (name, template) in &asks.with {
+        let mut words = call.action.name.clone();
+        for (name, template) in &call.with {
             words = format!("{words} {}={}", name.name, canonical_text(template));
         }
-        let connection = asks.connection.as_ref().map_or("", |connection| &connection.name);
+        let connection = call.connection.as_ref().map_or("", |connection| &connection.name);
         let more = more.into_iter().flatten().map(|expression| expression.text().to_owned());
         [words, connection.to_owned()].into_iter().chain(more).collect::<Vec<_>>().join(" | ")
     }

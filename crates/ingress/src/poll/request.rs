@@ -38,9 +38,9 @@ pub(super) async fn request_items(
     ]);
     match request {
         PollRequest::Action(poll) => {
-            let inputs = inputs(ingress, catalog, &poll.asks, &names).await?;
-            let result = Requester { ingress, catalog, asks: &poll.asks }
-                .call(&poll.asks.action.name, &inputs)
+            let inputs = inputs(ingress, catalog, &poll.call, &names).await?;
+            let result = Requester { ingress, catalog, call: &poll.call }
+                .call(&poll.call.action.name, &inputs)
                 .await?;
             let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
             match inline(None, short) {
@@ -55,9 +55,9 @@ pub(super) async fn request_items(
             let EventSource::Poll(polled) = &spec.source else {
                 return Err(format!("`{}` is not polled for", spec.name));
             };
-            let requester = Requester { ingress, catalog, asks: &event.asks };
+            let requester = Requester { ingress, catalog, call: &event.call };
             let mut with = polled.with.clone();
-            for (name, value) in inputs(ingress, catalog, &event.asks, &names).await?.iter() {
+            for (name, value) in inputs(ingress, catalog, &event.call, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
             }
             requester.pages(polled, with, standing, request.start()).await
@@ -66,12 +66,12 @@ pub(super) async fn request_items(
 }
 
 /// Evaluates the inputs of the polled action.
-async fn inputs(ingress: &Ingress, catalog: &Catalog, asks: &ActionStep, names: &Map) -> Result<Map, String> {
+async fn inputs(ingress: &Ingress, catalog: &Catalog, call: &ActionStep, names: &Map) -> Result<Map, String> {
     let scope = Value::from(names.clone());
-    let mut inputs = Map::with_capacity(asks.with.len());
+    let mut inputs = Map::with_capacity(call.with.len());
     // A missing action is reported by the call itself.
-    let action = catalog.registry().action(&asks.action.name);
-    for (name, template) in &asks.with {
+    let action = catalog.registry().action(&call.action.name);
+    for (name, template) in &call.with {
         let is_address = action.is_some_and(|action| is_address(action.spec(), &name.name, template));
         let value = ingress.runtime.evaluator.template(template, is_address, &scope).await;
         let value = value.map_err(|error| format!("input `{}`: {error}", name.name))?;
@@ -93,7 +93,7 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
         let help = if poll.items.is_some() { "" } else { "; set `items` to its path in `result`" };
         return Err(format!(
             "`{}` returned no list of items, but a {}{help}",
-            poll.asks.action.name,
+            poll.call.action.name,
             list.kind()
         ));
     };
@@ -141,7 +141,7 @@ fn key(id: &Value) -> String {
 struct Requester<'a> {
     ingress: &'a Ingress,
     catalog: &'a Catalog,
-    asks: &'a ActionStep,
+    call: &'a ActionStep,
 }
 
 impl Requester<'_> {
@@ -149,7 +149,7 @@ impl Requester<'_> {
         let action = self.catalog.registry().action(name).cloned();
         let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
         let inputs = connector::check_inputs(action.spec(), inputs).map_err(ActionError::into_message)?;
-        let connection = match &self.asks.connection {
+        let connection = match &self.call.connection {
             Some(name) => {
                 let resolved = self.ingress.runtime.connect(self.catalog, &name.name).await;
                 Some(resolved.map_err(ActionError::into_message)?)
@@ -162,7 +162,7 @@ impl Requester<'_> {
             idempotency_key: "",
             http: &self.ingress.runtime.http,
             debug: false,
-            log: &Log(&self.asks.action.name),
+            log: &Log(&self.call.action.name),
             trace: None,
         };
         Action::call(&*action, call).await.map_err(ActionError::into_message)
@@ -204,7 +204,7 @@ impl Requester<'_> {
         }
         if !complete {
             tracing::warn!(
-                event = self.asks.action.name,
+                event = self.call.action.name,
                 pages = MAX_PAGES,
                 "the list has more changes than one poll reads; older ones are skipped"
             );

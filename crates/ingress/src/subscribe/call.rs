@@ -19,7 +19,7 @@ impl Ingress {
     /// of them contains a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let made = self.create_subscription(wanted).await;
-        made.map_err(|error| self.runtime.settings.redactor.message(&error).into_owned())
+        made.map_err(|error| self.runtime.settings.redactor.redact_message(&error).into_owned())
     }
 
     async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
@@ -33,12 +33,12 @@ impl Ingress {
         }
         let inputs = self.event_inputs(deployed)?;
         let stored = Value::from(inputs.clone());
-        if self.runtime.settings.redactor.value(stored.clone()) != stored {
+        if self.runtime.settings.redactor.redact_value(stored.clone()) != stored {
             // Unsubscribing needs the inputs again, and masked ones would not work.
             return Err("an input of the event contains a secret; put it into the connection".to_owned());
         }
         let secret = self.event_secret(&wanted.automation);
-        self.runtime.settings.redactor.hide(&secret);
+        self.runtime.settings.redactor.add_secret(&secret);
         let mut with = hook.with.clone();
         for (name, value) in inputs.iter() {
             with.insert(name.clone(), value.clone());
@@ -71,7 +71,7 @@ impl Ingress {
     /// Unsubscribes. A subscription that no longer exists counts as removed.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
         let gone = self.remove_subscription(subscription).await;
-        gone.map_err(|error| self.runtime.settings.redactor.message(&error).into_owned())
+        gone.map_err(|error| self.runtime.settings.redactor.redact_message(&error).into_owned())
     }
 
     async fn remove_subscription(&self, subscription: &Subscription) -> Result<(), String> {
@@ -120,7 +120,7 @@ impl Ingress {
             ("automation", Value::from(about)),
         ]));
         let mut inputs = Map::new();
-        for (name, template) in automation.trigger.asks().into_iter().flat_map(|asks| &asks.with) {
+        for (name, template) in automation.trigger.call().into_iter().flat_map(|call| &call.with) {
             let value = template
                 .evaluate(&scope, &model::Budget::default())
                 .map_err(|error| format!("input `{}`: {error}", name.name))?;

@@ -146,18 +146,18 @@ impl Ingress {
         test: bool,
     ) -> Option<Subscription> {
         let (event, _) = trigger_hook(deployed, catalog)?;
-        let asks = &event.asks;
+        let call = &event.call;
         let url = self.event_url(deployed, test);
         let with =
-            asks.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
-        let connection = asks.connection.as_ref().map(|connection| connection.name.clone());
-        let words = [asks.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
+            call.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
+        let connection = call.connection.as_ref().map(|connection| connection.name.clone());
+        let words = [call.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
         let now = self.runtime.clock.now();
         Some(Subscription {
             id: uuid::Uuid::new_v4().to_string(),
             automation: deployed.automation.id.clone(),
             source: words.into_iter().chain(with).collect::<Vec<_>>().join(" | "),
-            event: asks.action.name.clone(),
+            event: call.action.name.clone(),
             connection,
             inputs: Map::new(),
             url,

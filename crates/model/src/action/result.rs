@@ -12,8 +12,8 @@ use crate::value::Value;
 
 /// The most types that one may be one of; of more nothing is known.
 const MAX_ALTERNATIVES: usize = 16;
-/// How many problems of one value [`ResultType::misfits`] tells.
-const MAX_MISFITS: usize = 20;
+/// How many problems of one value [`ResultType::type_mismatches`] tells.
+const MAX_MISMATCHES: usize = 20;
 
 /// The type of a result or of a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -153,7 +153,7 @@ impl ResultType {
 
     /// What is known of a value that is known.
     #[must_use]
-    pub fn of_value(value: &Value) -> Self {
+    pub fn infer(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(_) => Self::Boolean,
@@ -161,15 +161,15 @@ impl ResultType {
             Value::Number(_) => Self::Integer,
             Value::String(_) => Self::Text,
             Value::List(list) if list.0.is_empty() => Self::list(Self::Any),
-            Value::List(list) => Self::list(Self::one_of(list.0.iter().map(Self::of_value))),
-            Value::Map(map) => Self::object(map.iter().map(|(key, value)| (&**key, Self::of_value(value)))),
+            Value::List(list) => Self::list(Self::one_of(list.0.iter().map(Self::infer))),
+            Value::Map(map) => Self::object(map.iter().map(|(key, value)| (&**key, Self::infer(value)))),
             Value::File(_) => Self::File,
         }
     }
 
     /// The type in the words of messages and reference pages.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Any => "anything".into(),
             Self::Null => "null".into(),
@@ -178,20 +178,20 @@ impl ResultType {
             Self::Number => "number".into(),
             Self::Boolean => "true or false".into(),
             Self::Choice { options } => format!("one of {}", options.join(", ")),
-            Self::List { items } => format!("list of {}", items.words()),
-            Self::Map { values } => format!("map of {}", values.words()),
+            Self::List { items } => format!("list of {}", items.describe()),
+            Self::Map { values } => format!("map of {}", values.describe()),
             Self::Object(object) => object.name.clone().unwrap_or_else(|| "map".into()),
             Self::File => "file".into(),
-            Self::OneOf { types } => types.iter().map(Self::words).collect::<Vec<_>>().join(" or "),
+            Self::OneOf { types } => types.iter().map(Self::describe).collect::<Vec<_>>().join(" or "),
         }
     }
 
     /// What of a value is not of this type, each with its path; nothing if it fits.
     #[must_use]
-    pub fn misfits(&self, value: &Value) -> Vec<String> {
+    pub fn type_mismatches(&self, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
-        misfit(self, value, "", &mut found);
-        found.truncate(MAX_MISFITS);
+        collect_mismatches(self, value, "", &mut found);
+        found.truncate(MAX_MISMATCHES);
         found
     }
 
@@ -286,8 +286,8 @@ fn count(kind: &ResultType, budget: usize) -> Option<usize> {
 }
 
 /// Notes what of a value is not of a type.
-fn misfit(kind: &ResultType, value: &Value, path: &str, found: &mut Vec<String>) {
-    if found.len() >= MAX_MISFITS {
+fn collect_mismatches(kind: &ResultType, value: &Value, path: &str, found: &mut Vec<String>) {
+    if found.len() >= MAX_MISMATCHES {
         return;
     }
     let mut push = |words: String| {
@@ -297,37 +297,37 @@ fn misfit(kind: &ResultType, value: &Value, path: &str, found: &mut Vec<String>)
         (ResultType::OneOf { types }, value) => {
             let mut admitting = types.iter().filter(|kind| kind.admits(value));
             match (admitting.next(), admitting.next()) {
-                (None, _) => push(format!("must be {}, found {}", kind.words(), value.kind())),
-                (Some(only), None) => misfit(only, value, path, found),
+                (None, _) => push(format!("must be {}, found {}", kind.describe(), value.kind())),
+                (Some(only), None) => collect_mismatches(only, value, path, found),
                 // Of several that it may be, one has to fit.
                 (Some(_), Some(_)) => {
                     let mut admitting = types.iter().filter(|kind| kind.admits(value));
-                    if !admitting.any(|kind| kind.misfits(value).is_empty()) {
-                        push(format!("fits none of {}", kind.words()));
+                    if !admitting.any(|kind| kind.type_mismatches(value).is_empty()) {
+                        push(format!("fits none of {}", kind.describe()));
                     }
                 }
             }
         }
         (kind, value) if !kind.admits(value) => {
-            push(format!("must be {}, found {}", kind.words(), value.kind()));
+            push(format!("must be {}, found {}", kind.describe(), value.kind()));
         }
         (ResultType::Choice { options }, Value::String(text))
             if !options.iter().any(|one| **one == **text) =>
         {
-            push(format!("must be {}, found `{text}`", kind.words()));
+            push(format!("must be {}, found `{text}`", kind.describe()));
         }
         (ResultType::List { items }, Value::List(list)) => {
             for (index, item) in list.0.iter().enumerate() {
-                misfit(items, item, &format!("{path}[{index}]"), found);
+                collect_mismatches(items, item, &format!("{path}[{index}]"), found);
             }
         }
         (ResultType::Map { values }, Value::Map(map)) => {
-            map.iter().for_each(|(key, value)| misfit(values, value, &below(path, key), found));
+            map.iter().for_each(|(key, value)| collect_mismatches(values, value, &below(path, key), found));
         }
         (ResultType::Object(object), Value::Map(map)) => {
             for field in &object.fields {
                 match map.get(&field.name) {
-                    Some(value) => misfit(&field.kind, value, &below(path, &field.name), found),
+                    Some(value) => collect_mismatches(&field.kind, value, &below(path, &field.name), found),
                     None if field.optional => {}
                     None => found.push(format!("`{}` is missing", below(path, &field.name))),
                 }
@@ -366,7 +366,7 @@ mod tests {
 
     fn check(kind: &ResultType, json: &str, expected: &[&str]) {
         let value = Value::from_json(json.as_bytes(), JsonLimits::default()).expect("JSON");
-        assert_eq!(kind.misfits(&value), expected, "{json}");
+        assert_eq!(kind.type_mismatches(&value), expected, "{json}");
     }
 
     #[test]
@@ -412,7 +412,7 @@ mod tests {
     fn a_known_value_has_the_type_that_it_fits() {
         for json in [r#"{"a":[1,"x",null],"b":{}}"#, "[]", "1.5", "[[true],[1]]"] {
             let value = Value::from_json(json.as_bytes(), JsonLimits::default()).expect("JSON");
-            assert_eq!(ResultType::of_value(&value).misfits(&value), Vec::<String>::new(), "{json}");
+            assert_eq!(ResultType::infer(&value).type_mismatches(&value), Vec::<String>::new(), "{json}");
         }
     }
 }

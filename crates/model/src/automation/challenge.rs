@@ -23,9 +23,9 @@ pub enum ChallengeKey {
     /// It takes none.
     None,
     /// One of its own; may read `secrets` and `env`.
-    Own(Template),
+    Dedicated(Template),
     /// The one that the sender signs with.
-    OfVerify,
+    FromVerify,
 }
 
 /// How a challenge is asked, and what it is answered with.
@@ -34,18 +34,18 @@ pub struct ChallengeRule {
     /// The method that it is asked with.
     pub method: &'static str,
     /// What tells it from any other request: places with the text that has to stand there.
-    pub marks: &'static [(RequestPlace, &'static str)],
+    pub marks: &'static [(RequestField, &'static str)],
     /// Where the text stands that the answer is made of; none where it is asked by its method alone.
-    pub value: Option<RequestPlace>,
+    pub value: Option<RequestField>,
     /// What is given back.
-    pub answer: ChallengeAnswer,
+    pub answer: ChallengeResponse,
     /// Who is answered.
     pub guard: ChallengeGuard,
 }
 
 /// What a challenge is answered with, with the status 200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChallengeAnswer {
+pub enum ChallengeResponse {
     /// Nothing else.
     Nothing,
     /// The text, as `text/plain`.
@@ -75,14 +75,14 @@ pub enum ChallengeGuard {
     /// Whoever is let in by `verify`, where there is one.
     Verified,
     /// Whoever knows the secret of the challenge, which stands at this place.
-    Token(RequestPlace),
+    Token(RequestField),
     /// The first one to ask after a person has opened the pairing: what it sends becomes the secret of `verify`.
     Pairing,
 }
 
 /// A place in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestPlace {
+pub enum RequestField {
     /// The parameter of the query with this name.
     Query(Cow<'static, str>),
     /// The header with this name, in lower case.
@@ -94,7 +94,7 @@ pub enum RequestPlace {
 impl Challenge {
     /// Calls `visit` with every expression in it.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
-        if let ChallengeKey::Own(secret) = &self.key {
+        if let ChallengeKey::Dedicated(secret) = &self.key {
             secret.expressions(visit);
         }
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::trigger::Trigger;
-use super::{Automation, DefinitionHash, Named, Verb};
+use super::{Automation, DefinitionHash, SpannedName, Verb};
 use crate::diagnostic::{Source, Span};
 use crate::yaml::Text;
 
 /// What a file of code ends in.
-pub const CODE_ENDINGS: [&str; 2] = [".js", ".mjs"];
+pub const CODE_EXTENSIONS: [&str; 2] = [".js", ".mjs"];
 
 /// A module: an ES module with a default export, or one that sets `module.exports`. It is never interpolated.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub enum Code {
         span: Span,
     },
     /// A file beside it; its path is relative to the project folder.
-    File(Named),
+    File(SpannedName),
 }
 
 impl Code {
@@ -46,7 +46,7 @@ impl Code {
     /// The file in which it stands, and the place there of a line and column of the text, both counted from 1, the
     /// columns in characters. A place past the end is the end.
     #[must_use]
-    pub fn place(&self, automation: &Automation, line: usize, column: usize) -> (Arc<Source>, Span) {
+    pub fn locate(&self, automation: &Automation, line: usize, column: usize) -> (Arc<Source>, Span) {
         let whole = || (automation.source.clone(), self.span());
         let Some(text) = self.text(automation) else { return whole() };
         let (start, end) = stretch(text, line, column);
@@ -79,7 +79,7 @@ fn stretch(text: &str, line: usize, column: usize) -> (usize, usize) {
 impl Automation {
     /// The code of its trigger and its steps, with the id of the step.
     #[must_use]
-    pub fn codes(&self) -> Vec<(Option<&Arc<str>>, &Code)> {
+    pub fn code_modules(&self) -> Vec<(Option<&Arc<str>>, &Code)> {
         let mut found = Vec::new();
         if let Trigger::Webhook(webhook) = &self.trigger {
             found.extend(webhook.code.as_ref().map(|code| (None, code)));
@@ -103,7 +103,7 @@ impl Automation {
     #[must_use]
     pub fn with_code_files(&self, find: impl Fn(&str) -> Option<Arc<Source>>) -> Self {
         let mut paths: Vec<&str> = self
-            .codes()
+            .code_modules()
             .into_iter()
             .filter_map(|(_, code)| match code {
                 Code::File(file) => Some(file.name.as_str()),
@@ -114,7 +114,8 @@ impl Automation {
         paths.dedup();
         let files: Vec<Arc<Source>> = paths.into_iter().filter_map(find).collect();
         let parts = files.iter().flat_map(|source| [source.path(), source.text()]);
-        let definition = DefinitionHash::of_parts(&self.id, std::iter::once(self.source.text()).chain(parts));
+        let definition =
+            DefinitionHash::compute_from_parts(&self.id, std::iter::once(self.source.text()).chain(parts));
         Self { code_files: files, definition, ..self.clone() }
     }
 }

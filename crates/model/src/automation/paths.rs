@@ -35,6 +35,7 @@ fn inside(step: &Step) -> impl Iterator<Item = (Vec<&str>, &Block)> {
         OnError::Fail | OnError::Continue => None,
     };
     let undo = step.undo.as_ref().map(|block| (vec!["undo"], block));
-    let lists = step.verb.lists().into_iter().map(|inner| (inner.name.into_iter().collect(), inner.block));
+    let lists =
+        step.verb.nested_blocks().into_iter().map(|inner| (inner.name.into_iter().collect(), inner.block));
     lists.chain(on_error).chain(undo)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Named;
+use super::SpannedName;
 use super::code::Code;
 use super::verbs::{
     ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondBody, RespondStep, SwitchStep, WaitForStep,
@@ -34,7 +34,7 @@ pub struct Step {
     /// A guard: not met, the step is skipped.
     pub guard: Option<Expression>,
     /// The steps it waits for, in place of the one before it.
-    pub needs: Option<Vec<Named>>,
+    pub needs: Option<Vec<SpannedName>>,
     /// Further tries, where the step says how many; that there are none is said by zero of them.
     pub retry: Option<Box<RetryPolicy>>,
     /// The longest that one try may take.
@@ -54,7 +54,7 @@ impl Step {
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         self.guard.iter().for_each(&mut *visit);
         self.verb.expressions(visit);
-        self.verb.lists().iter().filter_map(|inner| inner.after).for_each(&mut *visit);
+        self.verb.nested_blocks().iter().filter_map(|inner| inner.until).for_each(&mut *visit);
         if let Verb::WaitFor(wait) = &self.verb {
             wait.condition().into_iter().for_each(visit);
         }
@@ -87,7 +87,7 @@ pub enum OnError {
 pub enum Verb {
     /// Calls an action.
     Action(ActionStep),
-    /// Runs JavaScript.
+    /// BlockKind JavaScript.
     Code(Code),
     /// Names values.
     Set(Vec<(Arc<str>, Template)>),
@@ -95,15 +95,15 @@ pub enum Verb {
     If(IfStep),
     /// Branches by a value.
     Switch(SwitchStep),
-    /// Runs steps for each item of a list.
+    /// BlockKind steps for each item of a list.
     ForEach(Box<ForEachStep>),
-    /// Runs steps again and again.
+    /// BlockKind steps again and again.
     Repeat(RepeatStep),
-    /// Runs named lists of steps side by side.
+    /// BlockKind named lists of steps side by side.
     Parallel(Vec<(Arc<str>, Block)>),
-    /// Runs steps that share a guard, a time limit, tries or an error list.
+    /// BlockKind steps that share a guard, a time limit, tries or an error list.
     Group(Block),
-    /// Runs another Automation.
+    /// BlockKind another Automation.
     Call(CallStep),
     /// Pauses for a time.
     Wait(WaitStep),
@@ -154,17 +154,22 @@ impl Verb {
 
     /// The lists of steps inside it, and when each of them runs.
     #[must_use]
-    pub fn lists(&self) -> Vec<Inner<'_>> {
+    pub fn nested_blocks(&self) -> Vec<NestedBlock<'_>> {
         match self {
             Self::If(branch) => {
                 let case = |name, block, holds| {
-                    Inner::new(Some(name), block, Runs::Case { condition: Some((&branch.condition, holds)) })
+                    NestedBlock::new(
+                        Some(name),
+                        block,
+                        BlockKind::Case { condition: Some((&branch.condition, holds)) },
+                    )
                 };
                 let otherwise = branch.otherwise.as_ref().map(|block| case("else", block, false));
                 std::iter::once(case("then", &branch.then, true)).chain(otherwise).collect()
             }
             Self::Switch(switch) => {
-                let case = |name, block| Inner::new(Some(name), block, Runs::Case { condition: None });
+                let case =
+                    |name, block| NestedBlock::new(Some(name), block, BlockKind::Case { condition: None });
                 let cases = switch.cases.iter().map(|(name, block)| case(name.name.as_str(), block));
                 cases.chain(switch.default.as_ref().map(|block| case("default", block))).collect()
             }
@@ -175,17 +180,21 @@ impl Verb {
                     Template::Expression(_) | Template::Text(_) | Template::Map(_) => false,
                 };
                 let in_order = each.concurrency <= 1;
-                let runs = Runs::Turns { item: Some(&each.item), in_order, certain };
-                vec![Inner::new(None, &each.steps, runs)]
+                let kind = BlockKind::Loop { item: Some(&each.item), in_order, certain };
+                vec![NestedBlock::new(None, &each.steps, kind)]
             }
             Self::Repeat(repeat) => {
-                let runs = Runs::Turns { item: None, in_order: true, certain: true };
-                vec![Inner { after: repeat.until.as_ref(), ..Inner::new(None, &repeat.steps, runs) }]
+                let kind = BlockKind::Loop { item: None, in_order: true, certain: true };
+                vec![NestedBlock {
+                    until: repeat.until.as_ref(),
+                    ..NestedBlock::new(None, &repeat.steps, kind)
+                }]
             }
-            Self::Parallel(branches) => {
-                branches.iter().map(|(name, block)| Inner::new(Some(name), block, Runs::Beside)).collect()
-            }
-            Self::Group(block) => vec![Inner::new(None, block, Runs::Once)],
+            Self::Parallel(branches) => branches
+                .iter()
+                .map(|(name, block)| NestedBlock::new(Some(name), block, BlockKind::Parallel))
+                .collect(),
+            Self::Group(block) => vec![NestedBlock::new(None, block, BlockKind::Sequence)],
             Self::Action(_)
             | Self::Code(_)
             | Self::Set(_)
@@ -200,7 +209,7 @@ impl Verb {
         }
     }
 
-    /// Whether one of its [`Runs::Case`] lists runs for certain.
+    /// Whether one of its [`BlockKind::Case`] lists runs for certain.
     #[must_use]
     pub fn covers_every_case(&self) -> bool {
         match self {
@@ -217,7 +226,7 @@ impl Verb {
     }
 
     /// Calls `visit` with every expression that the verb itself reads before any list inside it runs. Left out are what
-    /// is read after a turn ([`Inner::after`]) and what is read of an event ([`WaitForStep::condition`]).
+    /// is read after a turn ([`NestedBlock::after`]) and what is read of an event ([`WaitForStep::condition`]).
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Action(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
@@ -255,45 +264,46 @@ impl Verb {
 
 /// A list of steps inside a step.
 #[derive(Clone, Copy, Debug)]
-pub struct Inner<'a> {
+pub struct NestedBlock<'a> {
     /// What it is called, where it has a name.
     pub name: Option<&'a str>,
     /// The steps.
     pub block: &'a Block,
     /// When they run.
-    pub runs: Runs<'a>,
-    /// What is read at the end of each turn, where something is.
-    pub after: Option<&'a Expression>,
+    pub kind: BlockKind<'a>,
+    /// The loop's end condition, evaluated after each iteration; `None` for any other block and for a loop without one.
+    pub until: Option<&'a Expression>,
 }
 
-impl<'a> Inner<'a> {
-    fn new(name: Option<&'a str>, block: &'a Block, runs: Runs<'a>) -> Self {
-        Self { name, block, runs, after: None }
+impl<'a> NestedBlock<'a> {
+    fn new(name: Option<&'a str>, block: &'a Block, kind: BlockKind<'a>) -> Self {
+        Self { name, block, kind, until: None }
     }
 }
 
-/// When a list of steps inside a step runs. What is checked of the paths through the steps goes by this alone, so
-/// that a verb needs no rule of its own there.
+/// Tells when a block nested in a step runs.
+///
+/// The checks of the paths through an automation depend on this alone, so they need no rule for each verb.
 #[derive(Clone, Copy, Debug)]
-pub enum Runs<'a> {
-    /// When its case is the one: of several such lists one runs, or none.
+pub enum BlockKind<'a> {
+    /// Runs if its case is selected: at most one of the step's `Case` blocks runs.
     Case {
-        /// The condition that decides and whether it has to hold, where it is a plain condition.
+        /// The condition and the value it must have for the block to run; `None` if a value selects the case.
         condition: Option<(&'a Expression, bool)>,
     },
-    /// Turn after turn.
-    Turns {
-        /// What the item of a turn is called, where there is one.
+    /// Runs once per iteration.
+    Loop {
+        /// The name of the iteration's item; `None` for a `repeat`.
         item: Option<&'a str>,
-        /// Whether a turn begins only when the one before has ended.
+        /// True if an iteration starts only after the previous one has finished.
         in_order: bool,
-        /// Whether there is at least one turn.
+        /// True if there is at least one iteration.
         certain: bool,
     },
-    /// Always, beside the other lists.
-    Beside,
-    /// Always, once.
-    Once,
+    /// Always runs once, in parallel with the step's other blocks.
+    Parallel,
+    /// Always runs once.
+    Sequence,
 }
 
 impl Block {
@@ -301,7 +311,7 @@ impl Block {
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         for step in &self.steps {
             visit(step);
-            for inner in step.verb.lists() {
+            for inner in step.verb.nested_blocks() {
                 inner.block.walk(visit);
             }
             if let OnError::Steps(block) = &step.on_error {

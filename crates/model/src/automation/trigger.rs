@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ActionStep, Challenge, Code, Named, RequestPlace, Verify};
+use super::{ActionStep, Challenge, Code, RequestField, SpannedName, Verify};
 use crate::diagnostic::Span;
 use crate::expression::Expression;
 use crate::json_schema::JsonSchema;
@@ -35,19 +35,19 @@ impl Trigger {
         }
     }
 
-    /// What is asked, with which connection and inputs, by a trigger that asks: the action of a poll, or an app event.
+    /// What is asked, with which connection and inputs, by a trigger that call: the action of a poll, or an app event.
     #[must_use]
-    pub fn asks(&self) -> Option<&ActionStep> {
+    pub fn call(&self) -> Option<&ActionStep> {
         match self {
-            Self::Event(event) => Some(&event.asks),
-            Self::Poll(poll) => Some(&poll.asks),
+            Self::Event(event) => Some(&event.call),
+            Self::Poll(poll) => Some(&poll.call),
             Self::Webhook(_) | Self::Schedule(_) | Self::Manual => None,
         }
     }
 
-    /// Calls `visit` with every expression of a trigger that asks.
+    /// Calls `visit` with every expression of a trigger that call.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
-        for (_, template) in self.asks().into_iter().flat_map(|asks| &asks.with) {
+        for (_, template) in self.call().into_iter().flat_map(|call| &call.with) {
             template.expressions(visit);
         }
         if let Self::Poll(poll) = self {
@@ -60,20 +60,20 @@ impl Trigger {
 #[derive(Clone, Debug)]
 pub struct EventTrigger {
     /// The event in the place of an action: `connector.event`, its connection and its inputs.
-    pub asks: ActionStep,
+    pub call: ActionStep,
     /// How often it is polled for, where it is, and where that is written; else as often as the connector says.
     pub every: Option<(Duration, Span)>,
     /// What the first poll does, and where that is written.
     pub start: Option<(PollStart, Span)>,
     /// Whether several are given to one execution, and where that is written.
-    pub deliver: Option<(Deliver, Span)>,
+    pub deliver: Option<(Delivery, Span)>,
 }
 
 /// New data in the results of any action.
 #[derive(Clone, Debug)]
 pub struct PollTrigger {
     /// The action, its connection and its inputs. These may read `cursor`.
-    pub asks: ActionStep,
+    pub call: ActionStep,
     /// How often.
     pub every: Duration,
     /// The list, read from `result`; else the result itself, or its `results`.
@@ -85,7 +85,7 @@ pub struct PollTrigger {
     /// What the first poll does.
     pub start: PollStart,
     /// Whether several are given to one execution.
-    pub deliver: Deliver,
+    pub deliver: Delivery,
 }
 
 /// What becomes of what the first poll finds.
@@ -100,7 +100,7 @@ pub enum PollStart {
 
 /// How what is new is given to executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Deliver {
+pub enum Delivery {
     /// All that one poll found to one execution, as a list.
     #[default]
     Batch,
@@ -125,7 +125,7 @@ pub struct WebhookTrigger {
     pub verify: Option<Verify>,
     /// What a body has to be.
     pub schema: Option<JsonSchema>,
-    /// What its sender asks before it sends anything.
+    /// What its sender call before it sends anything.
     pub challenge: Option<Challenge>,
     /// What tells that the same was sent before.
     pub dedup: Option<Dedup>,
@@ -148,7 +148,7 @@ pub struct Dedup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DedupBy {
     /// The text at this place.
-    Place(RequestPlace),
+    Field(RequestField),
     /// Everything that is signed.
     Signed,
 }
@@ -194,7 +194,7 @@ pub struct ScheduleTrigger {
     /// Where the cadence is written.
     pub cadence_span: Span,
     /// The IANA zone of its local times; `UTC` where none is given.
-    pub timezone: Named,
+    pub timezone: SpannedName,
     /// What happens to instants missed while no daemon ran.
     pub misfire: Misfire,
     /// What happens when the last execution still runs.

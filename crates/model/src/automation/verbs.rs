@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Block, Named};
+use super::{Block, SpannedName};
 use crate::action::InputSpec;
 use crate::diagnostic::Span;
 use crate::expression::Expression;
@@ -13,11 +13,11 @@ use crate::template::Template;
 #[derive(Clone, Debug)]
 pub struct ActionStep {
     /// Which action: `connector.action`.
-    pub action: Named,
+    pub action: SpannedName,
     /// With which connection.
-    pub connection: Option<Named>,
+    pub connection: Option<SpannedName>,
     /// The inputs as they are written, by name with the place of each.
-    pub with: Vec<(Named, Template)>,
+    pub with: Vec<(SpannedName, Template)>,
     /// Where `with` stands, or the step if it does not.
     pub with_span: Span,
     /// Whether the request is logged (Debug Request).
@@ -41,7 +41,7 @@ pub struct SwitchStep {
     /// What decides. It is compared as text: `3` and `"3"` are the same case, lists and maps are none.
     pub value: Expression,
     /// The lists by the value that each is for.
-    pub cases: Vec<(Named, Block)>,
+    pub cases: Vec<(SpannedName, Block)>,
     /// Runs where no case fits.
     pub default: Option<Block>,
 }
@@ -63,9 +63,9 @@ pub struct RepeatStep {
 #[derive(Clone, Debug)]
 pub struct CallStep {
     /// Its id.
-    pub automation: Named,
+    pub automation: SpannedName,
     /// The inputs as they are written, by name with the place of each.
-    pub with: Vec<(Named, Template)>,
+    pub with: Vec<(SpannedName, Template)>,
     /// Where `with` stands, or the step if it does not.
     pub with_span: Span,
     /// Whether it goes on by itself: the result is then `{executionId}`.
@@ -165,12 +165,12 @@ pub struct RespondStep {
     /// The body.
     pub body: RespondBody,
     /// The exceptions from the sandbox of a page.
-    pub allow: Vec<PageRight>,
+    pub allow: Vec<SandboxPermission>,
 }
 
 /// An exception from the sandbox in which a browser shows a page that an automation answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageRight {
+pub enum SandboxPermission {
     /// Its forms may be sent.
     Forms,
     /// Its scripts may run.

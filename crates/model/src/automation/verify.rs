@@ -59,7 +59,7 @@ pub struct SignatureRule {
     /// The header with the message's id, in lower case, where it is signed.
     pub id: Option<String>,
     /// What is signed, piece by piece.
-    pub content: Vec<Piece>,
+    pub content: Vec<SignedPart>,
     /// The parameter of the query with the body's SHA-256 in hex, which must be right where the body is no form.
     pub body_digest: Option<&'static str>,
 }
@@ -118,7 +118,7 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimestampRule {
     /// Where it stands.
-    pub place: TimestampPlace,
+    pub place: TimestampSource,
     /// How it is written.
     pub unit: TimeUnit,
     /// How old it may be. How far it may be ahead is a minute.
@@ -127,7 +127,7 @@ pub struct TimestampRule {
 
 /// Where the time of a signature stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TimestampPlace {
+pub enum TimestampSource {
     /// In this header, in lower case.
     Header(String),
     /// Under this key of the signature's pairs.
@@ -149,7 +149,7 @@ pub enum TimeUnit {
 
 /// A piece of what is signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum SignedPart {
     /// This text.
     Text(String),
     /// The body, byte for byte as it came.

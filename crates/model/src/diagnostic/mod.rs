@@ -12,8 +12,8 @@ mod source;
 
 pub use collect::{Diagnostics, MAX_DIAGNOSTICS, StepScope};
 pub use nearest::nearest;
-pub use report::{Entry, Fix, Report};
-pub use source::{Place, Source};
+pub use report::{DiagnosticEntry, Fix, Report};
+pub use source::{Position, Source};
 
 use std::ops::Range;
 

@@ -101,7 +101,7 @@ fn allowed(names: &[String], most: usize) -> String {
 }
 
 fn line_of(source: &Source, span: Span) -> usize {
-    source.place(span.start as usize).line
+    source.position(span.start as usize).line
 }
 
 /// The lines of a file that a report shows.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Longest piece of a line that an [`Entry`] quotes, in characters.
+/// Longest piece of a line that an [`DiagnosticEntry`] quotes, in characters.
 const MAX_SNIPPET: usize = 240;
 
 /// The problems of one file, in the order of their places.
@@ -23,7 +23,7 @@ pub struct Report {
 /// One problem as a program reads it. Lines and columns count from 1, columns in characters, ends are exclusive.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct DiagnosticEntry {
     /// The file's name.
     pub file: String,
     /// Line of the place that is wrong.
@@ -206,7 +206,7 @@ impl Report {
 
     /// The problems as a program reads them.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<DiagnosticEntry> {
         let shown = self.shown();
         self.diagnostics.iter().map(|diagnostic| self.entry(diagnostic, &shown)).collect()
     }
@@ -268,9 +268,9 @@ impl Report {
         Arc::new(Source::new(self.source.path(), text.collect::<String>()))
     }
 
-    fn entry(&self, diagnostic: &Diagnostic, shown: &Source) -> Entry {
+    fn entry(&self, diagnostic: &Diagnostic, shown: &Source) -> DiagnosticEntry {
         let [line, column, end_line, end_column] = self.corners(diagnostic.span);
-        Entry {
+        DiagnosticEntry {
             file: self.source.path().to_owned(),
             line,
             column,
@@ -294,7 +294,8 @@ impl Report {
 
     fn corners(&self, span: Span) -> [usize; 4] {
         let span = self.source.clamp(span);
-        let (start, end) = (self.source.place(span.start as usize), self.source.place(span.end as usize));
+        let (start, end) =
+            (self.source.position(span.start as usize), self.source.position(span.end as usize));
         [start.line, start.column, end.line, end.column]
     }
 }

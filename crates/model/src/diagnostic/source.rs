@@ -16,7 +16,7 @@ pub struct Source {
 
 /// A place as people name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct Position {
     /// From 1.
     pub line: usize,
     /// From 1, in characters (Unicode scalar values).
@@ -69,17 +69,17 @@ impl Source {
 
     /// Line and column of a byte; past the end it is the end.
     #[must_use]
-    pub fn place(&self, offset: usize) -> Place {
+    pub fn position(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.line_starts.partition_point(|start| *start as usize <= offset).max(1);
         let start = self.line_starts[line - 1] as usize;
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
-        Place { line, column }
+        Position { line, column }
     }
 
     /// Byte offset of a line and column, both from 1; beyond the file or the line it is their end.
     #[must_use]
-    pub fn offset(&self, place: Place) -> usize {
+    pub fn offset(&self, place: Position) -> usize {
         let Some(line) = self.line_span(place.line) else { return self.text.len() };
         let text = self.slice(line);
         let within = text.char_indices().nth(place.column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
@@ -110,9 +110,9 @@ mod tests {
     #[test]
     fn columns_count_characters_not_bytes() {
         let source = Source::new("a.yaml", "a: é\r\nb: 日本x\n");
-        let at = |needle: &str| source.place(source.text().find(needle).unwrap_or_default());
-        assert_eq!(at("é"), Place { line: 1, column: 4 });
-        assert_eq!(at("x"), Place { line: 2, column: 6 });
+        let at = |needle: &str| source.position(source.text().find(needle).unwrap_or_default());
+        assert_eq!(at("é"), Position { line: 1, column: 4 });
+        assert_eq!(at("x"), Position { line: 2, column: 6 });
         assert_eq!(source.line(1), Some("a: é"));
         assert_eq!(source.line(3), Some(""));
         assert_eq!(source.line(4), None);
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_no_column() {
         let source = Source::new("a.yaml", "\u{feff}a: 1");
-        assert_eq!(source.place(3), Place { line: 1, column: 1 });
-        assert_eq!(source.place(0), Place { line: 1, column: 1 });
+        assert_eq!(source.position(3), Position { line: 1, column: 1 });
+        assert_eq!(source.position(0), Position { line: 1, column: 1 });
         assert_eq!(source.line(1), Some("a: 1"));
     }
 
@@ -131,7 +131,7 @@ mod tests {
         fn place_and_offset_are_each_others_inverse(text in "[a-é\n\r日\u{feff}]{0,40}", at in 0usize..60) {
             let source = Source::new("a.yaml", text.as_str());
             let boundary = text.floor_char_boundary(at);
-            let place = source.place(boundary);
+            let place = source.position(boundary);
             // A line break has no place of its own in a line, so only what is inside a line comes back the same.
             if source.line_span(place.line).is_some_and(|line| line.range().contains(&boundary)) {
                 prop_assert_eq!(source.offset(place), boundary);

@@ -90,7 +90,8 @@ pub enum Event {
     },
     /// A step began at an instant that stays part of what it does: it reads the clock or the Automation's state, or its
     /// time limit spans pauses.
-    StepDated {
+    #[serde(rename = "stepDated")]
+    StepContextRecorded {
         /// When.
         at: Timestamp,
         /// Which step.
@@ -156,7 +157,8 @@ pub enum Event {
     },
     /// Since the event before, the clock of the machine was set: what lasts a certain time counts from the instants before
     /// as if they had been so much later.
-    ClockSet {
+    #[serde(rename = "clockSet")]
+    ClockChanged {
         /// When that was seen, as the clock shows it by now.
         at: Timestamp,
         /// Forward by so many milliseconds; back where it is negative.
@@ -208,7 +210,7 @@ impl Event {
 
     /// True for events that only explain the history: nothing in the state of an execution depends on them.
     #[must_use]
-    pub fn is_note(&self) -> bool {
+    pub fn is_informational(&self) -> bool {
         matches!(self, Self::Waited { .. } | Self::Answered { .. })
     }
 
@@ -223,14 +225,14 @@ impl Event {
             | Self::StepFailed { at, .. }
             | Self::StepFinished { at, .. }
             | Self::StepCalled { at, .. }
-            | Self::StepDated { at, .. }
+            | Self::StepContextRecorded { at, .. }
             | Self::Waiting { at, .. }
             | Self::Signalled { at, .. }
             | Self::WaitEnded { at, .. }
             | Self::Responded { at, .. }
             | Self::Failing { at, .. }
             | Self::Cancelling { at, .. }
-            | Self::ClockSet { at, .. }
+            | Self::ClockChanged { at, .. }
             | Self::Waited { at, .. }
             | Self::Answered { at, .. }
             | Self::Retried { at, .. }

@@ -55,7 +55,7 @@ pub struct StepState {
     /// Why it failed for good, while its `onError` list runs.
     pub failure: Option<ActionError>,
     /// For what it pauses, while it does.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<StepWait>,
     /// How it ended, if it did.
     pub outcome: Option<StepOutcome>,
     /// Whether it failed and a list has been tried again since in which it may stand, so that it may begin again.
@@ -64,7 +64,7 @@ pub struct StepState {
 
 /// A pause.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct StepWait {
     /// When it began.
     pub since: Timestamp,
     /// When it ends at the latest, where that is known.
@@ -76,7 +76,7 @@ pub struct Waiting {
 /// An event that cannot follow the ones before it: the log is damaged or was written by something else.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("event {index} of execution {id} is not possible there: {reason}")]
-pub struct IllegalEvent {
+pub struct InvalidEvent {
     /// Of which execution.
     pub id: ExecutionId,
     /// Which event, from 0.
@@ -90,10 +90,13 @@ impl Execution {
     ///
     /// # Errors
     /// An event that cannot stand where it stands.
-    pub fn fold(id: ExecutionId, events: impl IntoIterator<Item = Event>) -> Result<Self, IllegalEvent> {
+    pub fn from_events(
+        id: ExecutionId,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Result<Self, InvalidEvent> {
         let mut events = events.into_iter();
         let Some(Event::Started { at, automation, definition, origin, payload }) = events.next() else {
-            return Err(IllegalEvent { id, index: 0, reason: "the first event must be `started`" });
+            return Err(InvalidEvent { id, index: 0, reason: "the first event must be `started`" });
         };
         let mut execution = Self {
             id,
@@ -121,8 +124,8 @@ impl Execution {
     ///
     /// # Errors
     /// The event cannot follow those before it.
-    pub fn apply(&mut self, event: Event) -> Result<(), IllegalEvent> {
-        let illegal = |reason| IllegalEvent { id: self.id, index: self.events, reason };
+    pub fn apply(&mut self, event: Event) -> Result<(), InvalidEvent> {
+        let illegal = |reason| InvalidEvent { id: self.id, index: self.events, reason };
         if self.outcome.is_some() {
             return Err(illegal("the execution has finished"));
         }
@@ -130,7 +133,7 @@ impl Execution {
             Event::Started { .. } => return Err(illegal("it has started already")),
             Event::Resumed { waited, .. } => self.interruptions += u32::from(!waited),
             Event::Cancelling { .. }
-            | Event::ClockSet { .. }
+            | Event::ClockChanged { .. }
             | Event::Waited { .. }
             | Event::Answered { .. } => {}
             Event::StepStarted { step, .. } => {
@@ -163,7 +166,7 @@ impl Execution {
                 self.interruptions = 0;
             }
             Event::StepCalled { .. }
-            | Event::StepDated { .. }
+            | Event::StepContextRecorded { .. }
             | Event::Signalled { .. }
             | Event::WaitEnded { .. }
             | Event::Failing { .. } => {}
@@ -171,7 +174,7 @@ impl Execution {
             Event::Waiting { step, .. } if step.contains('#') => {}
             Event::Waiting { at, step, until, on, .. } => {
                 let state = open(&mut self.steps, step).map_err(illegal)?;
-                state.waiting = Some(Waiting { since: at, until, on });
+                state.waiting = Some(StepWait { since: at, until, on });
             }
             Event::Responded { response, .. } => {
                 if self.response.is_some() {

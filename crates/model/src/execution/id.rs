@@ -32,7 +32,7 @@ impl ExecutionId {
     /// The first and the last id that begin with `prefix`: hexadecimal digits, with the hyphens of an id or without any.
     /// None where no id does.
     #[must_use]
-    pub fn span_of(prefix: &str) -> Option<(Self, Self)> {
+    pub fn range_for_prefix(prefix: &str) -> Option<(Self, Self)> {
         let hyphens = prefix.contains('-');
         let mut digits = 0;
         let mut first = 0_u128;
@@ -84,15 +84,15 @@ mod tests {
     fn a_prefix_spans_the_ids_that_begin_with_it() {
         let id: ExecutionId = "019a2b3c-4d5e-7f60-8123-456789abcdef".parse().expect("an id");
         for prefix in ["0", "019a2b3c", "019A2B3C-", "019a2b3c-4d5", "019a2b3c4d5e", &id.to_string()] {
-            let (first, last) = ExecutionId::span_of(prefix).expect(prefix);
+            let (first, last) = ExecutionId::range_for_prefix(prefix).expect(prefix);
             assert!((first..=last).contains(&id), "{prefix}");
         }
-        let (first, last) = ExecutionId::span_of("019a2b3d").expect("a prefix");
+        let (first, last) = ExecutionId::range_for_prefix("019a2b3d").expect("a prefix");
         assert!(!(first..=last).contains(&id));
-        assert_eq!(ExecutionId::span_of(&id.to_string()), Some((id, id)));
+        assert_eq!(ExecutionId::range_for_prefix(&id.to_string()), Some((id, id)));
         let long = format!("{id}0");
         for wrong in ["", "-", "latest", "019a2b3c4-d5e", "019a2b3c-4d5e7", "01 9", &long] {
-            assert_eq!(ExecutionId::span_of(wrong), None, "{wrong}");
+            assert_eq!(ExecutionId::range_for_prefix(wrong), None, "{wrong}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::redact::CUT;
+use crate::redact::TRUNCATION_MARK;
 
 /// How grave a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,13 +40,13 @@ impl LogLine {
 
     /// A line, cut with a mark where it is too long, control characters escaped.
     ///
-    /// It hides nothing: a message that may hold a secret comes out of [`Redactor::excerpt`](crate::redact::Redactor::excerpt).
+    /// It hides nothing: a message that may hold a secret comes out of [`Redactor::redact_excerpt`](crate::redact::Redactor::redact_excerpt).
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, step: Option<String>, message: &str) -> Self {
         let mut text = String::with_capacity(message.len().min(Self::MAX_CHARS));
         for (count, character) in message.chars().enumerate() {
             if count == Self::MAX_CHARS {
-                text.push(CUT);
+                text.push(TRUNCATION_MARK);
                 break;
             }
             Self::push_escaped(&mut text, character);

@@ -31,9 +31,10 @@ pub enum StepOutcome {
         handled: Option<Value>,
     },
     /// By a step inside it, or itself, that led out of more than it.
-    Left {
+    #[serde(rename = "left")]
+    Jumped {
         /// How.
-        by: Leave,
+        by: Jump,
         /// The execution's result, for `stop`.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
@@ -43,7 +44,7 @@ pub enum StepOutcome {
 /// What leads out of more than one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Leave {
+pub enum Jump {
     /// Out of the loop.
     Break,
     /// Out of the turn of the loop.

@@ -25,7 +25,7 @@ impl TypeInference<'_> {
             return ResultType::Any;
         };
         if let Some(value) = map.get("const") {
-            return ResultType::of_value(&crate::Value::from_serde(value.clone()));
+            return ResultType::infer(&crate::Value::from_serde(value.clone()));
         }
         if let Some(options) = map.get("enum").and_then(Value::as_array) {
             return enumeration_type(options);
@@ -111,7 +111,7 @@ fn enumeration_type(options: &[Value]) -> ResultType {
     match texts {
         Some(texts) => ResultType::Choice { options: texts.into() },
         None => ResultType::one_of(
-            options.iter().map(|option| ResultType::of_value(&crate::Value::from_serde(option.clone()))),
+            options.iter().map(|option| ResultType::infer(&crate::Value::from_serde(option.clone()))),
         ),
     }
 }

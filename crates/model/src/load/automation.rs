@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::common::{inner, no_expression, plain, shorten};
 use super::keys::{AUTOMATION_ID, Choice, IDENTIFIER, Key, Object, Shape};
 use super::policy::{CONCURRENCY, EXECUTION_RETRY, RETENTION, concurrency, retention, retry, timeout};
 use super::steps::{Lists, Steps, check_flow};
 use super::template::template;
-use super::text::{inner, no_expression, plain, shorten};
-use super::{Draft, Gaps, inputs, trigger};
+use super::{Partial, Unreadable, inputs, trigger};
 use crate::automation::{Automation, AutomationId, Block, DefinitionHash, Trigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::retry::{RetryOn, RetryPolicy};
@@ -21,29 +21,29 @@ pub(crate) static AUTOMATION: Object = Object {
             Shape::Pattern(AUTOMATION_ID),
             "Identifies the automation: its addresses, state and history belong to it. Default: the file's name without its ending.",
         ),
-        Key::new("name", Shape::Name, "The name, for people. Default: the id."),
+        Key::new("name", Shape::NonBlankText, "The name, for people. Default: the id."),
         Key::new("description", Shape::Text, "The description, for people."),
-        Key::new("labels", Shape::List(&Shape::Name), "For people and filters."),
+        Key::new("labels", Shape::List(&Shape::NonBlankText), "For people and filters."),
         Key::new("enabled", Shape::Bool, "`false` unmounts the trigger. Default: true."),
         Key::required("trigger", Shape::Object(&trigger::TRIGGER), "The trigger: exactly one kind."),
         Key::new(
             "inputs",
-            Shape::Named(IDENTIFIER, &Shape::Object(&inputs::INPUT)),
+            Shape::MapOf(IDENTIFIER, &Shape::Object(&inputs::INPUT)),
             "The inputs of a manual start: `{name: {type, required, default, description}}`.",
         ),
         Key::new(
             "configVars",
-            Shape::Named(IDENTIFIER, &Shape::ConfigVar),
+            Shape::MapOf(IDENTIFIER, &Shape::ConfigVar),
             "Values named once, read as `configVars.name`. They may read `env.X`, and with `{value, secret: true}` also `secrets.X`.",
         ),
-        Key::required("steps", Shape::AnySteps, "The steps, from top to bottom."),
+        Key::required("steps", Shape::MaybeEmptySteps, "The steps, from top to bottom."),
         Key::new("outputs", Shape::Template, "The result. Default: that of the last step."),
         Key::new("onError", Shape::Steps, "Steps that run if the execution fails; they read `error`."),
         Key::new("finally", Shape::Steps, "Steps that always run at the end."),
         Key::new("timeout", Shape::Duration, "The time limit of the execution. Default: 15m."),
         Key::new(
             "retry",
-            Shape::Either(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&EXECUTION_RETRY)]),
+            Shape::AnyOf(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&EXECUTION_RETRY)]),
             "Further tries of the whole execution, each from the step that failed; not with a synchronous webhook. \
              Default: none.",
         ),
@@ -58,7 +58,7 @@ pub(crate) static AUTOMATION: Object = Object {
             "How long executions are kept. Default: the daemon's.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) fn read(
@@ -66,9 +66,9 @@ pub(super) fn read(
     stem: &str,
     source: Arc<Source>,
     diagnostics: &Diagnostics,
-) -> Option<Draft<Automation>> {
+) -> Option<Partial<Automation>> {
     let mut reader = AUTOMATION.open(node, diagnostics)?;
-    let mut gaps = unknown_entries(&reader);
+    let mut unreadable = unknown_entries(&reader);
     let (id, id_span) = id(&mut reader, stem, diagnostics);
     let id = id.or_else(|| AutomationId::suggest(stem)).or_else(|| AutomationId::parse("unreadable"))?;
     let name = plain(reader.take("name"), diagnostics).map(str::to_owned);
@@ -76,10 +76,10 @@ pub(super) fn read(
     let labels = labels(reader.take("labels"), diagnostics);
     let enabled = reader.take("enabled").bool().unwrap_or(true);
     let started = trigger::read(reader.take("trigger"), diagnostics);
-    let declared = inputs::inputs(reader.take("inputs"), &mut gaps, diagnostics);
+    let declared = inputs::inputs(reader.take("inputs"), &mut unreadable, diagnostics);
     unused_inputs(&reader, &started, diagnostics);
-    let config_vars = inputs::config_vars(reader.take("configVars"), &mut gaps, diagnostics);
-    let (blocks, mut gaps) = Blocks::read(&mut reader, started.settled(), gaps, diagnostics);
+    let config_vars = inputs::config_vars(reader.take("configVars"), &mut unreadable, diagnostics);
+    let (blocks, mut unreadable) = Blocks::read(&mut reader, started.settled(), unreadable, diagnostics);
     let outputs = reader.take("outputs").node().map(|node| template(node, diagnostics));
     let timeout = timeout(reader.take("timeout"), diagnostics).unwrap_or(Automation::DEFAULT_TIMEOUT);
     let is_sync = started.is_sync();
@@ -89,11 +89,11 @@ pub(super) fn read(
     reader.finish();
 
     let (trigger, trigger_span) = started.trigger.unwrap_or_else(|| {
-        gaps.note("trigger");
+        unreadable.note("trigger");
         (Trigger::Manual, id_span)
     });
     let value = Automation {
-        definition: DefinitionHash::of(&id, source.text()),
+        definition: DefinitionHash::compute(&id, source.text()),
         name: name.unwrap_or_else(|| id.to_string()),
         id,
         id_span,
@@ -116,18 +116,18 @@ pub(super) fn read(
         source,
         code_files: Vec::new(),
     };
-    Some(Draft { value, gaps })
+    Some(Partial { value, unreadable })
 }
 
 /// What a key that means nothing leaves open: the keys that are not there may be meant by it, and the names below it
 /// may be of steps and variables.
-fn unknown_entries(reader: &MapReader<'_, '_>) -> Gaps {
-    let mut gaps = Gaps::new();
-    reader.unknown_entries().for_each(|stranger| gaps.note_names(&stranger.value));
+fn unknown_entries(reader: &MapReader<'_, '_>) -> Unreadable {
+    let mut unreadable = Unreadable::new();
+    reader.unknown_entries().for_each(|stranger| unreadable.note_names(&stranger.value));
     if reader.unknown_entries().next().is_some() {
-        AUTOMATION.keys.iter().filter(|key| !reader.has(key.name)).for_each(|key| gaps.note(key.name));
+        AUTOMATION.keys.iter().filter(|key| !reader.has(key.name)).for_each(|key| unreadable.note(key.name));
     }
-    gaps
+    unreadable
 }
 
 /// The id, if there is one, and its place: what `id` says, else the file's stem.
@@ -203,12 +203,12 @@ impl Blocks {
     fn read(
         reader: &mut MapReader<'_, '_>,
         trigger: Option<&Trigger>,
-        gaps: Gaps,
+        unreadable: Unreadable,
         diagnostics: &Diagnostics,
-    ) -> (Self, Gaps) {
+    ) -> (Self, Unreadable) {
         let fields = ["steps", "onError", "finally"].map(|key| reader.take(key));
         let lists: Vec<&Node> = fields.iter().filter_map(|field| field.node()).collect();
-        let mut steps = Steps::new(&lists, gaps, diagnostics);
+        let mut steps = Steps::new(&lists, unreadable, diagnostics);
         let [work, on_error, finally] = fields;
         if let Some(node) = work.node().filter(|node| node.as_list().is_some_and(<[Node]>::is_empty)) {
             diagnostics.push(
@@ -225,9 +225,9 @@ impl Blocks {
             on_error: on_error.node().and_then(|node| steps.block(node, "onError")),
             finally: finally.node().and_then(|node| steps.block(node, "finally")),
         };
-        let mut gaps = steps.into_gaps();
+        let mut unreadable = steps.into_unreadable();
         if !work.is_present() {
-            gaps.note("steps");
+            unreadable.note("steps");
         }
         let lists = Lists {
             steps: &blocks.steps,
@@ -236,7 +236,7 @@ impl Blocks {
             trigger,
             has_outputs: reader.has("outputs"),
         };
-        check_flow(&lists, &gaps, diagnostics);
-        (blocks, gaps)
+        check_flow(&lists, &unreadable, diagnostics);
+        (blocks, unreadable)
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::common::{named, shorten};
 use super::keys::{Choice, Key, Object, Shape};
-use super::text::{named, shorten};
-use crate::automation::{CODE_ENDINGS, Code, Named};
+use crate::automation::{CODE_EXTENSIONS, Code, SpannedName};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::yaml::{Field, Kind};
 
@@ -12,14 +12,14 @@ pub(super) static FILE: Object = Object {
     what: "a file of code",
     keys: &[Key::required(
         "file",
-        Shape::Name,
+        Shape::NonBlankText,
         "A `.js` or `.mjs` file below `automations/`, by its path from this file's folder, such as `./reshape.js`. A change takes effect at once.",
     )],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 /// What may stand under `code`.
-pub(crate) const SHAPE: Shape = Shape::Either(&[Shape::Name, Shape::Object(&FILE)]);
+pub(crate) const SHAPE: Shape = Shape::AnyOf(&[Shape::NonBlankText, Shape::Object(&FILE)]);
 
 /// The code under a key.
 pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Code> {
@@ -42,14 +42,14 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<C
         );
         return None;
     };
-    Some(Code::File(Named { name, span: file.span }))
+    Some(Code::File(SpannedName { name, span: file.span }))
 }
 
 /// The path relative to the project folder of what is called `name` from the file at `path`.
 fn beside(path: &str, name: &str) -> Option<String> {
     if name.starts_with('/')
         || name.contains('\\')
-        || !CODE_ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || !CODE_EXTENSIONS.iter().any(|ending| name.ends_with(ending))
     {
         return None;
     }

@@ -81,7 +81,7 @@ pub const CODES: &[(&str, &str)] = &[
 ];
 
 /// The codes of warnings and hints that are found later, when a file is held against what is around it.
-pub const OTHER_DOUBTS: &[&str] = &[
+pub const CHECK_WARNING_CODES: &[&str] = &[
     "code-syntax",
     "credentials-in-log",
     "masked-header",

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::common::{named, shorten};
 use super::keys::{ANY_NAME, Choice, Key, Object, Shape, is_identifier};
 use super::template::template;
-use super::text::{named, shorten};
-use super::{Draft, Gaps};
-use crate::automation::Named;
+use super::{Partial, Unreadable};
+use crate::automation::SpannedName;
 use crate::connection::Connection;
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::yaml::Node;
@@ -22,11 +22,11 @@ pub(crate) static CONNECTION: Object = Object {
         Key::new("description", Shape::Text, "The purpose, for people."),
         Key::new(
             "with",
-            Shape::Named(ANY_NAME, &Shape::Template),
+            Shape::MapOf(ANY_NAME, &Shape::Template),
             "The type's inputs. Refer to secrets, never write them: `${{ secrets.wikiToken }}`.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) fn read(
@@ -34,7 +34,7 @@ pub(super) fn read(
     stem: &str,
     source: Arc<Source>,
     diagnostics: &Diagnostics,
-) -> Option<Draft<Connection>> {
+) -> Option<Partial<Connection>> {
     if !is_connection_name(stem) {
         let message = format!("the file's name `{}` cannot be the name of a connection", shorten(stem));
         diagnostics
@@ -43,21 +43,21 @@ pub(super) fn read(
             ));
     }
     let mut reader = CONNECTION.open(node, diagnostics)?;
-    let mut gaps = Gaps::new();
+    let mut unreadable = Unreadable::new();
     let kind = named(reader.take("type"), diagnostics).filter(|kind| is_type(kind, diagnostics));
     let kind = kind.unwrap_or_else(|| {
-        gaps.note("type");
-        Named { name: String::new(), span: reader.key_span("type") }
+        unreadable.note("type");
+        SpannedName { name: String::new(), span: reader.key_span("type") }
     });
     let description = reader.take("description").string().map(str::to_owned);
     let written = reader.take("with");
     let with = written.entries();
     if with.is_none() && (written.is_present() || reader.unknown_entries().next().is_some()) {
-        gaps.note("with");
+        unreadable.note("with");
     }
     let with = with.map(|entries| {
         let read = entries.iter().map(|entry| {
-            let name = Named { name: entry.key.clone(), span: entry.key_span };
+            let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
             (name, template(&entry.value, diagnostics))
         });
         read.collect()
@@ -71,16 +71,16 @@ pub(super) fn read(
         description,
         source,
     };
-    Some(Draft { value, gaps })
+    Some(Partial { value, unreadable })
 }
 
 fn is_connection_name(stem: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    !stem.is_empty() && stem.len() <= super::text::MAX_NAME && stem.bytes().all(fine)
+    !stem.is_empty() && stem.len() <= super::common::MAX_NAME && stem.bytes().all(fine)
 }
 
 /// Whether it is of the form; whether there is such a type is asked of the connectors.
-fn is_type(kind: &Named, diagnostics: &Diagnostics) -> bool {
+fn is_type(kind: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let parts = kind.name.split_once('.');
     if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
         return true;

@@ -1,9 +1,9 @@
 //! `inputs` and `configVars`: what an Automation is given and what it names once.
 
-use super::Gaps;
+use super::Unreadable;
+use super::common::{entry_name, shorten};
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::{literal, template};
-use super::text::{entry_name, shorten};
 use crate::action::{InputSpec, InputType};
 use crate::automation::ConfigVar;
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -18,7 +18,7 @@ pub(super) static INPUT: Object = Object {
     keys: &[
         Key::new(
             "type",
-            Shape::Words(&TYPES),
+            Shape::Enum(&TYPES),
             "The type of the value: text, integer, number, boolean, choice (one of `options`), list, map (or object), any. \
              Default: choice with `options`, else any.",
         ),
@@ -27,7 +27,7 @@ pub(super) static INPUT: Object = Object {
         Key::new("description", Shape::Text, "The meaning, for people."),
         Key::new("options", Shape::List(&Shape::Text), "The values of a choice."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 /// The long form of a configuration variable.
@@ -41,28 +41,36 @@ pub(crate) static CONFIG_VAR: Object = Object {
             "`true`: the value is never shown, logged or stored. Default: false.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-pub(super) fn inputs(field: Field<'_, '_>, gaps: &mut Gaps, diagnostics: &Diagnostics) -> Vec<InputSpec> {
-    entries(field, "inputs", gaps, |entry| input(entry, diagnostics))
+pub(super) fn inputs(
+    field: Field<'_, '_>,
+    unreadable: &mut Unreadable,
+    diagnostics: &Diagnostics,
+) -> Vec<InputSpec> {
+    entries(field, "inputs", unreadable, |entry| input(entry, diagnostics))
 }
 
 /// What a person fills in beside an answer.
-pub(super) fn form(field: Field<'_, '_>, gaps: &mut Gaps, diagnostics: &Diagnostics) -> Vec<InputSpec> {
-    entries(field, "form", gaps, |entry| input(entry, diagnostics))
+pub(super) fn form(
+    field: Field<'_, '_>,
+    unreadable: &mut Unreadable,
+    diagnostics: &Diagnostics,
+) -> Vec<InputSpec> {
+    entries(field, "form", unreadable, |entry| input(entry, diagnostics))
 }
 
 /// What is read of each entry; one that cannot be read leaves its name behind.
 fn entries<T>(
     field: Field<'_, '_>,
     key: &'static str,
-    gaps: &mut Gaps,
+    unreadable: &mut Unreadable,
     read: impl Fn(&Entry) -> Option<T>,
 ) -> Vec<T> {
     let Some(entries) = field.entries() else {
         if field.is_present() {
-            gaps.note(key);
+            unreadable.note(key);
         }
         return Vec::new();
     };
@@ -70,7 +78,7 @@ fn entries<T>(
     for entry in entries {
         match read(entry) {
             Some(value) => found.push(value),
-            None => gaps.note_name(&entry.key),
+            None => unreadable.note_name(&entry.key),
         }
     }
     found
@@ -87,7 +95,7 @@ fn input(entry: &Entry, diagnostics: &Diagnostics) -> Option<InputSpec> {
     if let (Some(default), Some(node)) = (&default, reader.take("default").node())
         && let Err(found) = fits(&kind, default)
     {
-        let message = format!("this default is {found}, but the input takes {}", kind.words());
+        let message = format!("this default is {found}, but the input takes {}", kind.describe());
         diagnostics.push(Diagnostic::error("default-type", message, node.head()));
     }
     if required && default.is_some() {
@@ -179,10 +187,10 @@ pub(super) fn is_type(word: &str) -> bool {
 
 pub(super) fn config_vars(
     field: Field<'_, '_>,
-    gaps: &mut Gaps,
+    unreadable: &mut Unreadable,
     diagnostics: &Diagnostics,
 ) -> Vec<ConfigVar> {
-    entries(field, "configVars", gaps, |entry| config_var(entry, diagnostics))
+    entries(field, "configVars", unreadable, |entry| config_var(entry, diagnostics))
 }
 
 /// `name: value`, or the long form. Any mapping with `value` or `secret` is the long form: were a mistyped

@@ -21,13 +21,13 @@ pub(crate) struct Object {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {
     /// None do.
-    Free,
+    Any,
     /// Exactly one of these has to be there.
-    One(&'static [&'static str]),
+    ExactlyOne(&'static [&'static str]),
     /// At most one of these may be there.
     AtMostOne(&'static [&'static str]),
     /// Exactly one of `one` has to be there; where `key` has this `value`, all of `all` in their place.
-    OneUnless {
+    ExactlyOneUnless {
         /// Those that exclude each other.
         one: &'static [&'static str],
         /// The key that decides, and the word that it then has.
@@ -56,13 +56,13 @@ pub(crate) enum Shape {
     /// Any text.
     Text,
     /// A text that is not blank.
-    Name,
+    NonBlankText,
     /// A text of this form, an ECMA regular expression.
     Pattern(&'static str),
     /// `true` or `false`.
     Bool,
     /// `true`, and nothing else.
-    True,
+    ConstTrue,
     /// A whole number within these bounds, both included.
     Integer(i64, i64),
     /// A number within these bounds, both included.
@@ -72,11 +72,11 @@ pub(crate) enum Shape {
     /// A size in bytes.
     Size,
     /// One of these words.
-    Words(&'static [&'static str]),
+    Enum(&'static [&'static str]),
     /// Nothing at all, or this.
     Optional(&'static Shape),
     /// Any of these.
-    Either(&'static [Shape]),
+    AnyOf(&'static [Shape]),
     /// A list of these.
     List(&'static Shape),
     /// A list with at least one of these, or one of them alone.
@@ -84,19 +84,19 @@ pub(crate) enum Shape {
     /// A mapping with fixed keys.
     Object(&'static Object),
     /// A mapping from names of the author's own, of this form, to these.
-    Named(&'static str, &'static Shape),
-    /// As [`Shape::Named`], with at least one entry.
-    SomeNamed(&'static str, &'static Shape),
+    MapOf(&'static str, &'static Shape),
+    /// As [`Shape::MapOf`], with at least one entry.
+    NonEmptyMapOf(&'static str, &'static Shape),
     /// A bare or wrapped expression.
     Expression,
     /// An expression, or a list written out.
-    Items,
+    ListOrExpression,
     /// A text that holds `${{ }}`.
     WrappedExpression,
     /// Any value, with `${{ }}` in its texts.
     Template,
     /// A list of steps, which may be empty.
-    AnySteps,
+    MaybeEmptySteps,
     /// A list of at least one step.
     Steps,
     /// A value of a form that only the file's rules say, with its own schema.
@@ -132,25 +132,25 @@ impl Object {
         node: &'n Node,
         diagnostics: &'d Diagnostics,
     ) -> Option<MapReader<'n, 'd>> {
-        let long = super::short::long_form(self.what, node);
+        let long = super::long_form::long_form(self.what, node);
         let mut reader = MapReader::new_with_suggestion(node, self.what, long, diagnostics)?;
         self.keys.iter().for_each(|key| reader.allow(&[key.name]));
-        reader.set_foreign_keys(super::foreign::of(self.what));
-        reader.set_conflict_help(super::foreign::instead_of_several(self.what));
+        reader.set_foreign_keys(super::other_dialects::of(self.what));
+        reader.set_conflict_help(super::other_dialects::instead_of_several(self.what));
         reader.correct_keys(|_| false);
         for key in self.keys.iter().filter(|key| key.required) {
             reader.required(key.name);
         }
         match self.choice {
-            Choice::Free => {}
+            Choice::Any => {}
             // A key that means nothing was probably meant as one of these, and is reported itself.
-            Choice::One(keys)
+            Choice::ExactlyOne(keys)
                 if reader.unknown_entries().next().is_some() && !keys.iter().any(|key| reader.has(key)) => {}
-            Choice::One(keys) => {
+            Choice::ExactlyOne(keys) => {
                 reader.exactly_one_of(keys);
             }
             // Whoever reads the keys says which of them is missing.
-            Choice::AtMostOne(keys) | Choice::OneUnless { one: keys, .. } => {
+            Choice::AtMostOne(keys) | Choice::ExactlyOneUnless { one: keys, .. } => {
                 reader.at_most_one_of(keys);
             }
         }

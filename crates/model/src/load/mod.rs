@@ -4,24 +4,24 @@
 //! allowed and the JSON Schema (see [`crate::schema`]) come from there. Whether a name means something (an action, a
 //! connection, a step that an expression reads) is asked by the engine, which sees everything around a file.
 
-mod allow;
+mod allow_comments;
 mod automation;
 mod code;
 mod codes;
+mod common;
 mod connection;
-mod draft;
-mod foreign;
-mod header;
 mod inputs;
 pub(crate) mod keys;
 mod lint;
-mod place;
+mod locate;
+mod long_form;
+mod other_dialects;
+mod partial;
 mod policy;
-mod short;
+mod response_headers;
 mod steps;
 mod template;
-mod text;
-mod trial;
+mod test_suite;
 mod trigger;
 
 use std::sync::Arc;
@@ -29,19 +29,19 @@ use std::sync::Arc;
 use crate::automation::Automation;
 use crate::connection::Connection;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
-use crate::trial::Suite;
+use crate::test_suite::Suite;
 use crate::yaml::{Node, parse};
 
-pub use allow::{allow, not_allowed};
+pub use allow_comments::{apply_allow_comments, filter_allowed};
 pub(crate) use automation::AUTOMATION;
-pub use codes::{CODES, OTHER_DOUBTS};
+pub use codes::{CHECK_WARNING_CODES, CODES};
 pub(crate) use connection::CONNECTION;
-pub use draft::{Draft, Gaps};
 pub(crate) use inputs::CONFIG_VAR;
-pub use place::{Part, place_of};
+pub use locate::{PathSegment, span_at_path};
+pub use partial::{Partial, Unreadable};
 pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
-pub(crate) use trial::SUITE;
+pub(crate) use test_suite::SUITE;
 pub(crate) use trigger::TRIGGER;
 pub use trigger::event_webhook;
 
@@ -51,7 +51,7 @@ pub struct Loaded<T> {
     /// The checked form; absent if the report has errors.
     pub value: Option<T>,
     /// What could be read of a file whose report has errors.
-    pub draft: Option<Draft<T>>,
+    pub partial: Option<Partial<T>>,
     /// Errors, warnings and hints, in the order of their places.
     pub report: Report,
 }
@@ -59,30 +59,30 @@ pub struct Loaded<T> {
 impl<T> Loaded<T> {
     /// What came of a file that has nothing but this report.
     #[must_use]
-    pub fn refused(report: Report) -> Self {
-        Self { value: None, draft: None, report }
+    pub fn rejected(report: Report) -> Self {
+        Self { value: None, partial: None, report }
     }
 
     /// What there is to check further, and what of it is not what the file says. Never to be run.
     #[must_use]
-    pub fn to_check(&self) -> Option<(&T, &Gaps)> {
-        let draft = self.draft.as_ref().map(|draft| (&draft.value, &draft.gaps));
-        self.value.as_ref().map(|value| (value, Gaps::NONE)).or(draft)
+    pub fn for_checking(&self) -> Option<(&T, &Unreadable)> {
+        let partial = self.partial.as_ref().map(|partial| (&partial.value, &partial.unreadable));
+        self.value.as_ref().map(|value| (value, Unreadable::NONE)).or(partial)
     }
 
     /// The same in another wrapping.
     pub fn map<U>(self, wrap: impl Fn(T) -> U) -> Loaded<U> {
-        let draft = self.draft.map(|draft| draft.map(&wrap));
-        Loaded { value: self.value.map(wrap), draft, report: self.report }
+        let partial = self.partial.map(|partial| partial.map(&wrap));
+        Loaded { value: self.value.map(wrap), partial, report: self.report }
     }
 
-    fn new(draft: Option<Draft<T>>, report: Report) -> Self {
-        match draft {
+    fn new(partial: Option<Partial<T>>, report: Report) -> Self {
+        match partial {
             // A gap without an error cannot be; if it were, the file would still not be used.
-            Some(draft) if !report.has_errors() && draft.gaps.is_empty() => {
-                Self { value: Some(draft.value), draft: None, report }
+            Some(partial) if !report.has_errors() && partial.unreadable.is_empty() => {
+                Self { value: Some(partial.value), partial: None, report }
             }
-            draft => Self { value: None, draft, report },
+            partial => Self { value: None, partial, report },
         }
     }
 }
@@ -94,7 +94,7 @@ pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
         |node: &Node, source, diagnostics: &Diagnostics| automation::read(node, stem, source, diagnostics);
     let mut loaded = read(source, lower, lint::automation);
     if !loaded.report.is_empty()
-        && let Some((automation, _)) = loaded.to_check()
+        && let Some((automation, _)) = loaded.for_checking()
     {
         loaded.report = loaded.report.clone().with_paths(&automation.step_paths());
     }
@@ -111,30 +111,31 @@ pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
 
 /// Reads a file of tests. `stem` is its name without folder and `.test.yaml`: the Automation's id where the file gives none.
 #[must_use]
-pub fn trial(source: Arc<Source>, stem: &str) -> Loaded<Suite> {
-    let lower = |node: &Node, source, diagnostics: &Diagnostics| trial::read(node, stem, source, diagnostics);
-    read(source, lower, |node, source, _, _| trial::doubtful(lint::file(node, source), source))
+pub fn test_suite(source: Arc<Source>, stem: &str) -> Loaded<Suite> {
+    let lower =
+        |node: &Node, source, diagnostics: &Diagnostics| test_suite::read(node, stem, source, diagnostics);
+    read(source, lower, |node, source, _, _| test_suite::doubtful(lint::file(node, source), source))
 }
 
 fn read<T>(
     source: Arc<Source>,
-    lower: impl FnOnce(&Node, Arc<Source>, &Diagnostics) -> Option<Draft<T>>,
+    lower: impl FnOnce(&Node, Arc<Source>, &Diagnostics) -> Option<Partial<T>>,
     doubt: impl FnOnce(&Node, &Source, Option<&T>, bool) -> Vec<Diagnostic>,
 ) -> Loaded<T> {
     let syntax = Diagnostics::new(source.clone());
     let node = parse(&syntax);
     let syntax = syntax.into_report();
     let meaning = Diagnostics::new(source.clone());
-    let draft = node.as_ref().and_then(|node| lower(node, source.clone(), &meaning));
+    let partial = node.as_ref().and_then(|node| lower(node, source.clone(), &meaning));
     let meaning = meaning.into_report();
     let whole = syntax.is_empty() && !meaning.has_errors();
-    let value = draft.as_ref().map(|draft| &draft.value);
+    let value = partial.as_ref().map(|partial| &partial.value);
     let doubtful = node.map_or_else(Vec::new, |node| doubt(&node, &source, value, whole));
     // What is wrong in a place is told; that it is doubtful too adds nothing.
     let doubtful = doubtful.into_iter().filter(|found| !meaning.has_error_at(found.span));
     let meaning = meaning.with(doubtful);
     if syntax.is_empty() {
-        return Loaded::new(draft, meaning);
+        return Loaded::new(partial, meaning);
     }
     // What could not be read left a gap in the tree; what is said of the gap is said already.
     let told = |other: &&Diagnostic| {
@@ -146,7 +147,7 @@ fn read<T>(
     };
     let rest = meaning.diagnostics().iter().filter(told);
     let report = Report::new(source, syntax.diagnostics().iter().chain(rest).cloned());
-    Loaded::new(draft, report)
+    Loaded::new(partial, report)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::common::duration_within;
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::template;
-use super::text::duration_within;
 use crate::automation::{Concurrency, ConcurrencyPolicy, Retention};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::retry::{RetryOn, RetryPolicy};
@@ -57,20 +57,20 @@ pub(super) static STEP_RETRY: Object = Object {
         LONGEST,
         Key::new(
             "on",
-            Shape::OneOrMore(&Shape::Either(&[
-                Shape::Words(&["network", "5xx", "429", "all"]),
+            Shape::OneOrMore(&Shape::AnyOf(&[
+                Shape::Enum(&["network", "5xx", "429", "all"]),
                 Shape::Integer(429, 429),
             ])),
             "The errors that are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
              Default: [network, 5xx, 429].",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 /// `retry` of a whole execution.
 pub(super) static EXECUTION_RETRY: Object =
-    Object { what: "a retry", keys: &[MAX, DELAY, BACKOFF, LONGEST], choice: Choice::Free };
+    Object { what: "a retry", keys: &[MAX, DELAY, BACKOFF, LONGEST], choice: Choice::Any };
 
 pub(super) static CONCURRENCY: Object = Object {
     what: "a concurrency",
@@ -83,11 +83,11 @@ pub(super) static CONCURRENCY: Object = Object {
         ),
         Key::new(
             "policy",
-            Shape::Words(&["queue", "skip", "cancelRunning"]),
+            Shape::Enum(&["queue", "skip", "cancelRunning"]),
             "An execution over the limit waits (queue), ends as cancelled (skip), or replaces the oldest one (cancelRunning). Default: queue, and skip for a synchronous webhook.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) static RETENTION: Object = Object {
@@ -115,7 +115,7 @@ pub(super) static RETENTION: Object = Object {
              Default: any number.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 /// A retry: a number of tries, or a mapping of `object`.

@@ -6,7 +6,7 @@ const SECRET: &str = "p@ss/w\"rd +1";
 
 fn redactor() -> Redactor {
     let redactor = Redactor::default();
-    redactor.hide(SECRET);
+    redactor.add_secret(SECRET);
     redactor
 }
 
@@ -30,34 +30,34 @@ fn a_secret_is_hidden_in_every_form_in_which_it_is_sent() {
         SECRET.bytes().map(|byte| format!("%{byte:02x}")).collect(),
         SECRET.replace('/', "\\/").replace('"', "\\\""),
     ] {
-        let hidden = redactor.text(&text);
+        let hidden = redactor.redact_text(&text);
         assert!(hidden.contains(MASK), "{text}");
     }
-    assert_eq!(redactor.text("nothing here"), "nothing here");
+    assert_eq!(redactor.redact_text("nothing here"), "nothing here");
 }
 
 #[test]
 fn the_letters_of_a_secret_keep_their_case_where_its_escapes_are_in_lower_case() {
     let redactor = Redactor::default();
-    redactor.hide("Key/With/Capitals");
-    assert_eq!(redactor.text("k=Key%2fWith%2fCapitals&"), "k=***&");
+    redactor.add_secret("Key/With/Capitals");
+    assert_eq!(redactor.redact_text("k=Key%2fWith%2fCapitals&"), "k=***&");
 }
 
 #[test]
 fn a_secret_with_control_characters_is_hidden_in_log_lines() {
     let redactor = Redactor::default();
-    redactor.hide("-----KEY-----\r\nabc\u{1b}");
+    redactor.add_secret("-----KEY-----\r\nabc\u{1b}");
     let line =
         LogLine::new(jiff::Timestamp::UNIX_EPOCH, crate::LogLevel::Info, None, "-----KEY-----\r\nabc\u{1b}");
-    assert_eq!(redactor.text(&line.message), MASK);
+    assert_eq!(redactor.redact_text(&line.message), MASK);
 }
 
 #[test]
 fn a_short_secret_is_not_looked_for() {
     let redactor = Redactor::default();
-    redactor.hide("1234567");
-    assert!(redactor.is_idle());
-    assert_eq!(redactor.text("1234567"), "1234567");
+    redactor.add_secret("1234567");
+    assert!(redactor.is_empty());
+    assert_eq!(redactor.redact_text("1234567"), "1234567");
 }
 
 #[test]
@@ -74,32 +74,32 @@ fn values_are_hidden_deep_inside_and_in_keys_and_files() {
             }),
         ),
     ]));
-    let hidden = redactor().value(value).to_json();
+    let hidden = redactor().redact_value(value).to_json();
     assert!(!hidden.contains("p@ss"), "{hidden}");
     assert!(hidden.contains("a *** b") && hidden.contains("\"***\":\"key\""), "{hidden}");
     let numbers = Redactor::default();
-    numbers.hide("1234567890");
-    assert_eq!(numbers.value(Value::from(1_234_567_890)), Value::from(MASK));
+    numbers.add_secret("1234567890");
+    assert_eq!(numbers.redact_value(Value::from(1_234_567_890)), Value::from(MASK));
 }
 
 #[test]
 fn what_holds_no_secret_is_not_copied() {
     let text: Arc<str> = "as plain as can be, and too long to stand in place".into();
-    let Value::String(same) = redactor().value(Value::from(text.clone())) else { panic!("a text") };
+    let Value::String(same) = redactor().redact_value(Value::from(text.clone())) else { panic!("a text") };
     assert_eq!(text.as_ptr(), same.as_ptr());
 }
 
 #[test]
 fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
     let redactor = redactor();
-    redactor.hide("never-read-again");
+    redactor.add_secret("never-read-again");
     for number in 0..MOST {
-        redactor.hide(&format!("rotated-token-{number}"));
-        redactor.hide(SECRET);
+        redactor.add_secret(&format!("rotated-token-{number}"));
+        redactor.add_secret(SECRET);
     }
-    assert_eq!(redactor.text(SECRET), MASK);
-    assert_eq!(redactor.text("never-read-again"), "never-read-again");
-    assert_eq!(redactor.text("rotated-token-999"), MASK);
+    assert_eq!(redactor.redact_text(SECRET), MASK);
+    assert_eq!(redactor.redact_text("never-read-again"), "never-read-again");
+    assert_eq!(redactor.redact_text("rotated-token-999"), MASK);
 }
 
 #[test]
@@ -108,16 +108,16 @@ fn a_text_is_cut_after_its_secrets_are_hidden_wherever_the_cut_falls() {
     for form in forms(SECRET) {
         for before in 0..40 {
             let text = format!("{}{form}{}", "ö".repeat(before), "z".repeat(40));
-            let hidden = redactor.text(&text).into_owned();
-            let by_chars = redactor.excerpt(&text, Limit::Chars(32));
-            let by_bytes = redactor.excerpt(&text, Limit::Bytes(32));
+            let hidden = redactor.redact_text(&text).into_owned();
+            let by_chars = redactor.redact_excerpt(&text, LengthLimit::Chars(32));
+            let by_bytes = redactor.redact_excerpt(&text, LengthLimit::Bytes(32));
             let expected: String = hidden.chars().take(32).collect();
             if hidden.chars().count() > 32 {
-                assert_eq!(by_chars, format!("{expected}{CUT}"));
+                assert_eq!(by_chars, format!("{expected}{TRUNCATION_MARK}"));
             } else {
                 assert_eq!(by_chars, hidden);
             }
-            let cut = by_bytes.strip_suffix(CUT).unwrap_or(&by_bytes);
+            let cut = by_bytes.strip_suffix(TRUNCATION_MARK).unwrap_or(&by_bytes);
             assert!(cut.len() <= 32 && hidden.starts_with(cut), "{by_bytes}");
         }
     }
@@ -127,16 +127,19 @@ fn a_text_is_cut_after_its_secrets_are_hidden_wherever_the_cut_falls() {
 fn what_slides_into_a_cut_text_since_secrets_before_it_are_hidden_is_searched_too() {
     let redactor = redactor();
     let text = SECRET.repeat(100);
-    assert_eq!(redactor.excerpt(&text, Limit::Chars(31)), format!("{}*{CUT}", MASK.repeat(10)));
-    assert_eq!(redactor.excerpt(&text, Limit::Chars(301)), MASK.repeat(100));
+    assert_eq!(
+        redactor.redact_excerpt(&text, LengthLimit::Chars(31)),
+        format!("{}*{TRUNCATION_MARK}", MASK.repeat(10))
+    );
+    assert_eq!(redactor.redact_excerpt(&text, LengthLimit::Chars(301)), MASK.repeat(100));
 }
 
 #[test]
 fn a_text_within_the_limit_is_not_copied() {
     let redactor = redactor();
-    assert!(matches!(redactor.excerpt("größe", Limit::Chars(5)), Cow::Borrowed("größe")));
-    assert!(matches!(redactor.excerpt("größe", Limit::Bytes(7)), Cow::Borrowed("größe")));
-    assert!(matches!(redactor.message("nothing here…"), Cow::Borrowed("nothing here…")));
+    assert!(matches!(redactor.redact_excerpt("größe", LengthLimit::Chars(5)), Cow::Borrowed("größe")));
+    assert!(matches!(redactor.redact_excerpt("größe", LengthLimit::Bytes(7)), Cow::Borrowed("größe")));
+    assert!(matches!(redactor.redact_message("nothing here…"), Cow::Borrowed("nothing here…")));
 }
 
 #[test]
@@ -146,32 +149,32 @@ fn the_beginning_of_a_secret_before_the_mark_of_a_cut_is_hidden_in_messages() {
         for length in telling(&form)..form.len() {
             let Some(beginning) = form.get(..length) else { continue };
             let text = format!("must be a number, found `{beginning}…`, and more");
-            let hidden = redactor.message(&text);
+            let hidden = redactor.redact_message(&text);
             assert!(!hidden.contains(beginning), "{text} gave {hidden}");
             assert!(hidden.ends_with("***…`, and more"), "{text} gave {hidden}");
         }
     }
-    assert_eq!(redactor.message("a p@ss b…"), "a p@ss b…");
-    assert_eq!(redactor.message("p@ss…"), "p@ss…", "less than half of it");
-    assert_eq!(redactor.message("a p@ss/w\"rd"), "a p@ss/w\"rd", "nothing is cut");
+    assert_eq!(redactor.redact_message("a p@ss b…"), "a p@ss b…");
+    assert_eq!(redactor.redact_message("p@ss…"), "p@ss…", "less than half of it");
+    assert_eq!(redactor.redact_message("a p@ss/w\"rd"), "a p@ss/w\"rd", "nothing is cut");
     let error = ActionError::new(crate::ErrorKind::Input, "found `p@ss/w\"r…`");
-    assert_eq!(redactor.error(error).message, "found `***…`");
+    assert_eq!(redactor.redact_error(error).message, "found `***…`");
 }
 
 #[test]
 fn a_whole_secret_inside_the_beginning_of_another_leaves_nothing_of_that() {
     let redactor = Redactor::default();
-    redactor.hide("inner-secret");
-    redactor.hide("ab-inner-secret-cdefghijkl");
-    assert_eq!(redactor.message("x ab-inner-secret-cd… y"), "x ***… y");
-    redactor.hide("secret-0123456789");
-    assert_eq!(redactor.message("x inner-secret-01234…"), "x ***…");
+    redactor.add_secret("inner-secret");
+    redactor.add_secret("ab-inner-secret-cdefghijkl");
+    assert_eq!(redactor.redact_message("x ab-inner-secret-cd… y"), "x ***… y");
+    redactor.add_secret("secret-0123456789");
+    assert_eq!(redactor.redact_message("x inner-secret-01234…"), "x ***…");
 }
 
 #[test]
 fn what_is_cut_is_marked() {
-    assert_eq!(cut("größe", 5), "größe");
-    assert_eq!(cut("größer", 5), "größe…");
+    assert_eq!(truncate("größe", 5), "größe");
+    assert_eq!(truncate("größer", 5), "größe…");
 }
 
 proptest! {
@@ -180,8 +183,8 @@ proptest! {
         before in "[a-z:]{0,7}", secret in "[ -~]{12,40}", after in "[a-z]{0,7}",
     ) {
         let redactor = Redactor::default();
-        redactor.hide(&secret);
+        redactor.add_secret(&secret);
         let text = STANDARD.encode(format!("{before}{secret}{after}"));
-        prop_assert!(redactor.text(&text).contains(MASK), "{text}");
+        prop_assert!(redactor.redact_text(&text).contains(MASK), "{text}");
     }
 }

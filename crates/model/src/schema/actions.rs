@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{ConnectionType, Definitions, Surroundings, inputs, set};
+use super::{ConnectionType, Definitions, ProjectContext, inputs, set};
 use crate::action::ActionSpec;
 
 /// Adds to the schema of a step that calls an action what each of them takes.
-pub(super) fn extend(step: &mut Value, around: &Surroundings<'_>, definitions: &mut Definitions) {
+pub(super) fn extend(step: &mut Value, around: &ProjectContext<'_>, definitions: &mut Definitions) {
     if around.actions.is_empty() {
         return;
     }
@@ -26,7 +26,7 @@ fn about(spec: &ActionSpec) -> String {
 }
 
 /// What a step of this action takes.
-fn case(spec: &ActionSpec, around: &Surroundings<'_>, definitions: &mut Definitions) -> Value {
+fn case(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Definitions) -> Value {
     let owner = spec.name.split('.').next().unwrap_or_default();
     let mut with = inputs::mapping(&spec.inputs, owner, definitions);
     set(&mut with, "title", format!("inputs of {}", spec.name));
@@ -49,7 +49,7 @@ fn is(key: &str, text: &str) -> Value {
 }
 
 /// The connection of an action: the project's own of its types are offered.
-fn connection(spec: &ActionSpec, around: &Surroundings<'_>, definitions: &mut Definitions) -> Value {
+fn connection(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Definitions) -> Value {
     if spec.connections.is_empty() {
         return json!(false);
     }
@@ -69,7 +69,7 @@ fn connection(spec: &ActionSpec, around: &Surroundings<'_>, definitions: &mut De
 /// Adds to the schema of a connection what each type takes.
 pub(super) fn extend_connection(
     schema: &mut Value,
-    around: &Surroundings<'_>,
+    around: &ProjectContext<'_>,
     definitions: &mut Definitions,
 ) {
     let types = &around.connection_types;

@@ -45,7 +45,7 @@ pub(super) fn is_needed(spec: &InputSpec) -> bool {
 /// An input with its meaning and default.
 fn input(spec: &InputSpec) -> Value {
     let mut schema = kind(&spec.kind);
-    let words = spec.kind.words();
+    let words = spec.kind.describe();
     let about = spec.description.as_ref().map_or_else(|| words.clone(), |about| format!("{about} ({words})"));
     set(&mut schema, "description", about);
     if let Some(default) = &spec.default {

@@ -20,13 +20,13 @@ fn validator(schema: &Value) -> jsonschema::Validator {
 
 #[test]
 fn good_files_are_valid() {
-    let automation = validator(&automation(&Surroundings::default()));
+    let automation = validator(&automation(&ProjectContext::default()));
     for (name, text) in GOOD {
         let errors: Vec<String> =
             automation.iter_errors(&json(text)).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
     }
-    let connection = validator(&connection(&Surroundings::default()));
+    let connection = validator(&connection(&ProjectContext::default()));
     for (name, text) in GOOD_CONNECTIONS {
         assert!(connection.is_valid(&json(text)), "{name}");
     }
@@ -34,7 +34,7 @@ fn good_files_are_valid() {
 
 #[test]
 fn files_of_the_wrong_form_are_invalid_for_both() {
-    let validator = validator(&automation(&Surroundings::default()));
+    let validator = validator(&automation(&ProjectContext::default()));
     for text in [
         "steps: []",
         "trigger: {manual: {}}",
@@ -76,7 +76,7 @@ fn allowed(text: &str) -> Vec<String> {
 
 #[test]
 fn the_loader_allows_exactly_the_keys_of_the_schema() {
-    let schema = automation(&Surroundings::default());
+    let schema = automation(&ProjectContext::default());
     let keys = |pointer: &str| {
         let properties =
             schema.pointer(pointer).and_then(|found| found.get("properties")).and_then(Value::as_object);
@@ -149,7 +149,7 @@ fn unexplained(schema: &Value, title: &str) -> Vec<String> {
 #[test]
 fn every_key_is_explained() {
     let (action, input) = (create(), spec("host", InputType::Text));
-    let around = Surroundings {
+    let around = ProjectContext {
         actions: vec![&action],
         connection_types: vec![ConnectionType {
             name: "shop.key",
@@ -206,7 +206,7 @@ fn create() -> ActionSpec {
 #[test]
 fn a_step_takes_what_its_action_takes() {
     let action = create();
-    let around = Surroundings { actions: vec![&action], ..Surroundings::default() };
+    let around = ProjectContext { actions: vec![&action], ..ProjectContext::default() };
     let validator = validator(&automation(&around));
     let check = |step: &str, fine: bool| {
         let text = format!("trigger: {{manual: {{}}}}\nsteps: [{step}]");
@@ -273,7 +273,7 @@ fn a_step_takes_what_its_action_takes() {
 fn the_schemas_connection_is_the_loaders() {
     let source = Arc::new(Source::new("c.yaml", "type: a.b\nzzz: 1\n"));
     let report = crate::load::connection(source, "c").report;
-    let schema = connection(&Surroundings::default());
+    let schema = connection(&ProjectContext::default());
     let keys: Vec<&String> = schema["properties"].as_object().expect("it has keys").keys().collect();
     assert_eq!(keys, report.diagnostics()[0].allowed.iter().collect::<Vec<_>>());
 }

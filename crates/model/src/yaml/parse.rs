@@ -472,7 +472,7 @@ fn read_key(
         }
     };
     if let Some(first) = key_spans.get(&key) {
-        let line = diagnostics.source().place(first.start as usize).line;
+        let line = diagnostics.source().position(first.start as usize).line;
         return refuse(
             Diagnostic::error(
                 "yaml-duplicate-key",

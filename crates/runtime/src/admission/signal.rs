@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use jiff::SignedDuration;
 use model::action::InputType;
 use model::automation::{Automation, Verb, WaitOn};
-use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
+use model::execution::{ExecutionId, Signal, StepWait, WaitReason};
 use model::value::{JsonLimits, Map, Value};
 
 use super::suspend::PATIENCE;
@@ -346,7 +346,7 @@ fn taken(taken: Taken) -> Result<bool, SignalError> {
     }
 }
 
-fn pending(automation: &Automation, execution: ExecutionId, step: String, waiting: Waiting) -> Pending {
+fn pending(automation: &Automation, execution: ExecutionId, step: String, waiting: StepWait) -> Pending {
     let id = step.split(['[', '#']).next().unwrap_or_default();
     let mut form = Vec::new();
     automation.walk(&mut |known| {

@@ -129,9 +129,9 @@ impl Grant {
     }
 
     pub(super) fn hide(&self, redactor: &Redactor) {
-        redactor.hide(&self.access);
+        redactor.add_secret(&self.access);
         if let Some(refresh) = &self.refresh {
-            redactor.hide(refresh);
+            redactor.add_secret(refresh);
         }
     }
 }

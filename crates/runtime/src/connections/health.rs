@@ -70,7 +70,7 @@ impl HealthRegistry {
             Some(error) => {
                 health.failed += 1;
                 health.last_failure_at = Some(now);
-                health.last_error = Some(redact::cut(&error.message, MAX_ERROR).into_owned());
+                health.last_error = Some(redact::truncate(&error.message, MAX_ERROR).into_owned());
             }
         }
     }

@@ -212,9 +212,10 @@ impl Runtime {
                 None => "the provider sent no code".to_owned(),
             });
         };
-        self.settings.redactor.hide(&code);
+        self.settings.redactor.add_secret(&code);
         let issued = client.exchange(&self.http, &code, &pending.verifier, &pending.redirect).await;
-        let issued = issued.map_err(|error| self.settings.redactor.error(error.error).into_message())?;
+        let issued =
+            issued.map_err(|error| self.settings.redactor.redact_error(error.error).into_message())?;
         {
             let _alone = self.connections.refreshing.lock(connection).await;
             let grant = Grant::new(client, &issued, self.clock.now(), 0);
@@ -224,7 +225,7 @@ impl Runtime {
             // The site is looked up now, so that a wrong choice is reported at once.
             let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
             if let Err(error) = tokens.site().await {
-                let error = self.settings.redactor.error(error);
+                let error = self.settings.redactor.redact_error(error);
                 // The connection has tokens and no site, so its calls will fail: show that in the list of connections.
                 self.connections.note(connection, self.clock.now(), Some(&error));
                 return Err(error.into_message());

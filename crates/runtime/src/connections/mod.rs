@@ -171,7 +171,7 @@ impl Runtime {
                 [&mut limit.limit, &mut limit.remaining, &mut limit.reset, &mut limit.reason]
             });
             for text in limits.flatten().chain([&mut host.host]) {
-                *text = redactor.message(text).into_owned();
+                *text = redactor.redact_message(text).into_owned();
             }
             host
         };
@@ -256,7 +256,7 @@ impl Runtime {
             };
             action.call(call).await
         };
-        let error = called.await.err().map(|error| services.settings.redactor.error(error));
+        let error = called.await.err().map(|error| services.settings.redactor.redact_error(error));
         let now = services.clock.now();
         services.connections.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{CallStep, Step};
-use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason, Waiting};
+use model::execution::{CallRecord, ExecutionId, Origin, Outcome, StepWait, WaitReason};
 use model::payload::Payload;
 use model::value::{Map, Value};
 
@@ -30,7 +30,7 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let child = match self.journal.pause(key) {
-            Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
+            Some(StepWait { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
                 let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
                 let called = CallTarget::Automation(&call.automation.name);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use model::action::{ActionError, CodePlace, ErrorKind};
+use model::action::{ActionError, CodeLocation, ErrorKind};
 use model::automation::{Automation, Code, Step};
 use model::execution::LogLevel;
 use model::payload::HttpResponse;
-use model::redact::{Limit, Redactor};
+use model::redact::{LengthLimit, Redactor};
 use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
 
@@ -158,14 +158,14 @@ pub fn to_action_error(
         script::Error::Worker { .. } | script::Error::Start(_) => ErrorKind::Internal,
     };
     let message = error.to_string();
-    let message = redactor.excerpt(&message, Limit::Chars(script::MAX_TEXT));
+    let message = redactor.redact_excerpt(&message, LengthLimit::Chars(script::MAX_TEXT));
     let mut told = ActionError::new(kind, message);
     let Some(at) = error.at() else { return told };
     let (line, column) = (at.line as usize, at.column as usize);
-    let (source, span) = code.place(automation, line, column);
-    let place = source.place(span.start as usize);
+    let (source, span) = code.locate(automation, line, column);
+    let place = source.position(span.start as usize);
     let text = code.text(automation).and_then(|text| text.lines().nth(line.saturating_sub(1)));
-    told.place = Some(Box::new(CodePlace {
+    told.place = Some(Box::new(CodeLocation {
         file: source.path().to_owned(),
         line: place.line,
         column: place.column,
@@ -176,5 +176,5 @@ pub fn to_action_error(
 
 fn shorten(line: &str) -> String {
     const MOST: usize = 120;
-    model::redact::cut(line, MOST).into_owned()
+    model::redact::truncate(line, MOST).into_owned()
 }

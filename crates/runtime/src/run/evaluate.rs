@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::action::{ActionError, ActionSpec, ErrorKind};
-use model::automation::Named;
+use model::automation::SpannedName;
 use model::execution::Origin;
 use model::expression::{EvalClock, EvaluationError, Expression};
 use model::template::Template;
@@ -75,7 +75,7 @@ impl Run {
     /// Evaluates inputs by name. `spec` declares them; `None` for those of another Automation.
     pub(super) async fn evaluate_inputs(
         &self,
-        with: &[(Named, Template)],
+        with: &[(SpannedName, Template)],
         spec: Option<&ActionSpec>,
         scope: &Scope,
         context: &Context,

@@ -18,7 +18,7 @@ use model::action::{ActionError, Effect};
 use model::automation::Automation;
 use model::execution::{CallRecord, Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
-use model::redact::{Limit, Redactor};
+use model::redact::{LengthLimit, Redactor};
 use model::value::Value;
 use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
@@ -261,7 +261,7 @@ impl Journal {
         if std::mem::take(&mut state.notes) == 0 {
             return Vec::new();
         }
-        state.pending.extract_if(.., |event| event.is_note()).collect()
+        state.pending.extract_if(.., |event| event.is_informational()).collect()
     }
 
     /// Records the start of a try with an outside effect, and publishes it at once.
@@ -304,7 +304,7 @@ impl Journal {
         let steady = MonotonicTime::from_wall(at, self.clock.wall_offset());
         state.step_starts.insert(step.to_owned(), StepStart { at, steady, read: read.clone() });
         state.note(Effect::Write);
-        state.record(&*self.clock, Event::StepDated { at, step: step.to_owned(), state: read });
+        state.record(&*self.clock, Event::StepContextRecorded { at, step: step.to_owned(), state: read });
     }
 
     /// True if the order in which steps end is kept, since one may have to be undone.
@@ -444,7 +444,7 @@ impl Journal {
         let message = if shows_credentials {
             Cow::Borrowed(message)
         } else {
-            self.redactor.excerpt(message, Limit::Chars(LogLine::MAX_CHARS))
+            self.redactor.redact_excerpt(message, LengthLimit::Chars(LogLine::MAX_CHARS))
         };
         let line = LogLine::new(self.clock.now(), level, step.map(str::to_owned), &message);
         self.state().logs.push(Line { line, shows_credentials });
@@ -531,7 +531,7 @@ impl State {
             let by = wall_offset.saturating_sub(self.wall_offset);
             self.wall_offset = wall_offset;
             let by_ms = i64::try_from(by.as_millis()).unwrap_or_default();
-            self.pending.push(Event::ClockSet { at: clock.now(), by_ms });
+            self.pending.push(Event::ClockChanged { at: clock.now(), by_ms });
         }
     }
 }
@@ -540,7 +540,8 @@ impl State {
 fn retries_lists(automation: &Automation) -> bool {
     let mut again = automation.retry.max > 0;
     automation.walk(&mut |step| {
-        again |= step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.lists().is_empty()
+        again |=
+            step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.nested_blocks().is_empty()
     });
     again
 }

@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use model::Budget;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
-use model::execution::{Event, Execution, Leave, Origin, Outcome, StepOutcome};
+use model::execution::{Event, Execution, Jump, Origin, Outcome, StepOutcome};
 use model::payload::{HttpResponse, Payload};
 use model::value::Value;
 use tokio::sync::watch;
@@ -152,19 +152,19 @@ impl Exit {
     /// The outcome of the steps that it leads out of; `None` for a failure, and if the steps go on later.
     fn leaves(&self) -> Option<StepOutcome> {
         Some(match self {
-            Self::Stop(result) => StepOutcome::Left { by: Leave::Stop, result: result.clone() },
-            Self::Break => StepOutcome::Left { by: Leave::Break, result: Value::Null },
-            Self::Continue => StepOutcome::Left { by: Leave::Continue, result: Value::Null },
+            Self::Stop(result) => StepOutcome::Jumped { by: Jump::Stop, result: result.clone() },
+            Self::Break => StepOutcome::Jumped { by: Jump::Break, result: Value::Null },
+            Self::Continue => StepOutcome::Jumped { by: Jump::Continue, result: Value::Null },
             _ => return None,
         })
     }
 
     /// The exit of a step that led out of its list.
-    fn left(by: Leave, result: Value) -> Self {
+    fn left(by: Jump, result: Value) -> Self {
         match by {
-            Leave::Stop => Self::Stop(result),
-            Leave::Break => Self::Break,
-            Leave::Continue => Self::Continue,
+            Jump::Stop => Self::Stop(result),
+            Jump::Break => Self::Break,
+            Jump::Continue => Self::Continue,
         }
     }
 }
@@ -466,5 +466,5 @@ impl Run {
 
 /// Folds the events of a stored execution, for [`Journal::restore`].
 pub(crate) fn folded(id: model::ExecutionId, events: &[Event]) -> Result<Execution, String> {
-    Execution::fold(id, events.iter().cloned()).map_err(|error| error.to_string())
+    Execution::from_events(id, events.iter().cloned()).map_err(|error| error.to_string())
 }

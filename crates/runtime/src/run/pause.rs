@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
-use model::execution::{ExecutionId, LogLevel, Signal, WaitReason, Waiting};
+use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
 use model::value::{Map, Value};
 use store::Wait;
 
@@ -265,7 +265,7 @@ impl Run {
             Due::At(at) => at,
             Due::After(after) => after.to_wall(ahead),
         });
-        let waiting = Waiting { since: since.to_wall(ahead), until, on };
+        let waiting = StepWait { since: since.to_wall(ahead), until, on };
         self.journal.pause_begins(key, &waiting, Times { since, due, limit: self.limit(context) });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `respond`: sends the response to the caller.
 
 use model::action::{ActionError, ErrorKind};
-use model::automation::{PageRight, RespondBody, RespondStep};
+use model::automation::{RespondBody, RespondStep, SandboxPermission};
 use model::value::Value;
 use trigger::response::{Body, RespondParts};
 
@@ -46,8 +46,8 @@ impl Run {
             content_type: content_type.unwrap_or_default(),
             headers,
             body,
-            allows_forms: respond.allow.contains(&PageRight::Forms),
-            allows_scripts: respond.allow.contains(&PageRight::Scripts),
+            allows_forms: respond.allow.contains(&SandboxPermission::Forms),
+            allows_scripts: respond.allow.contains(&SandboxPermission::Scripts),
         };
         let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))

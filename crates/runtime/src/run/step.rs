@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
-use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
+use model::automation::{Block, BlockKind, OnError, OnInterrupt, Step, Verb};
 use model::execution::{DelayReason, Event, StepOutcome};
 use model::expression::EvalClock;
 use model::value::Value;
@@ -338,7 +338,7 @@ impl Run {
                 self.record_undo(step, key, scope, context);
                 Ok(result)
             }
-            StepOutcome::Left { by, result } => Err(Exit::left(by, result)),
+            StepOutcome::Jumped { by, result } => Err(Exit::left(by, result)),
             StepOutcome::Skipped => {
                 self.set_step(scope, step, key, Value::Null, None);
                 Ok(Value::Null)
@@ -353,8 +353,8 @@ impl Run {
 
     /// Restores the results of steps inside a finished one, loops iteration by iteration.
     fn replay_inside(&self, step: &Step, scope: &mut Scope, context: &Context) {
-        for list in step.verb.lists() {
-            if !matches!(list.runs, Runs::Turns { .. }) {
+        for list in step.verb.nested_blocks() {
+            if !matches!(list.kind, BlockKind::Loop { .. }) {
                 self.replay_block(list.block, scope, context);
                 continue;
             }
@@ -440,7 +440,7 @@ impl Run {
 
     /// Ends the waits inside a step whose attempt failed: another attempt waits anew.
     fn abandon_inside(&self, step: &Step, key: &str) {
-        if step.verb.lists().is_empty() {
+        if step.verb.nested_blocks().is_empty() {
             self.abandon(|other| other == key);
         } else {
             let inside = journal::Inside::of_all(&self.deployed.automation);
@@ -522,5 +522,5 @@ fn is_call(step: &Step) -> bool {
 
 /// Returns true if an attempt of the step may contain a wait that outlives the process.
 fn spans_pauses(step: &Step) -> bool {
-    matches!(step.verb, Verb::Wait(_) | Verb::Call(_)) || !step.verb.lists().is_empty()
+    matches!(step.verb, Verb::Wait(_) | Verb::Call(_)) || !step.verb.nested_blocks().is_empty()
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::redact::CUT;
+use model::redact::TRUNCATION_MARK;
 
 use super::{Malformed, Message, Tag, TooLong, encode};
 use crate::call::{Level, LogLine};
@@ -24,7 +24,7 @@ pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     if end == text.len() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("{}{CUT}", text.get(..end).unwrap_or_default()))
+    Cow::Owned(format!("{}{TRUNCATION_MARK}", text.get(..end).unwrap_or_default()))
 }
 
 const LEVELS: [Level; 4] = [Level::Debug, Level::Info, Level::Warn, Level::Error];

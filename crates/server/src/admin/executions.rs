@@ -8,7 +8,7 @@ use engine::Pauses;
 use http::StatusCode;
 use jiff::Timestamp;
 use model::automation::Automation;
-use model::execution::IllegalEvent;
+use model::execution::InvalidEvent;
 use model::{AutomationId, Event, Execution, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, Page, Wait};
@@ -283,10 +283,10 @@ fn detail(
     events: Vec<Event>,
     waiting: Option<serde_json::Value>,
     automation: Option<&Automation>,
-) -> Result<ExecutionDetail, IllegalEvent> {
+) -> Result<ExecutionDetail, InvalidEvent> {
     let steps = history::steps(&events, automation);
     let (waits, answered) = (history::waits(&events), history::answered(&events));
-    let state = Execution::fold(row.id, events)?;
+    let state = Execution::from_events(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
         attempt: state.attempt,
@@ -318,7 +318,7 @@ pub fn describe(
     events: Vec<Event>,
     waits: &[Wait],
     automation: Option<&Automation>,
-) -> Result<serde_json::Value, IllegalEvent> {
+) -> Result<serde_json::Value, InvalidEvent> {
     let waiting = waiting::stored(&events, waits);
     detail(row, events, waiting, automation).map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
@@ -402,7 +402,7 @@ pub(crate) async fn cancel(
 ) -> Result<Answer<Cancelled>, Problem> {
     let reason =
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
-    let reason = model::redact::cut(&reason, REASON).into_owned();
+    let reason = model::redact::truncate(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
     let cancelled =
         api.to_its_end(async move { engine.runtime().cancel(execution, &reason).await }).await??;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{CallRecord, Leave, WaitReason};
+use model::execution::{CallRecord, Jump, WaitReason};
 use model::redact::{self, MASK};
 use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(crate) struct StepView {
     /// How it led out of more than itself: `break`, `continue` or `stop`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    left: Option<Leave>,
+    left: Option<Jump>,
     /// Its result, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -287,7 +287,7 @@ impl StepView {
             StepOutcome::Succeeded { result } => {
                 (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
             }
-            StepOutcome::Left { by, result } => {
+            StepOutcome::Jumped { by, result } => {
                 (self.status, self.error, self.left) = ("succeeded", None, Some(*by));
                 self.result = Some(result.to_serde()).filter(|result| !result.is_null());
             }
@@ -460,7 +460,7 @@ steps:
             "nextAt": "1970-01-01T00:00:09Z", "on": {"kind": "event", "name": "paid"}, "signals": signals,
         }]);
         check(&[waits.clone(), comes.clone()], waiting);
-        let broke = finished(3, "a", StepOutcome::Left { by: Leave::Break, result: Value::Null });
+        let broke = finished(3, "a", StepOutcome::Jumped { by: Jump::Break, result: Value::Null });
         check(
             &[waits.clone(), comes, broke],
             json!([{

@@ -121,7 +121,7 @@ impl Api {
     }
 }
 
-/// A problem in a file, as [`model::diagnostic::Entry`] writes it: here for the description of the API only.
+/// A problem in a file, as [`model::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only.
 #[derive(ToSchema)]
 #[schema(as = Diagnostic, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]

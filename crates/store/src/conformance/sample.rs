@@ -29,7 +29,7 @@ pub(super) fn automation(name: &str) -> AutomationId {
 /// A definition of that Automation.
 pub(super) fn definition(name: &str, text: &str) -> Definition {
     let automation = automation(name);
-    let (hash, path) = (DefinitionHash::of(&automation, text), format!("automations/{name}.yaml"));
+    let (hash, path) = (DefinitionHash::compute(&automation, text), format!("automations/{name}.yaml"));
     Definition { hash, automation, path, text: text.to_owned() }
 }
 

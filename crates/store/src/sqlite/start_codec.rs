@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use model::payload::{Decided, WebhookPayload};
+use model::payload::{TriggerCodeResult, WebhookPayload};
 use model::value::{Data, File};
 use model::{AutomationId, DefinitionHash, Event, Map, Origin, Payload};
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -37,7 +37,7 @@ pub(super) struct StartColumns {
 /// A request without its body: time of acceptance, method, path fragment, query parameters, raw query, headers, content
 /// type, and the decision of the trigger's code.
 type RequestHead =
-    (Nanoseconds, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<Decided>>);
+    (Nanoseconds, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<TriggerCodeResult>>);
 
 /// A decoded text: the first item and the later events.
 struct StartText<Opening> {
@@ -193,10 +193,11 @@ mod tests {
         btree_map("[a-z$]{0,6}", value(), 0..3).prop_map(|map| map.into_iter().collect())
     }
 
-    fn decided() -> impl Strategy<Value = Box<Decided>> {
+    fn decided() -> impl Strategy<Value = Box<TriggerCodeResult>> {
         let results = option::of(value());
-        (results, any::<bool>())
-            .prop_map(|(results, declined)| Box::new(Decided { results, declined, ..Decided::default() }))
+        (results, any::<bool>()).prop_map(|(results, declined)| {
+            Box::new(TriggerCodeResult { results, declined, ..TriggerCodeResult::default() })
+        })
     }
 
     fn request() -> impl Strategy<Value = Payload> {

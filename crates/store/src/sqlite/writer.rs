@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::failpoint::{Boundary, Mishap, Mishaps};
+use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
@@ -47,7 +47,7 @@ pub(super) struct Writer {
     pub(super) folder: Arc<Folder>,
     pub(super) usage: Usage,
     pub(super) lock: Lock,
-    pub(super) mishaps: Mishaps,
+    pub(super) mishaps: Failpoints,
 }
 
 /// The results of the writes of a batch, in order.
@@ -132,7 +132,7 @@ struct Session<'writer> {
     folder: &'writer Folder,
     usage: &'writer Usage,
     since: UnmeasuredBytes,
-    mishaps: &'writer Mishaps,
+    mishaps: &'writer Failpoints,
 }
 
 impl Session<'_> {
@@ -247,8 +247,8 @@ impl Session<'_> {
         write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.fail(&error))?;
         let started = Instant::now();
         let committed =
-            self.reach(Boundary::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
-        let Err(error) = committed.and_then(|()| self.reach(Boundary::AfterCommit)) else {
+            self.reach(Failpoint::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
+        let Err(error) = committed.and_then(|()| self.reach(Failpoint::AfterCommit)) else {
             self.counters.committed(writes, started.elapsed());
             return Ok(());
         };
@@ -266,15 +266,17 @@ impl Session<'_> {
         clippy::disallowed_methods,
         reason = "a test delays the writer, which has no other event to wait for"
     )]
-    fn reach(&self, boundary: Boundary) -> rusqlite::Result<()> {
+    fn reach(&self, boundary: Failpoint) -> rusqlite::Result<()> {
         match self.mishaps.at(boundary) {
             None => Ok(()),
-            Some(Mishap::Abort) => std::process::abort(),
-            Some(Mishap::Error) if boundary == Boundary::BeforeCommit => {
+            Some(FailpointAction::Abort) => std::process::abort(),
+            Some(FailpointAction::Error) if boundary == Failpoint::BeforeCommit => {
                 Err(error_map::failure(ffi::SQLITE_FULL))
             }
-            Some(Mishap::Error | Mishap::Doubt) => Err(error_map::failure(ffi::SQLITE_IOERR_FSYNC)),
-            Some(Mishap::Delay(time)) => {
+            Some(FailpointAction::Error | FailpointAction::Doubt) => {
+                Err(error_map::failure(ffi::SQLITE_IOERR_FSYNC))
+            }
+            Some(FailpointAction::Delay(time)) => {
                 std::thread::sleep(time);
                 Ok(())
             }

@@ -38,7 +38,7 @@ pub(crate) fn id(number: u32) -> ExecutionId {
 pub(crate) fn definition() -> Definition {
     let automation = AutomationId::parse("orders").expect("an id");
     let text = "steps: []".to_owned();
-    let hash = DefinitionHash::of(&automation, &text);
+    let hash = DefinitionHash::compute(&automation, &text);
     Definition { hash, automation, path: "automations/orders.yaml".to_owned(), text }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use futures_util::poll;
-use model::failpoint::{Boundary, Mishap, Mishaps};
+use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use store::{Durability, Error, Options, PruneFilter, PruneRule, StateWrite, Store};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
@@ -39,9 +39,9 @@ struct Arming {
 struct Held(Arc<Arming>);
 
 impl Faults {
-    fn mishaps(&self) -> Mishaps {
+    fn mishaps(&self) -> Failpoints {
         let arming = self.0.clone();
-        Mishaps::new(move |boundary| arming.at(boundary))
+        Failpoints::new(move |boundary| arming.at(boundary))
     }
 
     /// Makes the next commit fail.
@@ -57,16 +57,16 @@ impl Faults {
 }
 
 impl Arming {
-    fn at(&self, boundary: Boundary) -> Option<Mishap> {
-        if boundary == Boundary::BeforeCommit {
+    fn at(&self, boundary: Failpoint) -> Option<FailpointAction> {
+        if boundary == Failpoint::BeforeCommit {
             let held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
             drop(self.released.wait_while(held, |is_held| *is_held));
         }
         let mut commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
         let mishap = match (*commit, boundary) {
-            (Some(CommitFault::Full), Boundary::BeforeCommit) => Mishap::Error,
-            (Some(CommitFault::NotWritten), Boundary::BeforeCommit) => Mishap::Doubt,
-            (Some(CommitFault::Written), Boundary::AfterCommit) => Mishap::Error,
+            (Some(CommitFault::Full), Failpoint::BeforeCommit) => FailpointAction::Error,
+            (Some(CommitFault::NotWritten), Failpoint::BeforeCommit) => FailpointAction::Doubt,
+            (Some(CommitFault::Written), Failpoint::AfterCommit) => FailpointAction::Error,
             _ => return None,
         };
         *commit = None;

@@ -138,7 +138,7 @@ async fn a_file_of_version_1_is_read() {
         assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [id(number)], "{status:?}");
     }
     let events = store.events(row.id).await.expect("it is read").expect("it is there");
-    let execution = model::Execution::fold(row.id, events).expect("it folds");
+    let execution = model::Execution::from_events(row.id, events).expect("it folds");
     assert_eq!(execution.status(), Status::Failed);
     assert_eq!(store.logs(row.id, 0, 10).await.expect("they are read")[0].message, "hm");
     assert_eq!(

@@ -36,11 +36,11 @@ const INERT_TYPES: [&str; 12] = [
 /// The reason why an author may not set this header; `None` if it is allowed.
 pub(super) fn header_error(name: &str, value: &str) -> Option<String> {
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-        let shown = model::redact::cut(name, 40);
+        let shown = model::redact::truncate(name, 40);
         return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
     };
     let name = parsed.as_str();
-    if let Some(reason) = model::answer::refused_header(name) {
+    if let Some(reason) = model::reserved_headers::reserved_header_reason(name) {
         return Some(format!("header `{name}` may not be set here: {reason}"));
     }
     if !is_header_value(value) {

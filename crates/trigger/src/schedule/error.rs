@@ -75,5 +75,5 @@ impl ScheduleError {
 
 /// Shortens a value for a message.
 pub(super) fn shorten(text: &str) -> String {
-    model::redact::cut(text, 40).into_owned()
+    model::redact::truncate(text, 40).into_owned()
 }

@@ -1,5 +1,5 @@
 use model::Span;
-use model::automation::{Named, Overlap};
+use model::automation::{Overlap, SpannedName};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn trigger(cadence: Cadence, zone: &str) -> ScheduleTrigger {
     ScheduleTrigger {
         cadence,
         cadence_span: Span::default(),
-        timezone: Named { name: zone.into(), span: Span::default() },
+        timezone: SpannedName { name: zone.into(), span: Span::default() },
         misfire: Misfire::Latest,
         overlap: Overlap::Skip,
     }

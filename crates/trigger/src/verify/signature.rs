@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{
-    Algorithm, Encoding, Format, SignatureRule, TimeUnit, TimestampPlace, TimestampRule,
+    Algorithm, Encoding, Format, SignatureRule, TimeUnit, TimestampRule, TimestampSource,
 };
 use ring::{hmac, signature};
 
@@ -102,15 +102,15 @@ fn signature_timestamp(
     headers: &[&str],
 ) -> Result<String, Reason> {
     let sent = match &at.place {
-        TimestampPlace::Header(name) => single_text(request, name)?.map(str::to_owned),
-        TimestampPlace::Pair(key) => match &rule.format {
+        TimestampSource::Header(name) => single_text(request, name)?.map(str::to_owned),
+        TimestampSource::Pair(key) => match &rule.format {
             Format::Pairs { separator, .. } => headers
                 .iter()
                 .find_map(|header| pair_values(header, *separator, key).next())
                 .map(str::to_owned),
             Format::Plain { .. } | Format::Tagged { .. } => None,
         },
-        TimestampPlace::Body(key) => {
+        TimestampSource::Body(key) => {
             let body = request.body.in_memory().ok_or(Reason::Time)?;
             let body: serde_json::Value = serde_json::from_slice(body).map_err(|_| Reason::Time)?;
             body.get(key).and_then(serde_json::Value::as_u64).map(|number| number.to_string())

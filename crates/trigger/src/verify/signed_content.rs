@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use model::automation::{Piece, SignatureRule};
+use model::automation::{SignatureRule, SignedPart};
 use model::value::Data;
 
 use crate::webhook::Request;
@@ -43,15 +43,15 @@ pub(super) fn signed_content<'a>(rule: &'a SignatureRule, parts: &SignedParts<'a
     let text = |text: &'a str| SignedSegment::Bytes(Cow::Borrowed(text.as_bytes()));
     let owned = |bytes: Vec<u8>| SignedSegment::Bytes(Cow::Owned(bytes));
     let pieces = rule.content.iter().map(|piece| match piece {
-        Piece::Text(written) => text(written),
-        Piece::Body => SignedSegment::Body(&parts.request.body),
+        SignedPart::Text(written) => text(written),
+        SignedPart::Body => SignedSegment::Body(&parts.request.body),
         // The timestamp may be a number in the body.
-        Piece::Timestamp => owned(parts.timestamp.clone().unwrap_or_default().into_bytes()),
-        Piece::Id => text(parts.id.unwrap_or_default()),
-        Piece::Method => text(&parts.request.method),
-        Piece::Url => text(parts.url),
-        Piece::UrlDecoded => owned(decode_url(parts.url).into_bytes()),
-        Piece::FormSorted => owned(sorted_form(parts.request)),
+        SignedPart::Timestamp => owned(parts.timestamp.clone().unwrap_or_default().into_bytes()),
+        SignedPart::Id => text(parts.id.unwrap_or_default()),
+        SignedPart::Method => text(&parts.request.method),
+        SignedPart::Url => text(parts.url),
+        SignedPart::UrlDecoded => owned(decode_url(parts.url).into_bytes()),
+        SignedPart::FormSorted => owned(sorted_form(parts.request)),
     });
     pieces.collect()
 }

@@ -8,7 +8,7 @@ use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use super::IN_DOUBT;
 
-/// The boundaries, by the words of `model::failpoint::Boundary`.
+/// The boundaries, by the words of `model::failpoint::Failpoint`.
 const BOUNDARIES: [&str; 5] = ["beforeCommit", "afterCommit", "beforeAck", "beforeEffect", "afterEffect"];
 /// What goes wrong there.
 const MISHAPS: [&str; 3] = ["error", "300ms", "abort"];

@@ -113,7 +113,7 @@ impl Checker<'_> {
         let [_, _, body, member, rest @ ..] = read.path else { return None };
         let trigger = &self.automation.trigger;
         let has_code = matches!(trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
-        if body != "body" || has_code || self.gaps.has("trigger") {
+        if body != "body" || has_code || self.unreadable.has("trigger") {
             return None;
         }
         let members: &[&str] = match trigger {
@@ -176,7 +176,7 @@ impl Checker<'_> {
         // Unknown if the trigger is unreadable or its code builds the results.
         let has_code =
             matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
-        if self.gaps.has("trigger") || has_code {
+        if self.unreadable.has("trigger") || has_code {
             return None;
         }
         let word = self.automation.trigger.word();

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use model::Expression;
-use model::automation::{Automation, Block, OnError, Runs, Step};
-use model::load::Gaps;
+use model::automation::{Automation, Block, BlockKind, OnError, Step};
+use model::load::Unreadable;
 
 use crate::plan::{BlockGraph, Plan};
 
@@ -108,15 +108,15 @@ type Ancestors = HashMap<(*const Block, usize), Rc<HashSet<usize>>>;
 /// All steps of a file, with their positions.
 pub(super) struct StepOrder<'a> {
     plan: &'a Plan,
-    gaps: &'a Gaps,
+    unreadable: &'a Unreadable,
     paths: HashMap<&'a str, StepPath<'a>>,
     /// Cache of computed ancestors.
     ancestors: RefCell<Ancestors>,
 }
 
 impl<'a> StepOrder<'a> {
-    pub(super) fn new(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
-        let mut order = Self { plan, gaps, paths: HashMap::new(), ancestors: RefCell::default() };
+    pub(super) fn new(automation: &'a Automation, unreadable: &'a Unreadable, plan: &'a Plan) -> Self {
+        let mut order = Self { plan, unreadable, paths: HashMap::new(), ancestors: RefCell::default() };
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
         for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
             if let Some(block) = block {
@@ -263,7 +263,7 @@ impl<'a> StepOrder<'a> {
         reader: &StepPath<'a>,
     ) -> Availability<'a> {
         let steps = target.iter().chain(reader).filter_map(Hop::step);
-        if steps.into_iter().any(|step| self.gaps.is_unsure(&step.id)) {
+        if steps.into_iter().any(|step| self.unreadable.is_unsure(&step.id)) {
             return Availability::Unsure;
         }
         remaining(
@@ -341,12 +341,12 @@ impl<'a> Hop<'a> {
 
 /// Returns the lists of steps inside a step.
 pub(super) fn inner_blocks(step: &Step) -> Vec<(Attachment<'_>, &Block)> {
-    let lists = step.verb.lists().into_iter().map(|inner| {
-        let attachment = match inner.runs {
-            Runs::Case { condition } => Attachment::Case(condition),
-            Runs::Turns { item, in_order, certain } => Attachment::Turn { item, in_order, certain },
-            Runs::Beside => Attachment::Branch(inner.name.unwrap_or_default()),
-            Runs::Once => Attachment::Within,
+    let lists = step.verb.nested_blocks().into_iter().map(|inner| {
+        let attachment = match inner.kind {
+            BlockKind::Case { condition } => Attachment::Case(condition),
+            BlockKind::Loop { item, in_order, certain } => Attachment::Turn { item, in_order, certain },
+            BlockKind::Parallel => Attachment::Branch(inner.name.unwrap_or_default()),
+            BlockKind::Sequence => Attachment::Within,
         };
         (attachment, inner.block)
     });

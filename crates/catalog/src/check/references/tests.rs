@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use connector::Registry;
 use model::diagnostic::{Report, Source};
-use model::load::Gaps;
+use model::load::Unreadable;
 
 use crate::plan::Plan;
 
@@ -18,7 +18,7 @@ fn report(text: &str) -> Report {
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
     let (plan, problems) = Plan::build(&automation);
     assert!(problems.is_empty(), "{text}\n{problems:?}");
-    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan, &REGISTRY))
+    Report::new(automation.source.clone(), super::check(&automation, Unreadable::NONE, &plan, &REGISTRY))
 }
 
 /// Formats each problem as `code text`; the text is the marked source.

@@ -18,7 +18,7 @@ use connector::Registry;
 use model::automation::{ActionStep, Automation, Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Link, Reference};
-use model::load::Gaps;
+use model::load::Unreadable;
 use model::{Expression, InputType, ResultType, Severity, Template};
 
 use self::resolve::Unresolved;
@@ -28,11 +28,11 @@ use self::types::Types;
 /// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
 pub(super) fn check(
     automation: &Automation,
-    gaps: &Gaps,
+    unreadable: &Unreadable,
     registry: &Registry,
     saved: Option<ResultType>,
 ) -> Vec<Diagnostic> {
-    let types = Types::new(automation, gaps, registry, saved);
+    let types = Types::new(automation, unreadable, registry, saved);
     let mut checker = Checker { automation, registry, types, reported: HashSet::new(), found: Vec::new() };
     checker.all();
     checker.found
@@ -197,7 +197,7 @@ impl<'a> Checker<'a> {
                 if inputs::never_fits(wanted, &kind) {
                     let message = format!(
                         "input `{name}` takes {}, but `{}` is {}",
-                        wanted.words(),
+                        wanted.describe(),
                         expression.text(),
                         describe(&kind)
                     );
@@ -262,9 +262,9 @@ fn describe(kind: &ResultType) -> String {
         ResultType::Null => "null".to_owned(),
         ResultType::Text => "text".to_owned(),
         ResultType::Boolean => "true or false".to_owned(),
-        ResultType::Choice { .. } => format!("text, {}", kind.words()),
+        ResultType::Choice { .. } => format!("text, {}", kind.describe()),
         ResultType::Object(_) => "a map".to_owned(),
-        kind => format!("a {}", kind.words()),
+        kind => format!("a {}", kind.describe()),
     };
     kind.alternatives().iter().map(one).collect::<Vec<_>>().join(" or ")
 }

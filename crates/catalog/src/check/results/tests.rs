@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use connector::Registry;
 use model::diagnostic::{Report, Source};
-use model::load::Gaps;
+use model::load::Unreadable;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expec
 fn report(text: &str) -> Report {
     let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
-    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &REGISTRY, None))
+    Report::new(automation.source.clone(), super::check(&automation, Unreadable::NONE, &REGISTRY, None))
 }
 
 /// Formats each problem as `code text`, with the suggested name if any; the text is the marked source.
@@ -347,7 +347,7 @@ proptest! {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - {{id: pages, action: wiki.listPages, connection: w}}\n  - set:\n      x: ${{{{ {} }}}}\n", parts.concat());
         let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text.as_str())), "test");
         if let Some(automation) = loaded.value {
-            for found in super::check(&automation, Gaps::NONE, &REGISTRY, None) {
+            for found in super::check(&automation, Unreadable::NONE, &REGISTRY, None) {
                 prop_assert!(text.get(found.span.range()).is_some_and(|slice| !slice.is_empty()), "{found:?}\n{text}");
             }
         }

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use connector::Registry;
-use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb};
+use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, Verb};
 use model::expression::{DirectPath, Link, Reference};
-use model::load::Gaps;
+use model::load::Unreadable;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
 
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 48;
 /// Inferred types of one automation.
 pub(super) struct Types<'a> {
     automation: &'a Automation,
-    gaps: &'a Gaps,
+    unreadable: &'a Unreadable,
     registry: &'a Registry,
     /// Type of the body inferred from saved payloads, for webhooks without a schema.
     saved: Option<ResultType>,
@@ -51,13 +51,13 @@ struct NestedStep<'a> {
 impl<'a> Types<'a> {
     pub(super) fn new(
         automation: &'a Automation,
-        gaps: &'a Gaps,
+        unreadable: &'a Unreadable,
         registry: &'a Registry,
         saved: Option<ResultType>,
     ) -> Self {
         let mut types = Self {
             automation,
-            gaps,
+            unreadable,
             registry,
             saved,
             steps: HashMap::new(),
@@ -81,8 +81,8 @@ impl<'a> Types<'a> {
                     self.setters.entry(name).or_default().push((value, step));
                 }
             }
-            for inner in step.verb.lists() {
-                self.collect_steps(inner.block, Some(step), matches!(inner.runs, Runs::Turns { .. }));
+            for inner in step.verb.nested_blocks() {
+                self.collect_steps(inner.block, Some(step), matches!(inner.kind, BlockKind::Loop { .. }));
             }
             let after = match &step.on_error {
                 OnError::Steps(block) => Some(block),
@@ -167,7 +167,7 @@ impl<'a> Types<'a> {
 
     pub(super) fn template(&self, template: &Template, at: Option<&'a Step>) -> ResultType {
         match template {
-            Template::Literal(value) => ResultType::of_value(value),
+            Template::Literal(value) => ResultType::infer(value),
             Template::Expression(expression) => self.expression(expression, at),
             Template::Text(_) => ResultType::Text,
             Template::List(items) => {
@@ -198,7 +198,7 @@ impl<'a> Types<'a> {
     fn step(&self, id: &'a str) -> ResultType {
         let Some(step) = self.steps.get(id).map(|nested| nested.step) else { return ResultType::Any };
         self.cached(TypeKey::Step(id), || {
-            if self.gaps.touches(id) {
+            if self.unreadable.touches(id) {
                 return ResultType::Any;
             }
             let kind = self.verb(step);
@@ -258,7 +258,7 @@ impl<'a> Types<'a> {
     /// Infers the result of a list of steps: that of its last step.
     fn block(&self, block: &'a Block) -> ResultType {
         // An unparsed step may be the last one.
-        if !self.gaps.is_empty() {
+        if !self.unreadable.is_empty() {
             return ResultType::Any;
         }
         block.steps.last().map_or(ResultType::Null, |step| self.step(&step.id))
@@ -274,7 +274,7 @@ impl<'a> Types<'a> {
 
     fn variable(&self, name: &'a str) -> ResultType {
         self.cached(TypeKey::Variable(name), || {
-            let unsure = self.gaps.may_set(name) || !self.gaps.is_empty();
+            let unsure = self.unreadable.may_set(name) || !self.unreadable.is_empty();
             let setters = self.setters.get(name).filter(|_| !unsure);
             ResultType::one_of(
                 setters.into_iter().flatten().map(|(value, step)| self.template(value, Some(step))),
@@ -286,7 +286,7 @@ impl<'a> Types<'a> {
     fn body(&self, path: &[Key]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
-        if !is_body || webhook.code.is_some() || self.gaps.has("trigger") {
+        if !is_body || webhook.code.is_some() || self.unreadable.has("trigger") {
             return None;
         }
         match &webhook.schema {
@@ -323,7 +323,7 @@ impl<'a> Types<'a> {
     fn item(&self, parent: &'a Step) -> ResultType {
         self.cached(TypeKey::Item(&parent.id), || {
             let Verb::ForEach(each) = &parent.verb else { return ResultType::Any };
-            if self.gaps.touches(&parent.id) {
+            if self.unreadable.touches(&parent.id) {
                 return ResultType::Any;
             }
             resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()

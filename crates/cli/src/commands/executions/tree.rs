@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use model::automation::{Automation, Block, OnError, Runs};
+use model::automation::{Automation, Block, BlockKind, OnError};
 
 use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
@@ -72,8 +72,8 @@ impl Drawing<'_> {
         for step in &block.steps {
             let key = format!("{}{around}", step.id);
             let mut inside = Vec::new();
-            for list in step.verb.lists() {
-                if matches!(list.runs, Runs::Turns { .. }) {
+            for list in step.verb.nested_blocks() {
+                if matches!(list.kind, BlockKind::Loop { .. }) {
                     inside.extend(self.loop_turns(list.block, around));
                     continue;
                 }
@@ -188,7 +188,7 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         let result = result.to_string();
         text.push_str(&format!("  {}", paint(QUIET, plain(&cut(&result, RESULT)))));
     }
-    let note = step.error.as_ref().map(|error| paint(BAD, plain(&error.in_full())));
+    let note = step.error.as_ref().map(|error| paint(BAD, plain(&error.message_with_location())));
     Branch { text, note, inside: signals(step).chain(inside).collect() }
 }
 

@@ -102,7 +102,7 @@ impl Prompt {
         let default = field.default.as_ref().map(|value| format!("; else {}", plain(&value.to_json())));
         let must = if field.required { ", required" } else { "" };
         let (kind, default, about) =
-            (field.kind.words(), default.unwrap_or_default(), about.unwrap_or_default());
+            (field.kind.describe(), default.unwrap_or_default(), about.unwrap_or_default());
         let hint = format!("({}{must}{default}{about})", plain(&kind));
         output::prompt(&format!("  {} {}:", plain(&field.name), paint(QUIET, hint)));
     }

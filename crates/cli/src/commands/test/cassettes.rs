@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use connector::{Recording, Tape};
 use engine::ProjectFileError;
 use engine::testing::{TestRunner, cassette_path};
-use model::trial::{Case, Suite};
+use model::test_suite::{Case, Suite};
 
 use crate::output::{self, count};
 use crate::scaffold;

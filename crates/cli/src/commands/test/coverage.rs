@@ -74,7 +74,7 @@ fn missed(coverage: &Coverage) -> impl Iterator<Item = &Goal> {
 }
 
 fn line(coverage: &Coverage, goal: &Goal) -> usize {
-    coverage.automation.source.place(goal.span.start as usize).line
+    coverage.automation.source.position(goal.span.start as usize).line
 }
 
 fn what(goal: &Goal) -> String {

@@ -152,11 +152,11 @@ fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 /// The files of tests beside an automation; nothing where the path is no automation's.
 fn tests_of(path: &str) -> Option<[PathBuf; 2]> {
-    if model::trial::stem(path).is_some() {
+    if model::test_suite::suite_stem(path).is_some() {
         return None;
     }
     let stem = path.strip_suffix(".yaml").or_else(|| path.strip_suffix(".yml"))?;
-    Some(model::trial::ENDINGS.map(|ending| PathBuf::from(format!("{stem}{ending}"))))
+    Some(model::test_suite::FILE_SUFFIXES.map(|ending| PathBuf::from(format!("{stem}{ending}"))))
 }
 
 fn nothing(paths: &[PathBuf]) -> anyhow::Error {
@@ -173,6 +173,6 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// A file of tests by how many tests it has.
-fn cases(file: &TestFile) -> &[model::trial::Case] {
+fn cases(file: &TestFile) -> &[model::test_suite::Case] {
     file.suite.as_ref().map_or(&[], |suite| suite.cases.as_slice())
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use connector::Tape;
 use engine::testing::{TestFile, TestResult, TestRunner};
-use model::trial::Case;
+use model::test_suite::Case;
 
 use super::cases;
 use super::cassettes::{self, Recorded};

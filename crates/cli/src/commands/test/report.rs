@@ -136,8 +136,8 @@ fn finish(step: &mut Step, outcome: &StepOutcome) {
         StepOutcome::Skipped => ("skipped", None, None),
         StepOutcome::Failed { error, handled } => ("failed", handled.as_ref(), Some(error.clone())),
         // Its `onError` list has led out of it.
-        StepOutcome::Left { .. } if step.status == "handling" => ("failed", None, step.error.take()),
-        StepOutcome::Left { result, .. } => ("succeeded", Some(result), None),
+        StepOutcome::Jumped { .. } if step.status == "handling" => ("failed", None, step.error.take()),
+        StepOutcome::Jumped { result, .. } => ("succeeded", Some(result), None),
     };
     step.status = status.to_owned();
     step.result = result.map(model::Value::to_serde);

@@ -331,7 +331,8 @@ fn check_places(
         let is_named =
             line.path.iter().any(|(piece, _)| matches!(piece, Piece::Input(piece) if piece == name));
         for place in &input.wire.places {
-            let (is_text, is_map) = (fits_text(&input.spec.kind), input.spec.kind.words().starts_with("map"));
+            let (is_text, is_map) =
+                (fits_text(&input.spec.kind), input.spec.kind.describe().starts_with("map"));
             match place {
                 Place::Path if !is_named => {
                     let message = format!("the path has no `{{{name}}}` for this input");
@@ -339,7 +340,7 @@ fn check_places(
                     diagnostics.push(diagnostic.related(line_span, "the path is here"));
                 }
                 Place::Path | Place::Query(Some(_)) | Place::Header(Some(_)) if !is_text => {
-                    let words = input.spec.kind.words();
+                    let words = input.spec.kind.describe();
                     error(
                         "wrong-place",
                         format!("a {words} cannot go there; send it in the body"),

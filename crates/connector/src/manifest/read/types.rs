@@ -68,7 +68,7 @@ impl<'n, 'd> Types<'n, 'd> {
     /// Reads the `results` of an action, and returns the type with its description; `None` if the key is absent.
     pub(super) fn results(&self, field: Field<'_, '_>) -> Option<(ResultType, String)> {
         let described = self.described(field.node()?, false);
-        let words = described.words.unwrap_or_else(|| described.kind.words());
+        let words = described.words.unwrap_or_else(|| described.kind.describe());
         Some((described.kind, words))
     }
 

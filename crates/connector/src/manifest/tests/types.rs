@@ -46,7 +46,7 @@ fn a_list_that_goes_on_has_the_cursor_in_its_type_too() {
         let (manifest, errors) = read_text(&manifest(&format!("{LIST}    results: {results}\n")));
         let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
         let kind = action.spec().results.clone();
-        let ResultType::Object(object) = kind else { return vec![kind.words()] };
+        let ResultType::Object(object) = kind else { return vec![kind.describe()] };
         object.names().map(str::to_owned).collect()
     };
     assert_eq!(names("{type: object, fields: {results: any}}"), ["results", "nextCursor"]);

@@ -166,7 +166,7 @@ async fn the_examples_of_pure_actions_give_what_is_declared() {
         let with = spec.example.as_map().cloned().unwrap_or_default();
         let (result, _, _) = call_with(local(), &spec.name, with, None, false).await;
         let result = result.unwrap_or_else(|error| panic!("{}: {error}", spec.name));
-        assert_eq!(spec.results.misfits(&result), Vec::<String>::new(), "{}", spec.name);
+        assert_eq!(spec.results.type_mismatches(&result), Vec::<String>::new(), "{}", spec.name);
         tried += 1;
     }
     assert!(tried >= 16, "{tried}");

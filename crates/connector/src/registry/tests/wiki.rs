@@ -118,7 +118,7 @@ fn written(inputs: &[InputSpec], before: &str, rows: &mut Vec<(String, String)>)
         let default =
             input.default.as_ref().map_or_else(String::new, |value| format!(" = {}", value.to_text()));
         let mark = if input.required { "!" } else { "" };
-        rows.push((format!("{path}{mark}"), format!("{}{default}", input.kind.words())));
+        rows.push((format!("{path}{mark}"), format!("{}{default}", input.kind.describe())));
         if let model::InputType::Object { fields } = &input.kind {
             written(fields, &format!("{path}."), rows);
         }

@@ -3,9 +3,9 @@
 
 pub(super) mod constant;
 mod credential;
-mod inert;
-mod surprise;
+mod no_effect;
 mod unused;
+mod yaml11_scalars;
 
 use super::trigger::webhook::is_unverified;
 use crate::automation::{Automation, Step, Trigger};
@@ -103,20 +103,20 @@ impl<'a> Walk<'a> {
                 self.step = own.or(outer);
                 if let Some(step) = step {
                     let around = self.around();
-                    inert::check(map, step, around).into_iter().for_each(|found| self.say(Some(found)));
+                    no_effect::check(map, step, around).into_iter().for_each(|found| self.say(Some(found)));
                 }
                 map.iter().for_each(|entry| self.entry(entry));
                 self.step = outer;
                 self.places.extend(own.map(|id| (node.span, id)));
             }
             Kind::List(items) => items.iter().for_each(|item| self.node(item)),
-            _ => self.say(surprise::value(node, self.source)),
+            _ => self.say(yaml11_scalars::value(node, self.source)),
         }
     }
 
     fn entry(&mut self, entry: &'a Entry) {
         let around = self.keys.last().copied().unwrap_or_default();
-        self.say(surprise::key(entry, around, self.source));
+        self.say(yaml11_scalars::key(entry, around, self.source));
         let in_step = self.step.is_some();
         let written = credential::under_key(entry);
         let is_header = in_step && around.eq_ignore_ascii_case("headers");
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What there is around the step at hand.
-    fn around(&self) -> inert::Around {
+    fn around(&self) -> no_effect::Around {
         let list = |name: &str| self.keys.first() == Some(&name);
         let closing = match () {
             () if list("onError") => Some("onError"),
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
             () => None,
         };
         let timeout = self.automation.map(|automation| automation.timeout).filter(|_| closing.is_none());
-        inert::Around { timeout, closing }
+        no_effect::Around { timeout, closing }
     }
 
     fn say(&mut self, diagnostic: Option<Diagnostic>) {

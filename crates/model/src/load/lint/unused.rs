@@ -107,7 +107,7 @@ impl Results {
         let mut note = |block: &Block| last.extend(block.steps.last().map(|step| step.id.clone()));
         note(&automation.steps);
         automation.walk(&mut |step| {
-            step.verb.lists().iter().for_each(|inner| note(inner.block));
+            step.verb.nested_blocks().iter().for_each(|inner| note(inner.block));
             if let crate::automation::OnError::Steps(block) = &step.on_error {
                 note(block);
             }
@@ -164,7 +164,7 @@ impl Names {
 impl Reads {
     fn of(automation: &Automation) -> Self {
         let mut reads = Self::default();
-        if !automation.codes().is_empty() {
+        if !automation.code_modules().is_empty() {
             // Code may read whatever it is given.
             (reads.inputs, reads.config_vars, reads.steps) = (Names::All, Names::All, Names::All);
         }

@@ -1,12 +1,12 @@
 //! `action`: calls an action of a connector.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{ActionStep, Verb};
+use crate::load::common::action_name;
 use crate::load::keys::{ANY_NAME, Key, Shape};
-use crate::load::text::action_name;
 
-pub(super) static ACTION: VerbRow = VerbRow {
+pub(super) static ACTION: VerbSpec = VerbSpec {
     word: "action",
     what: "an `action` step",
     about: "Calls an action of a connector. Its result is that of the action.",
@@ -17,10 +17,10 @@ pub(super) static ACTION: VerbRow = VerbRow {
             Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
             "The action: `connector.action`, such as `wiki.createPage` or `http.request`.",
         ),
-        Key::new("connection", Shape::Name, "The connection: the name of a file in `connections/`."),
+        Key::new("connection", Shape::NonBlankText, "The connection: the name of a file in `connections/`."),
         Key::new(
             "with",
-            Shape::Named(ANY_NAME, &Shape::Template),
+            Shape::MapOf(ANY_NAME, &Shape::Template),
             "The action's inputs. Values may contain `${{ }}`.",
         ),
         Key::new(

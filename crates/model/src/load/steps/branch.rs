@@ -1,11 +1,11 @@
 //! `if` with `then` and `else`: branches.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{IfStep, Verb};
 use crate::load::keys::{Key, Shape};
 
-pub(super) static IF: VerbRow = VerbRow {
+pub(super) static IF: VerbSpec = VerbSpec {
     word: "if",
     what: "an `if` step",
     about: "Branches by a condition. Its result is that of the last step of the branch that ran, or null.",
@@ -19,7 +19,7 @@ pub(super) static IF: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let condition = step.condition("if").unwrap_or_else(|| step.unreadable("if"));
+    let condition = step.condition("if").unwrap_or_else(|| step.placeholder_expression("if"));
     let then = step.block("then");
     let otherwise = step.block("else");
     Some(Verb::If(IfStep { condition, then: then.unwrap_or_default(), otherwise }))

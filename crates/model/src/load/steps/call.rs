@@ -1,13 +1,13 @@
 //! `call`: runs another Automation.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{AutomationId, CallStep, Verb};
 use crate::diagnostic::Diagnostic;
+use crate::load::common::shorten;
 use crate::load::keys::{AUTOMATION_ID, IDENTIFIER, Key, Shape};
-use crate::load::text::shorten;
 
-pub(super) static CALL: VerbRow = VerbRow {
+pub(super) static CALL: VerbSpec = VerbSpec {
     word: "call",
     what: "a `call` step",
     about: "Runs another automation, which has a `manual` trigger. Its result is that of the other automation.",
@@ -16,7 +16,7 @@ pub(super) static CALL: VerbRow = VerbRow {
         Key::required("call", Shape::Pattern(AUTOMATION_ID), "The id of the automation."),
         Key::new(
             "with",
-            Shape::Named(IDENTIFIER, &Shape::Template),
+            Shape::MapOf(IDENTIFIER, &Shape::Template),
             "Its inputs. Values may contain `${{ }}`.",
         ),
         Key::new(

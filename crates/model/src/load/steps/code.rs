@@ -1,12 +1,12 @@
 //! `code`: runs JavaScript.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::Verb;
 use crate::load::code;
 use crate::load::keys::Key;
 
-pub(super) static CODE: VerbRow = VerbRow {
+pub(super) static CODE: VerbSpec = VerbSpec {
     word: "code",
     what: "a `code` step",
     about: "Runs JavaScript: a module whose default export is a function of `(context, stepResults)`. Its result is what \

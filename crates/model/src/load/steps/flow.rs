@@ -1,10 +1,10 @@
 //! What can be said of the paths through the steps before any runs: which never run, and who is answered when.
 
-mod leave;
+mod loop_exits;
 
-use crate::automation::{Block, Inner, OnError, Runs, Step, Trigger, Verb, WebhookMode};
+use crate::automation::{Block, BlockKind, NestedBlock, OnError, Step, Trigger, Verb, WebhookMode};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
-use crate::load::Gaps;
+use crate::load::Unreadable;
 use crate::value::Value;
 
 /// The ways on which execution can come to a place.
@@ -40,18 +40,18 @@ pub(in crate::load) struct Lists<'a> {
 }
 
 /// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`.
-pub(in crate::load) fn check(lists: &Lists<'_>, gaps: &Gaps, diagnostics: &Diagnostics) {
+pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnostics: &Diagnostics) {
     for list in [Some(lists.steps), lists.on_error, lists.finally].into_iter().flatten() {
         list.walk(&mut |step| caller(step, lists.trigger, diagnostics));
-        leave::check(list, diagnostics);
+        loop_exits::check(list, diagnostics);
     }
     for list in [lists.on_error, lists.finally].into_iter().flatten() {
-        Flow { gaps, diagnostics, answers: None }.block(list, Paths::START);
+        Flow { unreadable, diagnostics, answers: None }.block(list, Paths::START);
     }
     // The result of an execution answers its caller as well; where the file names one, that is meant.
     let answers = lists.trigger.filter(|trigger| waits(trigger) && !lists.has_outputs);
     let answers = answers.and_then(|_| last_answer(lists.steps));
-    let flow = Flow { gaps, diagnostics, answers };
+    let flow = Flow { unreadable, diagnostics, answers };
     let before = diagnostics.error_count();
     let end = flow.block(lists.steps, Paths::START).on;
     // Where all who come to the end have no answer yet, the result is meant as one.
@@ -123,7 +123,7 @@ impl Ways {
 }
 
 struct Flow<'d> {
-    gaps: &'d Gaps,
+    unreadable: &'d Unreadable,
     diagnostics: &'d Diagnostics,
     /// A step that answers, where every path is to have one.
     answers: Option<&'d Step>,
@@ -132,8 +132,10 @@ struct Flow<'d> {
 impl Flow<'_> {
     fn block(&self, block: &Block, start: Paths) -> Ways {
         // With `needs` steps run side by side: none is after another by its place alone.
-        let in_order =
-            block.steps.iter().all(|step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs"));
+        let in_order = block
+            .steps
+            .iter()
+            .all(|step| step.needs.is_none() && !self.unreadable.has_in_step(&step.id, "needs"));
         let mut ways = Ways::on(start);
         for (index, step) in block.steps.iter().enumerate() {
             let Some(paths) = ways.on else { break };
@@ -197,7 +199,7 @@ impl Flow<'_> {
             OnError::Steps(block) => ways.or(self.block(block, Paths { unsure: true, ..start })),
         };
         // What could not be read may let it go on, and may have answered.
-        if self.gaps.is_unsure(&step.id) {
+        if self.unreadable.is_unsure(&step.id) {
             return ways.or(Ways::on(Paths { unsure: true, ..start }));
         }
         if step.guard.is_some() { ways.or(Ways::on(start)) } else { ways }
@@ -205,21 +207,22 @@ impl Flow<'_> {
 
     /// The ways out of the lists inside a step.
     fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Ways {
-        let lists = verb.lists();
-        let beside = lists.iter().filter(|inner| matches!(inner.runs, Runs::Beside)).map(|inner| inner.block);
+        let lists = verb.nested_blocks();
+        let beside =
+            lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Parallel)).map(|inner| inner.block);
         let through = self.parallel(beside, start);
-        let cases: Vec<&Inner<'_>> =
-            lists.iter().filter(|inner| matches!(inner.runs, Runs::Case { .. })).collect();
+        let cases: Vec<&NestedBlock<'_>> =
+            lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Case { .. })).collect();
         let goes_through = cases.is_empty() || !verb.covers_every_case();
         let mut ways = if goes_through { through } else { Ways::default() };
         for case in cases {
             ways = self.block(case.block, start).or(ways);
         }
-        for once in lists.iter().filter(|inner| matches!(inner.runs, Runs::Once)) {
+        for once in lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Sequence)) {
             ways = self.block(once.block, start);
         }
         for inner in &lists {
-            if let Runs::Turns { certain, .. } = inner.runs {
+            if let BlockKind::Loop { certain, .. } = inner.kind {
                 ways = self.turns(step, inner.block, certain, start);
             }
         }

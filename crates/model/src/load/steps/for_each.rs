@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{ForEachStep, Verb};
 use crate::diagnostic::Diagnostic;
+use crate::load::common::{MAX_NAME, shorten};
 use crate::load::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use crate::load::policy::small;
-use crate::load::text::{MAX_NAME, shorten};
 use crate::template::Template;
 
 /// What an item is called where `as` gives no name.
@@ -32,7 +32,7 @@ const TAKEN: [&str; 13] = [
     "secrets",
 ];
 
-pub(super) static FOR_EACH: VerbRow = VerbRow {
+pub(super) static FOR_EACH: VerbSpec = VerbSpec {
     word: "forEach",
     what: "a `forEach` step",
     about: "Runs steps for each item of a list. Its result is the list of the iterations' last results, in order.",
@@ -40,7 +40,7 @@ pub(super) static FOR_EACH: VerbRow = VerbRow {
     keys: &[
         Key::required(
             "forEach",
-            Shape::Items,
+            Shape::ListOrExpression,
             "The list: an expression, without `${{ }}`, or the items themselves.",
         ),
         Key::required(
@@ -65,7 +65,8 @@ pub(super) static FOR_EACH: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let items = step.items("forEach").unwrap_or_else(|| Template::Expression(step.unreadable("forEach")));
+    let items =
+        step.items("forEach").unwrap_or_else(|| Template::Expression(step.placeholder_expression("forEach")));
     let item = item(step);
     let concurrency = step.take("concurrency").integer(1..=MAX_CONCURRENCY).map_or(1, small);
     let fail_fast = step.take("failFast").bool().unwrap_or(true);
@@ -76,7 +77,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
 fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
     let Some(name) = step.named("as") else {
         if step.take("as").is_present() {
-            step.gaps().note("as");
+            step.unreadable().note("as");
         }
         return ITEM.into();
     };
@@ -91,6 +92,6 @@ fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
         return name.name.into();
     };
     step.diagnostics().push(diagnostic);
-    step.gaps().note("as");
+    step.unreadable().note("as");
     ITEM.into()
 }

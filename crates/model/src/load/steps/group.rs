@@ -1,11 +1,11 @@
 //! `steps` alone: a group, to share a guard, a time limit, tries or an error list.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::Verb;
 use crate::load::keys::{Key, Shape};
 
-pub(super) static GROUP: VerbRow = VerbRow {
+pub(super) static GROUP: VerbSpec = VerbSpec {
     word: "steps",
     what: "a group",
     about: "Runs steps that share an `if`, a `timeout`, a `retry` or an `onError`. Its result is that of the last step.",

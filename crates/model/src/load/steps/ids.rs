@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::automation::Automation;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
-use crate::load::Gaps;
+use crate::load::Unreadable;
+use crate::load::common::{MAX_NAME, inner, shorten};
 use crate::load::keys::is_identifier;
-use crate::load::text::{MAX_NAME, inner, shorten};
 use crate::yaml::{Map, MapReader};
 
 /// Ids that mean something else: the trigger's results stand among the steps' in code.
@@ -45,13 +45,13 @@ impl Ids {
     }
 
     /// The id of the next step in reading order. A bad or taken one is reported, and a number put in its place.
-    pub(super) fn give(&mut self, step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Arc<str> {
+    pub(super) fn give(&mut self, step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Arc<str> {
         let (head, diagnostics) = (step.node().head(), step.diagnostics());
         self.count(head, diagnostics);
-        let written = written(step, gaps).and_then(|(id, span, is_name)| {
+        let written = written(step, unreadable).and_then(|(id, span, is_name)| {
             if let Some(first) = self.given.get(id.as_str()) {
                 diagnostics.push(duplicate(&id, span, *first, is_name));
-                gaps.note_name(&id);
+                unreadable.note_name(&id);
                 return None;
             }
             Some((Arc::from(id), span))
@@ -70,13 +70,13 @@ impl Ids {
 }
 
 /// The id that a step asks for, its place, and whether it comes from the step's name.
-fn written(step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Option<(String, Span, bool)> {
+fn written(step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Option<(String, Span, bool)> {
     let diagnostics = step.diagnostics();
     let (id, name) = (step.take("id").node(), step.take("name").node());
     let node = id.or(name)?;
     let Some(text) = node.as_text() else {
         // That is reported when the step's keys are read.
-        gaps.note("steps");
+        unreadable.note("steps");
         return None;
     };
     if id.is_none() {
@@ -86,9 +86,9 @@ fn written(step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Option<(String, Spa
     if !is_id(&text.value) {
         diagnostics.push(invalid(&text.value, inner(text)));
         if text.value.contains("${{") || text.value.trim().is_empty() {
-            gaps.note("steps");
+            unreadable.note("steps");
         }
-        gaps.note_name(&text.value);
+        unreadable.note_name(&text.value);
         return None;
     }
     Some((text.value.clone(), inner(text), false))

@@ -4,17 +4,17 @@ mod action;
 mod branch;
 mod call;
 mod code;
-mod end;
 mod flow;
 mod for_each;
 mod group;
 mod ids;
-mod leave;
+mod loop_exit;
 mod parallel;
 mod reader;
 mod repeat;
 mod respond;
 mod set;
+mod stop_fail;
 mod switch;
 mod wait;
 
@@ -23,13 +23,13 @@ use std::sync::Arc;
 
 use self::ids::Ids;
 use self::reader::StepReader;
-use super::Gaps;
-use super::foreign;
+use super::Unreadable;
+use super::common::{named, shorten};
 use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
+use super::other_dialects;
 use super::policy::{STEP_RETRY, retry, timeout};
 use super::template::condition;
-use super::text::{named, shorten};
-use crate::automation::{Block, Named, OnError, OnInterrupt, Step, Verb};
+use crate::automation::{Block, OnError, OnInterrupt, SpannedName, Step, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
@@ -37,7 +37,7 @@ pub(super) use self::flow::{Lists, check as check_flow};
 pub(super) use self::ids::camel_case;
 
 /// One verb: how it is recognised, what it takes, how it is lowered.
-pub(crate) struct VerbRow {
+pub(crate) struct VerbSpec {
     /// The key that names it.
     pub(crate) word: &'static str,
     /// What a step of it is called in messages, with its article.
@@ -54,7 +54,7 @@ pub(crate) struct VerbRow {
 }
 
 /// All verbs, in the order in which they are documented.
-pub(crate) static VERBS: &[&VerbRow] = &[
+pub(crate) static VERBS: &[&VerbSpec] = &[
     &action::ACTION,
     &code::CODE,
     &set::SET,
@@ -68,10 +68,10 @@ pub(crate) static VERBS: &[&VerbRow] = &[
     &wait::WAIT,
     &wait::WAIT_FOR,
     &respond::RESPOND,
-    &leave::BREAK,
-    &leave::CONTINUE,
-    &end::STOP,
-    &end::FAIL,
+    &loop_exit::BREAK,
+    &loop_exit::CONTINUE,
+    &stop_fail::STOP,
+    &stop_fail::FAIL,
 ];
 
 /// The keys that every step may have.
@@ -81,28 +81,28 @@ pub(crate) static STEP_KEYS: &[Key] = &[
         Shape::Pattern(IDENTIFIER),
         "Its name in `steps.<id>` and the history; unique in the file. Default: the name in camelCase, else stepN.",
     ),
-    Key::new("name", Shape::Name, "The name, for people."),
+    Key::new("name", Shape::NonBlankText, "The name, for people."),
     Key::new("if", Shape::Expression, "A guard: if it is false, the step is skipped."),
     Key::new(
         "needs",
-        Shape::Either(&[Shape::Pattern(IDENTIFIER), Shape::List(&Shape::Pattern(IDENTIFIER))]),
+        Shape::AnyOf(&[Shape::Pattern(IDENTIFIER), Shape::List(&Shape::Pattern(IDENTIFIER))]),
         "The steps of the same list that must finish first, instead of the previous one; `[]` starts at once.",
     ),
     Key::new(
         "retry",
-        Shape::Either(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
+        Shape::AnyOf(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
         "How often a failed step is tried again: a number, or `{max, delay, backoff, maxDelay, on}`. Default: never.",
     ),
     Key::new("timeout", Shape::Duration, "The time limit of one try."),
     Key::new(
         "onError",
-        Shape::Either(&[Shape::Words(&["fail", "continue"]), Shape::Steps]),
+        Shape::AnyOf(&[Shape::Enum(&["fail", "continue"]), Shape::Steps]),
         "What happens after the last try failed: `fail` (default), `continue` with the result null, or steps that read \
          `error` and whose last result replaces that of this step.",
     ),
     Key::new(
         "onInterrupt",
-        Shape::Words(&["retry", "fail"]),
+        Shape::Enum(&["retry", "fail"]),
         "What happens if the daemon died while the step ran: it starts again (`retry`, default), or it fails and never starts twice (`fail`).",
     ),
     Key::new(
@@ -116,20 +116,20 @@ pub(crate) static STEP_KEYS: &[Key] = &[
 pub(super) struct Steps<'d> {
     diagnostics: &'d Diagnostics,
     ids: Ids,
-    gaps: Gaps,
+    unreadable: Unreadable,
 }
 
 impl<'d> Steps<'d> {
-    /// For a file whose lists of steps are these. What could not be read is noted in `gaps`.
-    pub(super) fn new(lists: &[&Node], gaps: Gaps, diagnostics: &'d Diagnostics) -> Self {
+    /// For a file whose lists of steps are these. What could not be read is noted in `unreadable`.
+    pub(super) fn new(lists: &[&Node], unreadable: Unreadable, diagnostics: &'d Diagnostics) -> Self {
         let mut ids = Ids::default();
         lists.iter().for_each(|list| survey(list, &mut ids));
-        Self { diagnostics, ids, gaps }
+        Self { diagnostics, ids, unreadable }
     }
 
     /// What could not be read.
-    pub(super) fn into_gaps(self) -> Gaps {
-        self.gaps
+    pub(super) fn into_unreadable(self) -> Unreadable {
+        self.unreadable
     }
 
     /// A list of at least one step. `name` is its key.
@@ -155,7 +155,7 @@ impl<'d> Steps<'d> {
         if node.as_map().is_some_and(|map| !present_verbs(map).is_empty()) {
             return Some(self.steps(std::slice::from_ref(node)));
         }
-        self.gaps.note_names(node);
+        self.unreadable.note_names(node);
         None
     }
 
@@ -172,7 +172,7 @@ impl<'d> Steps<'d> {
             // Says what was found in its place.
             let _ = MapReader::new(node, "a step", self.diagnostics);
             self.ids.count(node.head(), self.diagnostics);
-            self.gaps.note_names(node);
+            self.unreadable.note_names(node);
             return None;
         };
         let diagnostics = self.diagnostics;
@@ -189,7 +189,7 @@ impl<'d> Steps<'d> {
         let what = present.first().map_or("a step", |verb| verb.what);
         let mut reader = MapReader::new(node, what, diagnostics)?;
         declare(&mut reader, row);
-        let id = self.ids.give(&mut reader, &mut self.gaps);
+        let id = self.ids.give(&mut reader, &mut self.unreadable);
         let _scope = diagnostics.in_step(id.to_string());
         report_several(map, &present, diagnostics);
         // What belongs to a second verb was reported with it.
@@ -223,22 +223,22 @@ impl<'d> Steps<'d> {
     fn unknown_entries(
         &mut self,
         reader: &MapReader<'_, '_>,
-        row: Option<&VerbRow>,
+        row: Option<&VerbSpec>,
         others: &HashSet<&str>,
         id: &Arc<str>,
     ) {
         let mut any = false;
         for stranger in reader.unknown_entries() {
-            self.gaps.note_names(&stranger.value);
+            self.unreadable.note_names(&stranger.value);
             any |= !others.contains(stranger.key.as_str());
         }
         let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
         for key in keys.filter(|key| any && !reader.has(key.name)) {
-            self.gaps.note_in_step(id, key.name);
+            self.unreadable.note_in_step(id, key.name);
         }
         // A second verb may end the execution or not, as the first one may.
         if !others.is_empty() {
-            self.gaps.note_in_step(id, "verb");
+            self.unreadable.note_in_step(id, "verb");
         }
     }
 
@@ -279,10 +279,10 @@ impl<'d> Steps<'d> {
         let undo = reader.take("undo").node().map(|node| self.block(node, "undo").unwrap_or_default());
         let verb = verb.unwrap_or_else(|| {
             unread.push("verb");
-            self.gaps.note_variables();
+            self.unreadable.note_variables();
             Verb::Set(Vec::new())
         });
-        unread.into_iter().for_each(|key| self.gaps.note_in_step(&id, key));
+        unread.into_iter().for_each(|key| self.unreadable.note_in_step(&id, key));
         let (span, on_error) = (reader.node().head(), on_error.unwrap_or(OnError::Fail));
         Step { id, name, span, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
     }
@@ -304,7 +304,7 @@ impl<'d> Steps<'d> {
                     node.kind_name()
                 );
                 self.diagnostics.push(Diagnostic::error("wrong-type", message, node.head()));
-                self.gaps.note_names(node);
+                self.unreadable.note_names(node);
                 None
             }
         }
@@ -376,8 +376,10 @@ fn survey_entry(entry: &Entry, ids: &mut Ids) {
     let keys = STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys));
     for key in keys.filter(|key| key.name == entry.key) {
         match key.shape {
-            Shape::Steps | Shape::AnySteps | Shape::Either([.., Shape::Steps]) => survey(&entry.value, ids),
-            Shape::SomeNamed(_, Shape::Steps) => {
+            Shape::Steps | Shape::MaybeEmptySteps | Shape::AnyOf([.., Shape::Steps]) => {
+                survey(&entry.value, ids)
+            }
+            Shape::NonEmptyMapOf(_, Shape::Steps) => {
                 entry.value.as_map().into_iter().flatten().for_each(|named| survey(&named.value, ids));
             }
             _ => continue,
@@ -389,28 +391,28 @@ fn survey_entry(entry: &Entry, ids: &mut Ids) {
 
 /// The verbs that a step has, in the order of the file. A mark that another verb present has as one of its own keys
 /// (`steps` of a loop) makes no verb of its own.
-fn present_verbs(map: &Map) -> Vec<&'static VerbRow> {
-    let is_key = |verb: &VerbRow, mark: &str| {
+fn present_verbs(map: &Map) -> Vec<&'static VerbSpec> {
+    let is_key = |verb: &VerbSpec, mark: &str| {
         verb.keys.iter().any(|key| key.name == mark) && !verb.marks.contains(&mark)
     };
-    let marked: Vec<&VerbRow> =
+    let marked: Vec<&VerbSpec> =
         VERBS.iter().copied().filter(|verb| verb.marks.iter().any(|mark| map.get(mark).is_some())).collect();
-    let own = |verb: &&VerbRow| {
+    let own = |verb: &&VerbSpec| {
         let mut marks = verb.marks.iter().filter(|mark| map.get(mark).is_some());
         marks.any(|mark| !marked.iter().any(|other| is_key(other, mark)))
     };
-    let mut present: Vec<&VerbRow> = marked.iter().copied().filter(own).collect();
+    let mut present: Vec<&VerbSpec> = marked.iter().copied().filter(own).collect();
     present.sort_by_key(|verb| mark_span(map, verb).start);
     present
 }
 
 /// The verb that a step without one was most likely meant to have: one of its keys is nearly that verb's.
-fn meant_verb(map: &Map) -> Option<&'static VerbRow> {
+fn meant_verb(map: &Map) -> Option<&'static VerbSpec> {
     let own = STEP_KEYS.iter().map(|key| key.name);
     let marks = VERBS.iter().flat_map(|verb| verb.marks.iter().copied());
     let free: Vec<&str> = own.chain(marks).filter(|name| map.get(name).is_none()).collect();
     map.iter().filter(|entry| !is_key(&entry.key)).find_map(|entry| {
-        let near = match foreign::STEP.iter().find(|foreign| foreign.key == entry.key) {
+        let near = match other_dialects::STEP.iter().find(|foreign| foreign.key == entry.key) {
             Some(foreign) => foreign.equivalent.filter(|key| free.contains(key))?,
             None => nearest(&entry.key, free.iter().copied())?,
         };
@@ -418,7 +420,7 @@ fn meant_verb(map: &Map) -> Option<&'static VerbRow> {
     })
 }
 
-fn is_key_of(verb: &VerbRow, name: &str) -> bool {
+fn is_key_of(verb: &VerbSpec, name: &str) -> bool {
     verb.keys.iter().any(|key| key.name == name)
 }
 
@@ -428,23 +430,23 @@ fn is_key(name: &str) -> bool {
 }
 
 /// Declares the keys of a step; misspelt ones are read as what they were meant as, but none that belongs to a verb.
-fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbRow>) {
+fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbSpec>) {
     let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
     keys.for_each(|key| reader.allow(&[key.name]));
     if row.is_none() {
         VERBS.iter().for_each(|verb| reader.allow(&[verb.word]));
     }
-    reader.set_foreign_keys(foreign::STEP);
+    reader.set_foreign_keys(other_dialects::STEP);
     reader.correct_keys(is_key);
 }
 
 /// Where a verb is written.
-fn mark_span(map: &Map, verb: &VerbRow) -> Span {
+fn mark_span(map: &Map, verb: &VerbSpec) -> Span {
     let entry = map.iter().find(|entry| verb.marks.contains(&entry.key.as_str()));
     entry.map(|entry| entry.key_span).unwrap_or_default()
 }
 
-fn report_several(map: &Map, present: &[&VerbRow], diagnostics: &Diagnostics) {
+fn report_several(map: &Map, present: &[&VerbSpec], diagnostics: &Diagnostics) {
     let Some((first, others)) = present.split_first() else { return };
     for other in others {
         let message =
@@ -475,7 +477,7 @@ fn report_none(reader: &MapReader<'_, '_>) {
 
 fn report_unknown(
     reader: &MapReader<'_, '_>,
-    verb: Option<&VerbRow>,
+    verb: Option<&VerbSpec>,
     others: &HashSet<&str>,
     beside: &[&Entry],
 ) {
@@ -532,7 +534,7 @@ fn report_unknown(
 }
 
 /// `needs`: the ids of steps, or one of them alone. Whether there are such steps is asked of the step graph.
-fn needs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<Named>> {
+fn needs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<SpannedName>> {
     let items = field.one_or_more()?;
     let id = |item: Field<'_, '_>| {
         let name = named(item, diagnostics)?;

@@ -1,20 +1,20 @@
 //! `parallel`: named lists of steps, side by side.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::Verb;
 use crate::diagnostic::Diagnostic;
 use crate::load::keys::{IDENTIFIER, Key, Shape};
 use crate::yaml::Kind;
 
-pub(super) static PARALLEL: VerbRow = VerbRow {
+pub(super) static PARALLEL: VerbSpec = VerbSpec {
     word: "parallel",
     what: "a `parallel` step",
     about: "Runs named lists of steps in parallel. Its result has each list's last result under its name.",
     marks: &["parallel"],
     keys: &[Key::required(
         "parallel",
-        Shape::SomeNamed(IDENTIFIER, &Shape::Steps),
+        Shape::NonEmptyMapOf(IDENTIFIER, &Shape::Steps),
         "The lists by name: `{pages: [steps], comments: [steps]}`.",
     )],
     lower,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{Steps, beside_empty, present_verbs};
-use crate::automation::{Block, Named};
+use crate::automation::{Block, SpannedName};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
-use crate::load::Gaps;
+use crate::load::Unreadable;
+use crate::load::common::{entry_name, named};
 use crate::load::keys::Object;
 use crate::load::template::{condition, expression, template};
-use crate::load::text::{entry_name, named};
 use crate::template::Template;
 use crate::yaml::{Field, MapReader, Node};
 
@@ -26,18 +26,18 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     }
 
     /// Where names are noted that could not be read.
-    pub(super) fn gaps(&mut self) -> &mut Gaps {
-        &mut self.steps.gaps
+    pub(super) fn unreadable(&mut self) -> &mut Unreadable {
+        &mut self.steps.unreadable
     }
 
     /// Notes that it could not be read what the step says under a key; `verb` stands for what it does. The problem
     /// has been reported.
     pub(super) fn note(&mut self, key: &'static str) {
-        self.steps.gaps.note_in_step(self.id, key);
+        self.steps.unreadable.note_in_step(self.id, key);
     }
 
     /// What stands for a condition that could not be read.
-    pub(super) fn unreadable(&mut self, key: &'static str) -> Expression {
+    pub(super) fn placeholder_expression(&mut self, key: &'static str) -> Expression {
         self.note("verb");
         Expression::placeholder(self.key_span(key))
     }
@@ -57,7 +57,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     }
 
     /// A text without expressions.
-    pub(super) fn named(&mut self, key: &'static str) -> Option<Named> {
+    pub(super) fn named(&mut self, key: &'static str) -> Option<SpannedName> {
         named(self.take(key), self.diagnostics())
     }
 
@@ -120,7 +120,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     }
 
     /// Lists of steps by the value that each is for, at least one.
-    pub(super) fn cases(&mut self, key: &'static str) -> Option<Vec<(Named, Block)>> {
+    pub(super) fn cases(&mut self, key: &'static str) -> Option<Vec<(SpannedName, Block)>> {
         let field = self.take(key);
         let entries = field.entries()?;
         if entries.is_empty() {
@@ -130,23 +130,23 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         }
         let mut cases = Vec::with_capacity(entries.len());
         for entry in entries {
-            let name = Named { name: entry.key.clone(), span: entry.key_span };
+            let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
             cases.push((name, self.steps.block(&entry.value, &entry.key).unwrap_or_default()));
         }
         Some(cases)
     }
 
     /// The text under a key; a stand-in for one that could not be read.
-    pub(super) fn text_or_stand_in(&mut self, key: &'static str) -> Option<Named> {
+    pub(super) fn text_or_stand_in(&mut self, key: &'static str) -> Option<SpannedName> {
         let named = self.named(key);
         if named.is_none() && self.take(key).is_present() { Some(self.stand_in(key)) } else { named }
     }
 
     /// Stands where a problem is that was reported, so that what is said of it later is known to be told already.
-    pub(super) fn stand_in(&mut self, key: &'static str) -> Named {
+    pub(super) fn stand_in(&mut self, key: &'static str) -> SpannedName {
         self.note(key);
         let span = self.take(key).span().unwrap_or_else(|| self.key_span(key));
-        Named { name: String::new(), span }
+        SpannedName { name: String::new(), span }
     }
 
     /// The steps of a list that stands where there should be lists by name: each item is a step, or a list of them.
@@ -157,7 +157,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
                 (Some(list), _) => list,
                 (None, Some(map)) if !present_verbs(map).is_empty() => std::slice::from_ref(item),
                 _ => {
-                    self.gaps().note_names(item);
+                    self.unreadable().note_names(item);
                     continue;
                 }
             };
@@ -167,14 +167,14 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     }
 
     /// A mapping from names to values with expressions. `what` names the names: "a variable".
-    pub(super) fn templates(&mut self, key: &'static str) -> Option<Vec<(Named, Template)>> {
+    pub(super) fn templates(&mut self, key: &'static str) -> Option<Vec<(SpannedName, Template)>> {
         let diagnostics = self.diagnostics();
         if !beside_empty(self.map, key).is_empty() {
             return None;
         }
         let entries = self.take(key).entries()?;
         let read = entries.iter().map(|entry| {
-            let name = Named { name: entry.key.clone(), span: entry.key_span };
+            let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
             (name, template(&entry.value, diagnostics))
         });
         Some(read.collect())

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{RepeatStep, Verb};
+use crate::load::common::duration_within;
 use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::policy::{MAX_DELAY, small};
 use crate::load::template::condition;
-use crate::load::text::duration_within;
 
 /// The most turns.
 const MAX_TURNS: i64 = 1_000_000;
@@ -28,10 +28,10 @@ static REPEAT_KEYS: Object = Object {
         ),
         Key::new("delay", Shape::Duration, "The pause between iterations. Default: none."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-pub(super) static REPEAT: VerbRow = VerbRow {
+pub(super) static REPEAT: VerbSpec = VerbSpec {
     word: "repeat",
     what: "a `repeat` step",
     about: "Repeats steps. Its result is that of the last iteration.",
@@ -58,7 +58,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         Some(mut reader) => {
             if let Some(node) = reader.take("until").node() {
                 let written = condition(node, "until", diagnostics);
-                until = Some(written.unwrap_or_else(|| step.unreadable("repeat")));
+                until = Some(written.unwrap_or_else(|| step.placeholder_expression("repeat")));
             }
             max = reader.take("max").integer(1..=MAX_TURNS).map_or(1, small);
             let waits = Duration::ZERO..=MAX_DELAY;

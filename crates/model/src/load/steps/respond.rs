@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
-use crate::automation::{PageRight, RespondBody, RespondStep, Verb};
+use crate::automation::{RespondBody, RespondStep, SandboxPermission, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::load::header;
 use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
+use crate::load::response_headers;
 use crate::load::template::{holds_expression, template};
 use crate::template::Template;
 use crate::value::{Map, Value};
@@ -18,20 +18,20 @@ static ANSWER: Object = Object {
     keys: &[
         Key::new(
             "status",
-            Shape::Either(&[Shape::Integer(200, 599), Shape::WrappedExpression]),
+            Shape::AnyOf(&[Shape::Integer(200, 599), Shape::WrappedExpression]),
             "The status, 200 to 599. Default: 200.",
         ),
         Key::new(
             "contentType",
-            Shape::Either(&[Shape::Pattern(CONTENT_TYPE), Shape::WrappedExpression]),
+            Shape::AnyOf(&[Shape::Pattern(CONTENT_TYPE), Shape::WrappedExpression]),
             "The media type. Default: the body's own: text/plain, application/json, or the file's.",
         ),
         Key::new(
             "headers",
-            Shape::Either(&[
-                Shape::Named(
+            Shape::AnyOf(&[
+                Shape::MapOf(
                     ANY_NAME,
-                    &Shape::Either(&[Shape::Text, Shape::Bool, Shape::Number(f64::MIN, f64::MAX)]),
+                    &Shape::AnyOf(&[Shape::Text, Shape::Bool, Shape::Number(f64::MIN, f64::MAX)]),
                 ),
                 Shape::WrappedExpression,
             ]),
@@ -42,14 +42,14 @@ static ANSWER: Object = Object {
         Key::new("file", Shape::WrappedExpression, "The body as a file: its bytes with its type."),
         Key::new(
             "allow",
-            Shape::OneOrMore(&Shape::Words(&["forms", "scripts"])),
+            Shape::OneOrMore(&Shape::Enum(&["forms", "scripts"])),
             "What a page may do although it is sandboxed: send `forms`, run `scripts`. Default: neither.",
         ),
     ],
     choice: Choice::AtMostOne(&["body", "json", "file"]),
 };
 
-pub(super) static RESPOND: VerbRow = VerbRow {
+pub(super) static RESPOND: VerbSpec = VerbSpec {
     word: "respond",
     what: "a `respond` step",
     about: "Answers the caller of a synchronous webhook; later steps still run. Its result is null.",
@@ -75,8 +75,8 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     Some(Verb::Respond(Box::new(RespondStep { status, content_type, headers, body, allow })))
 }
 
-fn allow(field: Field<'_, '_>) -> Vec<PageRight> {
-    let rights = [("forms", PageRight::Forms), ("scripts", PageRight::Scripts)];
+fn allow(field: Field<'_, '_>) -> Vec<SandboxPermission> {
+    let rights = [("forms", SandboxPermission::Forms), ("scripts", SandboxPermission::Scripts)];
     let items = field.one_or_more().unwrap_or_default();
     items.into_iter().filter_map(|item| item.one_of(&rights)).collect()
 }
@@ -92,7 +92,7 @@ fn status(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Template {
 
 fn content_type(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Template> {
     let text = field.text()?;
-    if text.value.contains("${{") || header::content_type(text, diagnostics) {
+    if text.value.contains("${{") || response_headers::content_type(text, diagnostics) {
         return field.node().map(|node| template(node, diagnostics));
     }
     None
@@ -107,7 +107,7 @@ fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Template {
     let Some(entries) = field.entries() else { return none() };
     let mut read = Vec::with_capacity(entries.len());
     for entry in entries {
-        header::name(&entry.key, entry.key_span, diagnostics);
+        response_headers::name(&entry.key, entry.key_span, diagnostics);
         header_value(&entry.value, &entry.key, diagnostics);
         read.push((Arc::from(entry.key.as_str()), template(&entry.value, diagnostics)));
     }
@@ -118,7 +118,7 @@ fn header_value(node: &Node, name: &str, diagnostics: &Diagnostics) {
     match &node.kind {
         Kind::String(text) if text.value.contains("${{") => {}
         Kind::String(text) => {
-            header::value(&text.value, node.span, diagnostics);
+            response_headers::value(&text.value, node.span, diagnostics);
         }
         Kind::Bool(_) | Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => {}
         Kind::Null | Kind::List(_) | Kind::Map(_) => {
@@ -154,18 +154,20 @@ fn checked_body(
     diagnostics: &Diagnostics,
 ) {
     let status = status.literal().and_then(Value::as_i64).and_then(|status| u16::try_from(status).ok());
-    if let Some(status) = status.filter(|status| header::WITHOUT_BODY.contains(status)) {
+    if let Some(status) = status.filter(|status| response_headers::WITHOUT_BODY.contains(status)) {
         for key in ["body", "json", "file"].into_iter().filter(|key| reader.has(key)) {
-            header::no_body(status, reader.key_span(key), diagnostics);
+            response_headers::no_body(status, reader.key_span(key), diagnostics);
         }
         return;
     }
-    let is_json =
-        content_type.and_then(Template::literal).and_then(Value::as_str).is_some_and(header::is_json);
+    let is_json = content_type
+        .and_then(Template::literal)
+        .and_then(Value::as_str)
+        .is_some_and(response_headers::is_json);
     if let Some(text) = reader.node().get("body").and_then(Node::as_text)
         && is_json
         && !text.value.contains("${{")
     {
-        header::json(text, diagnostics);
+        response_headers::json(text, diagnostics);
     }
 }

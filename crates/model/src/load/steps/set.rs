@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::Verb;
 use crate::diagnostic::Diagnostic;
+use crate::load::common::entry_name;
 use crate::load::keys::{IDENTIFIER, Key, Shape};
 use crate::load::template::template;
-use crate::load::text::entry_name;
 
-pub(super) static SET: VerbRow = VerbRow {
+pub(super) static SET: VerbSpec = VerbSpec {
     word: "set",
     what: "a `set` step",
     about: "Sets variables: `total` is then `vars.total`. Its result is the values.",
     marks: &["set"],
     keys: &[Key::required(
         "set",
-        Shape::SomeNamed(IDENTIFIER, &Shape::Template),
+        Shape::NonEmptyMapOf(IDENTIFIER, &Shape::Template),
         "Names and their values, which may contain `${{ }}`.",
     )],
     lower,
@@ -37,7 +37,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         let name = entry_name(entry, "a variable", diagnostics);
         let value = template(&entry.value, diagnostics);
         if name.is_none() {
-            step.gaps().note_name(&entry.key);
+            step.unreadable().note_name(&entry.key);
         }
         values.push((Arc::from(entry.key.as_str()), value));
     }

@@ -1,12 +1,12 @@
 //! `switch` with `cases` and `default`: branches by a value.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{SwitchStep, Verb};
 use crate::diagnostic::Diagnostic;
 use crate::load::keys::{ANY_NAME, Key, Shape};
 
-pub(super) static SWITCH: VerbRow = VerbRow {
+pub(super) static SWITCH: VerbSpec = VerbSpec {
     word: "switch",
     what: "a `switch` step",
     about: "Branches by a value. Its result is that of the last step of the branch that ran, or null.",
@@ -19,7 +19,7 @@ pub(super) static SWITCH: VerbRow = VerbRow {
         ),
         Key::required(
             "cases",
-            Shape::SomeNamed(ANY_NAME, &Shape::Steps),
+            Shape::NonEmptyMapOf(ANY_NAME, &Shape::Steps),
             "The lists of steps by value: `{paid: [steps], open: [steps]}`.",
         ),
         Key::new("default", Shape::Steps, "The steps that run if no case matches."),
@@ -36,13 +36,13 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
                  after the other, nest them: `if`, `then`, and `else: [{if: …, then: […]}]`",
             ),
         );
-        step.gaps().note_names(list);
+        step.unreadable().note_names(list);
     }
     let value = match list {
         None => step.condition("switch"),
         Some(_) => None,
     };
-    let value = value.unwrap_or_else(|| step.unreadable("switch"));
+    let value = value.unwrap_or_else(|| step.placeholder_expression("switch"));
     let cases = step.cases("cases");
     if cases.is_none() {
         step.note("verb");

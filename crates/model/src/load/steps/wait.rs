@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{Approval, OnTimeout, Verb, WaitForStep, WaitOn, WaitStep};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expression::Expression;
+use crate::load::common::{MAX_NAME, duration_within, shorten};
 use crate::load::inputs::{INPUT, form};
 use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use crate::load::template::{condition as condition_of, expression, template};
-use crate::load::text::{MAX_NAME, duration_within, shorten};
 use crate::template::Template;
 use crate::units;
 use crate::yaml::{Field, Kind, Map, MapReader};
@@ -29,25 +29,25 @@ static UNTIL: Object = Object {
         Shape::Expression,
         "The instant: RFC 3339 text such as the result of `parseDate`, or seconds since 1970. An instant in the past does not wait.",
     )],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static APPROVAL: Object = Object {
     what: "an approval",
     keys: &[
-        Key::required("message", Shape::Name, "The message; may contain `${{ }}`."),
+        Key::required("message", Shape::NonBlankText, "The message; may contain `${{ }}`."),
         Key::new(
             "options",
-            Shape::List(&Shape::Name),
+            Shape::List(&Shape::NonBlankText),
             "The options to choose from. Default: [approve, reject].",
         ),
         Key::new(
             "form",
-            Shape::Named(IDENTIFIER, &Shape::Object(&INPUT)),
+            Shape::MapOf(IDENTIFIER, &Shape::Object(&INPUT)),
             "The fields of the form, each with its type: `{reason: {type: text, required: true}}`.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static WAIT_FOR_KEYS: Object = Object {
@@ -55,7 +55,7 @@ static WAIT_FOR_KEYS: Object = Object {
     keys: &[
         Key::new(
             "event",
-            Shape::Name,
+            Shape::NonBlankText,
             "The name of an event that `events.emit`, the resume address or the API sends; may contain `${{ }}`.",
         ),
         Key::new(
@@ -65,23 +65,23 @@ static WAIT_FOR_KEYS: Object = Object {
         ),
         Key::new("approval", Shape::Object(&APPROVAL), "A person's answer, given at `execution.resumeUrl`."),
     ],
-    choice: Choice::One(&["event", "approval"]),
+    choice: Choice::ExactlyOne(&["event", "approval"]),
 };
 
-pub(super) static WAIT: VerbRow = VerbRow {
+pub(super) static WAIT: VerbSpec = VerbSpec {
     word: "wait",
     what: "a `wait` step",
     about: "Pauses; a restart does not end the pause. It does not count against the execution's `timeout`.",
     marks: &["wait"],
     keys: &[Key::required(
         "wait",
-        Shape::Either(&[Shape::Duration, Shape::WrappedExpression, Shape::Object(&UNTIL)]),
+        Shape::AnyOf(&[Shape::Duration, Shape::WrappedExpression, Shape::Object(&UNTIL)]),
         "The duration: `10s`, an expression in `${{ }}` that returns such a text, or `{until: expression}`.",
     )],
     lower: lower_wait,
 };
 
-pub(super) static WAIT_FOR: VerbRow = VerbRow {
+pub(super) static WAIT_FOR: VerbSpec = VerbSpec {
     word: "waitFor",
     what: "a `waitFor` step",
     about: "Pauses until an event or a person's answer arrives; `timeout` limits it. Its result is the event's data, or \
@@ -95,7 +95,7 @@ pub(super) static WAIT_FOR: VerbRow = VerbRow {
         ),
         Key::new(
             "onTimeout",
-            Shape::Words(&["fail", "continue"]),
+            Shape::Enum(&["fail", "continue"]),
             "What happens after `timeout`: the step fails (default), or its result is null.",
         ),
     ],
@@ -120,10 +120,10 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
             let mut reader = UNTIL.open(node, diagnostics)?;
             let until = reader.take("until").node().and_then(|node| expression(node, "until", diagnostics));
             reader.finish();
-            WaitStep::Until(until.unwrap_or_else(|| step.unreadable("wait")))
+            WaitStep::Until(until.unwrap_or_else(|| step.placeholder_expression("wait")))
         }
         Kind::String(text) if text.value.contains("${{") => WaitStep::Computed(Template::Expression(
-            expression(node, "wait", diagnostics).unwrap_or_else(|| step.unreadable("wait")),
+            expression(node, "wait", diagnostics).unwrap_or_else(|| step.placeholder_expression("wait")),
         )),
         _ => {
             let length = duration_within(field, "wait", &(Duration::ZERO..=MAX_WAIT), diagnostics);
@@ -187,15 +187,15 @@ fn wait_on(
         let message = field.node().filter(|_| field.name().is_some());
         let message = message.map_or_else(Template::null, |node| template(node, diagnostics));
         let options = options(reader.take("options"), diagnostics);
-        let form = form(reader.take("form"), step.gaps(), diagnostics);
+        let form = form(reader.take("form"), step.unreadable(), diagnostics);
         reader.finish();
         return Some(WaitOn::Approval(Approval { message, options, form }));
     }
     let field = reader.take("event");
     let name = field.node().filter(|_| field.name().is_some()).map(|node| template(node, diagnostics))?;
-    let condition: Option<Expression> = condition
-        .node()
-        .map(|node| condition_of(node, "if", diagnostics).unwrap_or_else(|| step.unreadable("waitFor")));
+    let condition: Option<Expression> = condition.node().map(|node| {
+        condition_of(node, "if", diagnostics).unwrap_or_else(|| step.placeholder_expression("waitFor"))
+    });
     Some(WaitOn::Event { name, condition })
 }
 

@@ -91,8 +91,8 @@ fn gives(text: &str, code: &str) -> bool {
     let source = || std::sync::Arc::new(crate::Source::new("c.yaml", text.as_str()));
     let report = match code {
         "invalid-type" => super::super::connection(source(), "c").report,
-        "invalid-instant" => super::super::trial(source(), "c").report,
-        "unused-allow" => super::super::allow(load(&text).report),
+        "invalid-instant" => super::super::test_suite(source(), "c").report,
+        "unused-allow" => super::super::apply_allow_comments(load(&text).report),
         _ => load(&text).report,
     };
     report.diagnostics().iter().any(|diagnostic| diagnostic.code == code)

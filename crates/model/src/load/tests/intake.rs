@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{check, good};
 use crate::automation::{
-    Challenge, ChallengeGuard, ChallengeKey, Dedup, DedupBy, RateLimit, RequestPlace, Trigger, WebhookTrigger,
+    Challenge, ChallengeGuard, ChallengeKey, Dedup, DedupBy, RateLimit, RequestField, Trigger, WebhookTrigger,
 };
 
 fn file(webhook: &str) -> String {
@@ -36,7 +36,7 @@ fn a_challenge_is_one_of_those_that_are_known_or_gives_a_text_back() {
     assert_eq!(name("none"), None);
     let own = challenge("{header: X-Proof, method: POST}").expect("it is one");
     assert_eq!((own.name, own.rule.method), ("echo", "POST"));
-    assert_eq!(own.rule.value, Some(RequestPlace::Header("x-proof".into())));
+    assert_eq!(own.rule.value, Some(RequestField::Header("x-proof".into())));
     let wrong = |text: &str, expected: &[&str]| {
         check_webhook(&format!("{{verify: none, challenge: {text}}}"), expected);
     };
@@ -57,7 +57,7 @@ fn a_challenge_that_takes_a_secret_says_where_it_is() {
     // The key of another sender could be made to sign something of its own.
     check_webhook(&signed("hmac", ", challenge: x"), &["missing-key 2:76"]);
     let own = webhook("{verify: none, challenge: {preset: meta, secret: '${{ secrets.meta }}'}}").challenge;
-    assert!(matches!(own, Some(Challenge { key: ChallengeKey::Own(_), .. })));
+    assert!(matches!(own, Some(Challenge { key: ChallengeKey::Dedicated(_), .. })));
     check_webhook("{verify: none, challenge: {preset: meta, secret: ''}}", &["empty-text 2:61"]);
 }
 
@@ -67,7 +67,7 @@ fn a_preset_of_verify_brings_its_challenge_along() {
         [("slack", false), ("twitch", false), ("trello", false), ("x", true), ("zoom", true)]
     {
         let found = webhook(&signed(preset, "")).challenge.expect(preset);
-        assert_eq!((found.name, matches!(found.key, ChallengeKey::OfVerify)), (preset, takes_key));
+        assert_eq!((found.name, matches!(found.key, ChallengeKey::FromVerify)), (preset, takes_key));
         assert!(webhook(&signed(preset, ", challenge: none")).challenge.is_none(), "{preset}");
     }
     assert!(webhook(&signed("github", "")).challenge.is_none());
@@ -89,10 +89,10 @@ fn a_sender_that_brings_its_secret_needs_a_place_for_it() {
 #[test]
 fn what_two_sendings_have_in_common_is_said_or_known_of_the_sender() {
     let dedup = |text: &str| webhook(text).dedup.expect(text);
-    let header = |name: &'static str| DedupBy::Place(RequestPlace::Header(name.into()));
+    let header = |name: &'static str| DedupBy::Field(RequestField::Header(name.into()));
     let own = dedup("{verify: none, dedup: {by: {header: X-Event-Id}, window: 2d}}");
     assert_eq!(own, Dedup { by: header("x-event-id"), window: Duration::from_secs(172_800) });
-    let pointer = DedupBy::Place(RequestPlace::Body("/event/id".into()));
+    let pointer = DedupBy::Field(RequestField::Body("/event/id".into()));
     assert_eq!(dedup("{verify: none, dedup: {by: {json: /event/id}}}").by, pointer);
     assert_eq!(dedup(&signed("pagerduty", ", dedup: {}")).by, pointer);
     assert_eq!(dedup(&signed("github", ", dedup: {by: id}")).by, header("x-github-delivery"));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::Loaded;
 use crate::automation::Automation;
-use crate::diagnostic::{Entry, Source};
+use crate::diagnostic::{DiagnosticEntry, Source};
 
 /// What comes of a text in the file `test.yaml`.
 pub(crate) fn load(text: &str) -> Loaded<Automation> {
@@ -37,7 +37,7 @@ fn said(text: &str) -> Vec<String> {
 }
 
 /// What is said of a text, but for what is said of every webhook.
-fn entries(text: &str) -> Vec<Entry> {
+fn entries(text: &str) -> Vec<DiagnosticEntry> {
     let entries = load(text).report.entries().into_iter();
     entries.filter(|entry| entry.code != "unverified-webhook").collect()
 }

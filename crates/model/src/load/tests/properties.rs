@@ -21,17 +21,17 @@ const OF_FORM: [&str; 10] = [
     "conflicting-keys",
 ];
 
-/// A file has a checked form or an error, never neither nor both; its draft can be checked further; and what loads is
+/// A file has a checked form or an error, never neither nor both; its partial can be checked further; and what loads is
 /// valid by the schema.
 fn check(text: &str, validator: &jsonschema::Validator) {
     let loaded = load(text);
     let shown = || format!("{text}\n{}", loaded.report.render(false));
     assert_eq!(loaded.value.is_some(), !loaded.report.has_errors(), "{}", shown());
-    if let Some(draft) = &loaded.draft {
-        assert!(loaded.report.has_errors(), "what is whole is no draft\n{}", shown());
+    if let Some(partial) = &loaded.partial {
+        assert!(loaded.report.has_errors(), "what is whole is no partial\n{}", shown());
         // Steps are found by their ids, also in what could not be read whole.
         let mut ids = std::collections::HashSet::new();
-        draft.value.walk(&mut |step| assert!(ids.insert(step.id.clone()), "{}\n{}", step.id, shown()));
+        partial.value.walk(&mut |step| assert!(ids.insert(step.id.clone()), "{}\n{}", step.id, shown()));
     }
 
     let diagnostics = Diagnostics::new(Source::new("test.yaml", text));
@@ -52,7 +52,7 @@ fn check(text: &str, validator: &jsonschema::Validator) {
 }
 
 fn validator() -> jsonschema::Validator {
-    jsonschema::validator_for(&schema::automation(&schema::Surroundings::default()))
+    jsonschema::validator_for(&schema::automation(&schema::ProjectContext::default()))
         .expect("the schema is one")
 }
 

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::json_schema::JsonSchema;
-use crate::load::text::no_expression;
+use crate::load::common::no_expression;
 use crate::yaml::{Field, Kind, Node};
 
 pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<JsonSchema> {
@@ -17,7 +17,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<J
             Some(schema)
         }
         Err(error) => {
-            let message = format!("this is no JSON Schema (draft 2020-12): {}", place_and(&error));
+            let message = format!("this is no JSON Schema (partial 2020-12): {}", place_and(&error));
             let (_, span) = find(node, &error.pointer).unwrap_or((node.head(), node.head()));
             diagnostics.push(Diagnostic::error("invalid-schema", message, span));
             None

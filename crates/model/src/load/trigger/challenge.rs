@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::challenges::{CHALLENGES, Row};
 use super::verify::secret;
 use crate::automation::{
-    Challenge, ChallengeAnswer, ChallengeGuard, ChallengeKey, ChallengeRule, RequestPlace, Verify,
+    Challenge, ChallengeGuard, ChallengeKey, ChallengeResponse, ChallengeRule, RequestField, Verify,
 };
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::load::header;
 use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::load::response_headers;
 use crate::yaml::{Field, MapReader, Node};
 
 /// `none` and the names of the presets, in the order of [`CHALLENGES`].
@@ -29,21 +29,21 @@ const fn words() -> [&'static str; CHALLENGES.len() + 1] {
 pub(super) static CHALLENGE: Object = Object {
     what: "a challenge",
     keys: &[
-        Key::new("preset", Shape::Words(WORDS), "The sender whose challenge it is."),
+        Key::new("preset", Shape::Enum(WORDS), "The sender whose challenge it is."),
         Key::new(
             "secret",
             Shape::Template,
             "The token that the request must contain (`meta`), or the key that signs the answer (`x`, `zoom`; default: the secret of `verify`).",
         ),
-        Key::new("query", Shape::Name, "Instead of a preset: the query parameter that is returned."),
-        Key::new("header", Shape::Name, "Instead of a preset: the header that is returned."),
+        Key::new("query", Shape::NonBlankText, "Instead of a preset: the query parameter that is returned."),
+        Key::new("header", Shape::NonBlankText, "Instead of a preset: the header that is returned."),
         Key::new(
             "method",
-            Shape::Words(&["GET", "POST"]),
+            Shape::Enum(&["GET", "POST"]),
             "With `query` or `header`: the method of the challenge. Default: GET.",
         ),
     ],
-    choice: Choice::One(&["preset", "query", "header"]),
+    choice: Choice::ExactlyOne(&["preset", "query", "header"]),
 };
 
 /// What a webhook says of its senders' questions, beside what its `verify` says.
@@ -57,7 +57,7 @@ pub(super) fn lower(
     let Some(node) = field.node() else {
         let row = CHALLENGES.iter().find(|row| row.implied && Some(row.name) == signs)?;
         verify?;
-        let key = if needs_key(&row.rule) { ChallengeKey::OfVerify } else { ChallengeKey::None };
+        let key = if needs_key(&row.rule) { ChallengeKey::FromVerify } else { ChallengeKey::None };
         return Some(Challenge { name: row.name, rule: row.rule.clone(), key });
     };
     if node.as_map().is_none() {
@@ -88,7 +88,7 @@ fn row(name: &str) -> Option<&'static Row> {
 }
 
 fn needs_key(rule: &ChallengeRule) -> bool {
-    matches!(rule.answer, ChallengeAnswer::Mac { .. }) || matches!(rule.guard, ChallengeGuard::Token(_))
+    matches!(rule.answer, ChallengeResponse::Mac { .. }) || matches!(rule.guard, ChallengeGuard::Token(_))
 }
 
 fn of_row(
@@ -105,7 +105,7 @@ fn of_row(
         None
     };
     let key = match own {
-        Some(own) if needs_key(rule) => ChallengeKey::Own(secret(own, diagnostics)?),
+        Some(own) if needs_key(rule) => ChallengeKey::Dedicated(secret(own, diagnostics)?),
         Some(own) => {
             let message = format!("`secret` means nothing for the challenge of `{name}`");
             diagnostics
@@ -113,11 +113,11 @@ fn of_row(
             return None;
         }
         // A key that signs other things too could be made to sign one of those.
-        None if matches!(rule.answer, ChallengeAnswer::Mac { .. })
+        None if matches!(rule.answer, ChallengeResponse::Mac { .. })
             && verify.is_some()
             && signs == Some(name) =>
         {
-            ChallengeKey::OfVerify
+            ChallengeKey::FromVerify
         }
         None if needs_key(rule) => {
             let message = format!("the challenge of `{name}` needs the key `secret`");
@@ -143,9 +143,9 @@ fn echo(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Cha
     let (query, name) = (reader.take("query"), reader.take("header"));
     let method = reader.take("method").one_of(&METHODS).unwrap_or("GET");
     let (value, answer) = match (query.name(), name.name()) {
-        (Some(query), None) => (RequestPlace::Query(Cow::Owned(query.to_owned())), ChallengeAnswer::Text),
-        (None, Some(sent)) if header::name(sent, name.span().unwrap_or_default(), diagnostics) => {
-            (RequestPlace::Header(Cow::Owned(sent.to_ascii_lowercase())), ChallengeAnswer::Header)
+        (Some(query), None) => (RequestField::Query(Cow::Owned(query.to_owned())), ChallengeResponse::Text),
+        (None, Some(sent)) if response_headers::name(sent, name.span().unwrap_or_default(), diagnostics) => {
+            (RequestField::Header(Cow::Owned(sent.to_ascii_lowercase())), ChallengeResponse::Header)
         }
         _ => return None,
     };

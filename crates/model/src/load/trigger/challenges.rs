@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::automation::{
-    ChallengeAnswer as Answer, ChallengeGuard as Guard, ChallengeRule, Encoding, RequestPlace,
+    ChallengeGuard as Guard, ChallengeResponse as Answer, ChallengeRule, Encoding, RequestField,
 };
 
 /// A sender's question.
@@ -17,16 +17,16 @@ pub(super) struct Row {
     pub(super) implied: bool,
 }
 
-const fn query(name: &'static str) -> RequestPlace {
-    RequestPlace::Query(Cow::Borrowed(name))
+const fn query(name: &'static str) -> RequestField {
+    RequestField::Query(Cow::Borrowed(name))
 }
 
-const fn header(name: &'static str) -> RequestPlace {
-    RequestPlace::Header(Cow::Borrowed(name))
+const fn header(name: &'static str) -> RequestField {
+    RequestField::Header(Cow::Borrowed(name))
 }
 
-const fn body(pointer: &'static str) -> RequestPlace {
-    RequestPlace::Body(Cow::Borrowed(pointer))
+const fn body(pointer: &'static str) -> RequestField {
+    RequestField::Body(Cow::Borrowed(pointer))
 }
 
 /// What most are: a text in the query, given back to whoever asks. It is no HTML, and worth nothing to a stranger.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::poll::{DELIVERIES, LEAST_PERIOD, STARTS, asks};
+use super::poll::{DELIVERIES, LEAST_PERIOD, STARTS, call};
 use super::webhook;
 use crate::automation::{EventTrigger, Trigger, WebhookTrigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use crate::load::text::{duration_within, named};
+use crate::load::common::{duration_within, named};
 use crate::units::MAX_DURATION;
 use crate::yaml::{Field, MapReader, Node, parse};
 
@@ -21,14 +21,14 @@ pub(super) fn lower(
     diagnostics: &Diagnostics,
 ) -> Option<Trigger> {
     let event = named(Field::new(node, "event", diagnostics), diagnostics);
-    let asks = asks(event, reader, diagnostics);
+    let call = call(event, reader, diagnostics);
     let range = LEAST_PERIOD..=MAX_DURATION;
     let every = duration_within(reader.take("every"), "every", &range, diagnostics);
     let every = every.map(|every| (every, reader.key_span("every")));
     let start = reader.take("start").one_of(&STARTS).map(|start| (start, reader.key_span("start")));
     let deliver = reader.take("deliver").one_of(&DELIVERIES);
     let deliver = deliver.map(|deliver| (deliver, reader.key_span("deliver")));
-    Some(Trigger::Event(Box::new(EventTrigger { asks: asks?, every, start, deliver })))
+    Some(Trigger::Event(Box::new(EventTrigger { call: call?, every, start, deliver })))
 }
 
 /// Reports the keys of an event that stand beside another kind of trigger.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::presets::PRESETS;
-use crate::automation::{Dedup, DedupBy, RateLimit, RequestPlace, Verify};
+use crate::automation::{Dedup, DedupBy, RateLimit, RequestField, Verify};
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::load::common::{duration_within, shorten};
 use crate::load::keys::{Choice, Key, Object, Shape};
-use crate::load::text::{duration_within, shorten};
 use crate::yaml::{Field, Node};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -20,14 +20,14 @@ const MAX_RATE: i64 = 1_000_000;
 static BY: Object = Object {
     what: "a place in a request",
     keys: &[
-        Key::new("header", Shape::Name, "The header with the id."),
+        Key::new("header", Shape::NonBlankText, "The header with the id."),
         Key::new(
             "json",
             Shape::Pattern("^/"),
             "The place of the id in a JSON body, as a JSON Pointer: `/id`.",
         ),
     ],
-    choice: Choice::One(&["header", "json"]),
+    choice: Choice::ExactlyOne(&["header", "json"]),
 };
 
 pub(super) static DEDUP: Object = Object {
@@ -35,7 +35,7 @@ pub(super) static DEDUP: Object = Object {
     keys: &[
         Key::new(
             "by",
-            Shape::Either(&[Shape::Words(&["id", "mac"]), Shape::Object(&BY)]),
+            Shape::AnyOf(&[Shape::Enum(&["id", "mac"]), Shape::Object(&BY)]),
             "What identifies a delivery: the sender's id, if `verify` knows it (id); the signed content (mac); or a header or a place in the body. Default: id.",
         ),
         Key::new(
@@ -44,7 +44,7 @@ pub(super) static DEDUP: Object = Object {
             "How long a delivery is remembered, 1m to 30d, independent of the history. Default: 7d.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) static RATE_LIMIT: Object = Object {
@@ -58,7 +58,7 @@ pub(super) static RATE_LIMIT: Object = Object {
             "How many may arrive at once after a quiet period. Default: as many as `max`.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 /// What tells that the same was sent before.
@@ -79,7 +79,7 @@ pub(super) fn dedup(
     );
     reader.finish();
     let by = match by.node() {
-        Some(place) if place.as_map().is_some() => DedupBy::Place(place_of(place, diagnostics)?),
+        Some(place) if place.as_map().is_some() => DedupBy::Field(place_of(place, diagnostics)?),
         by_word => {
             let word = if by_word.is_some() { by.choice(&["id", "mac"])? } else { "id" };
             if is_unread(webhook, verify) {
@@ -88,20 +88,20 @@ pub(super) fn dedup(
             }
             match word {
                 "mac" => signed(by, verify)?,
-                _ => DedupBy::Place(id_of_sender(node, webhook, verify, diagnostics)?),
+                _ => DedupBy::Field(id_of_sender(node, webhook, verify, diagnostics)?),
             }
         }
     };
     Some(Dedup { by, window: window.unwrap_or(WINDOW) })
 }
 
-fn place_of(node: &Node, diagnostics: &Diagnostics) -> Option<RequestPlace> {
+fn place_of(node: &Node, diagnostics: &Diagnostics) -> Option<RequestField> {
     let mut reader = BY.open(node, diagnostics)?;
     let (header, json) = (reader.take("header"), reader.take("json"));
-    let header = header.name().map(|name| RequestPlace::Header(Cow::Owned(name.to_ascii_lowercase())));
+    let header = header.name().map(|name| RequestField::Header(Cow::Owned(name.to_ascii_lowercase())));
     let pointer = json.name().and_then(|pointer| {
         if pointer.starts_with('/') {
-            return Some(RequestPlace::Body(Cow::Owned(pointer.to_owned())));
+            return Some(RequestField::Body(Cow::Owned(pointer.to_owned())));
         }
         let message = format!("`{}` is no JSON Pointer; it begins with `/`, as `/id`", shorten(pointer));
         json.error("invalid-name", message);
@@ -130,11 +130,11 @@ fn id_of_sender(
     webhook: &Node,
     verify: Option<&Verify>,
     diagnostics: &Diagnostics,
-) -> Option<RequestPlace> {
+) -> Option<RequestField> {
     if let Some(Verify::Signature(rule)) = verify
         && let Some(id) = &rule.id
     {
-        return Some(RequestPlace::Header(Cow::Owned(id.clone())));
+        return Some(RequestField::Header(Cow::Owned(id.clone())));
     }
     let preset = webhook.get("verify").and_then(|verify| verify.get("preset")).and_then(Node::as_str);
     let known = PRESETS.iter().find(|known| Some(known.name) == preset).and_then(|known| known.id.clone());

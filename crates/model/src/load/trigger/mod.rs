@@ -62,7 +62,7 @@ pub(crate) static TRIGGER: Object = Object {
         ),
         Key::new(
             "connection",
-            Shape::Name,
+            Shape::NonBlankText,
             "With `event`: the connection to the application, the name of a file in `connections/`.",
         ),
         Key::new(
@@ -78,10 +78,10 @@ pub(crate) static TRIGGER: Object = Object {
         poll::START,
         poll::DELIVER,
     ],
-    choice: Choice::One(&["webhook", "schedule", "event", "poll", "manual"]),
+    choice: Choice::ExactlyOne(&["webhook", "schedule", "event", "poll", "manual"]),
 };
 
-static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Choice::Free };
+static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Choice::Any };
 
 /// A trigger as far as it was read.
 #[derive(Default)]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::automation::{ActionStep, Deliver, Named, PollStart, PollTrigger, Trigger};
+use crate::automation::{ActionStep, Delivery, PollStart, PollTrigger, SpannedName, Trigger};
 use crate::diagnostic::Diagnostics;
+use crate::load::common::{action_name, duration_within, named};
 use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
 use crate::load::template::{expression, template};
-use crate::load::text::{action_name, duration_within, named};
 use crate::template::Template;
 use crate::units::MAX_DURATION;
 use crate::yaml::{Field, MapReader, Node};
@@ -16,18 +16,18 @@ pub(super) const LEAST_PERIOD: Duration = Duration::from_secs(1);
 /// What becomes of what the first poll finds.
 pub(super) const STARTS: [(&str, PollStart); 2] = [("new", PollStart::New), ("all", PollStart::All)];
 /// How what is new is given to executions.
-pub(super) const DELIVERIES: [(&str, Deliver); 2] = [("batch", Deliver::Batch), ("each", Deliver::Each)];
+pub(super) const DELIVERIES: [(&str, Delivery); 2] = [("batch", Delivery::Batch), ("each", Delivery::Each)];
 
-pub(super) const WITH: Shape = Shape::Named(ANY_NAME, &Shape::Template);
+pub(super) const WITH: Shape = Shape::MapOf(ANY_NAME, &Shape::Template);
 pub(super) const START: Key = Key::new(
     "start",
-    Shape::Words(&["new", "all"]),
+    Shape::Enum(&["new", "all"]),
     "The first poll only records what exists (new), or starts executions for it (all). \
      Default: new.",
 );
 pub(super) const DELIVER: Key = Key::new(
     "deliver",
-    Shape::Words(&["batch", "each"]),
+    Shape::Enum(&["batch", "each"]),
     "The new records of a poll go to one execution as a list (batch), or each to a separate one (each). \
      Default: batch.",
 );
@@ -40,7 +40,7 @@ pub(super) static POLL: Object = Object {
             Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
             "The action: `connector.action`, such as `wiki.listPages` or `http.request`.",
         ),
-        Key::new("connection", Shape::Name, "The connection: the name of a file in `connections/`."),
+        Key::new("connection", Shape::NonBlankText, "The connection: the name of a file in `connections/`."),
         Key::new(
             "with",
             WITH,
@@ -65,13 +65,13 @@ pub(super) static POLL: Object = Object {
         START,
         DELIVER,
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     let mut reader = POLL.open(node, diagnostics)?;
     let action = named(reader.take("action"), diagnostics);
-    let asks = asks(action, &mut reader, diagnostics);
+    let call = call(action, &mut reader, diagnostics);
     let range = LEAST_PERIOD..=MAX_DURATION;
     let every = duration_within(reader.take("every"), "every", &range, diagnostics);
     let mut read = |key| reader.take(key).node().and_then(|node| expression(node, key, diagnostics));
@@ -79,13 +79,13 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     let start = reader.take("start").one_of(&STARTS).unwrap_or_default();
     let deliver = reader.take("deliver").one_of(&DELIVERIES).unwrap_or_default();
     reader.finish();
-    let (asks, every) = (asks?, every.unwrap_or(MAX_DURATION));
-    Some(Trigger::Poll(Box::new(PollTrigger { asks, every, items, id, cursor, start, deliver })))
+    let (call, every) = (call?, every.unwrap_or(MAX_DURATION));
+    Some(Trigger::Poll(Box::new(PollTrigger { call, every, items, id, cursor, start, deliver })))
 }
 
 /// What is asked, with the connection and the inputs that stand beside it.
-pub(super) fn asks(
-    action: Option<Named>,
+pub(super) fn call(
+    action: Option<SpannedName>,
     reader: &mut MapReader<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Option<ActionStep> {
@@ -102,12 +102,12 @@ pub(super) fn asks(
 }
 
 /// The inputs; nothing where there are some that could not be read.
-fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<(Named, Template)>> {
+fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<(SpannedName, Template)>> {
     if !field.is_present() {
         return Some(Vec::new());
     }
     let read = field.entries()?.iter().map(|entry| {
-        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
         (name, template(&entry.value, diagnostics))
     });
     Some(read.collect())

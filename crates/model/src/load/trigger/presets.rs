@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::automation::{Algorithm, Encoding, RequestPlace, TimeUnit};
+use crate::automation::{Algorithm, Encoding, RequestField, TimeUnit};
 
 /// How a sender signs.
 pub(crate) struct Preset {
@@ -12,7 +12,7 @@ pub(crate) struct Preset {
     /// What it signs with.
     pub(crate) scheme: Scheme,
     /// Where its id of what it sends stands, signed or not, for `dedup`.
-    pub(crate) id: Option<RequestPlace>,
+    pub(crate) id: Option<RequestField>,
 }
 
 /// The kinds of proof.
@@ -93,12 +93,12 @@ const fn signed(name: &'static str, signature: Signature) -> Preset {
 
 /// As [`signed`], with the header that its id stands in.
 const fn with_header(name: &'static str, id: &'static str, signature: Signature) -> Preset {
-    Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestPlace::Header(Cow::Borrowed(id))) }
+    Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestField::Header(Cow::Borrowed(id))) }
 }
 
 /// As [`signed`], with the place of its id in the body.
 const fn with_pointer(name: &'static str, id: &'static str, signature: Signature) -> Preset {
-    Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestPlace::Body(Cow::Borrowed(id))) }
+    Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestField::Body(Cow::Borrowed(id))) }
 }
 
 /// All presets, by name.
@@ -121,7 +121,7 @@ pub(crate) static PRESETS: &[Preset] = &[
     Preset {
         name: "gitlab",
         scheme: Scheme::Token("x-gitlab-token"),
-        id: Some(RequestPlace::Header(Cow::Borrowed("idempotency-key"))),
+        id: Some(RequestField::Header(Cow::Borrowed("idempotency-key"))),
     },
     signed("hmac", USUAL),
     signed(

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::automation::{Cadence, LocalTime, Misfire, Named, Overlap, ScheduleTrigger, Trigger, Weekday};
+use crate::automation::{
+    Cadence, LocalTime, Misfire, Overlap, ScheduleTrigger, SpannedName, Trigger, Weekday,
+};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::load::common::{duration_within, inner, named, plain, shorten};
 use crate::load::keys::{Choice, Key, Object, Shape};
-use crate::load::text::{duration_within, inner, named, plain, shorten};
 use crate::units::MAX_DURATION;
 use crate::yaml::{Field, MapReader, Node};
 
@@ -32,49 +34,49 @@ pub(super) static SCHEDULE: Object = Object {
         ),
         Key::new(
             "cron",
-            Shape::Name,
+            Shape::NonBlankText,
             "Five cron fields, in quotes: `\"*/5 8-16 * * 1-5\"`; names, lists, ranges and steps; 0 and 7 are Sunday.",
         ),
         Key::new(
             "timezone",
-            Shape::Name,
+            Shape::NonBlankText,
             "The IANA zone of local times, such as `Europe/Berlin`. Default: UTC.",
         ),
         Key::new(
             "misfire",
-            Shape::Words(&["latest", "skip", "all"]),
+            Shape::Enum(&["latest", "skip", "all"]),
             "Of the instants missed while no daemon ran, the latest one runs, none, or all, at most 100. \
              Default: latest.",
         ),
         Key::new(
             "overlap",
-            Shape::Words(&["skip", "allow", "queue"]),
+            Shape::Enum(&["skip", "allow", "queue"]),
             "If the last execution still runs, the instant is skipped, both run, or it runs afterwards. \
              Default: skip.",
         ),
     ],
-    choice: Choice::One(&CADENCES),
+    choice: Choice::ExactlyOne(&CADENCES),
 };
 
 static HOURLY: Object = Object {
     what: "an hourly schedule",
     keys: &[Key::required("minute", Shape::Integer(0, 59), "The minute of the hour.")],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static DAILY: Object = Object {
     what: "a daily schedule",
     keys: &[Key::required("at", TIME, "The local time, such as \"08:30\".")],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static WEEKLY: Object = Object {
     what: "a weekly schedule",
     keys: &[
-        Key::required("on", Shape::OneOrMore(&Shape::Words(&DAYS)), "The weekdays."),
+        Key::required("on", Shape::OneOrMore(&Shape::Enum(&DAYS)), "The weekdays."),
         Key::required("at", TIME, "The local time, such as \"08:30\"."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
@@ -86,7 +88,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     reader.finish();
     // Any cadence stands in for one that could not be read, so that the zone is checked all the same.
     let (cadence, cadence_span) = cadence.unwrap_or((Cadence::Every(LEAST_PERIOD), node.head()));
-    let timezone = zone.unwrap_or(Named { name: "UTC".to_owned(), span: cadence_span });
+    let timezone = zone.unwrap_or(SpannedName { name: "UTC".to_owned(), span: cadence_span });
     Some(Trigger::Schedule(ScheduleTrigger { cadence, cadence_span, timezone, misfire, overlap }))
 }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::presets::{Form, PRESETS, Preset, Scheme, Signature, Time};
 use crate::automation::{
-    Algorithm, Encoding, Format, Piece, SignatureRule, TimeUnit, TimestampPlace, TimestampRule, Verify,
+    Algorithm, Encoding, Format, SignatureRule, SignedPart, TimeUnit, TimestampRule, TimestampSource, Verify,
     VerifyKey,
 };
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::load::common::{duration_within, shorten};
 use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::template::template;
-use crate::load::text::{duration_within, shorten};
 use crate::template::Template;
 use crate::yaml::{Field, Kind, MapReader, Node};
 
@@ -29,14 +29,14 @@ const ALGORITHMS: [(&str, Algorithm); 5] = [
     ("sha512", Algorithm::Sha512),
     ("ed25519", Algorithm::Ed25519),
 ];
-const PIECES: [(&str, Piece); 7] = [
-    ("body", Piece::Body),
-    ("timestamp", Piece::Timestamp),
-    ("id", Piece::Id),
-    ("method", Piece::Method),
-    ("url", Piece::Url),
-    ("urlDecoded", Piece::UrlDecoded),
-    ("formSorted", Piece::FormSorted),
+const SIGNED_PARTS: [(&str, SignedPart); 7] = [
+    ("body", SignedPart::Body),
+    ("timestamp", SignedPart::Timestamp),
+    ("id", SignedPart::Id),
+    ("method", SignedPart::Method),
+    ("url", SignedPart::Url),
+    ("urlDecoded", SignedPart::UrlDecoded),
+    ("formSorted", SignedPart::FormSorted),
 ];
 /// The names of the presets, in the order of [`PRESETS`].
 pub(super) static NAMES: &[&str] = &names();
@@ -57,17 +57,17 @@ static KEY: Object = Object {
         Key::required("secret", Shape::Template, "The secret: `${{ secrets.NAME }}`."),
         Key::new("notAfter", Shape::Text, "The time after which it is invalid, as RFC 3339."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static TIMESTAMP: Object = Object {
     what: "a timestamp",
     keys: &[
-        Key::required("header", Shape::Name, "The header with the time of the signature."),
-        Key::new("unit", Shape::Words(&["s", "ms", "rfc3339"]), "Its format. Default: s."),
+        Key::required("header", Shape::NonBlankText, "The header with the time of the signature."),
+        Key::new("unit", Shape::Enum(&["s", "ms", "rfc3339"]), "Its format. Default: s."),
         Key::new("tolerance", Shape::Duration, "The largest age. Default: 5m."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(in crate::load) static VERIFY: Object = Object {
@@ -75,7 +75,7 @@ pub(in crate::load) static VERIFY: Object = Object {
     keys: &[
         Key::new(
             "preset",
-            Shape::Words(NAMES),
+            Shape::Enum(NAMES),
             "How the sender signs. The other keys change parts of it. Default: hmac, the SHA-256 of the body in hex.",
         ),
         Key::new("secret", Shape::Template, "The secret shared with the sender: `${{ secrets.NAME }}`."),
@@ -84,22 +84,22 @@ pub(in crate::load) static VERIFY: Object = Object {
             Shape::List(&Shape::Object(&KEY)),
             "Several valid secrets, at most 4, for the rotation of a secret.",
         ),
-        Key::new("header", Shape::Name, "The header with the signature, or with the token."),
+        Key::new("header", Shape::NonBlankText, "The header with the signature, or with the token."),
         Key::new(
             "algorithm",
-            Shape::Words(&["sha256", "sha1", "sha384", "sha512", "ed25519"]),
+            Shape::Enum(&["sha256", "sha1", "sha384", "sha512", "ed25519"]),
             "HMAC with this digest, or Ed25519.",
         ),
         Key::new("prefix", Shape::Text, "The text before the signature in its header, such as `sha256=`."),
-        Key::new("encoding", Shape::Words(&["hex", "base64", "base64url"]), "The encoding of the signature."),
+        Key::new("encoding", Shape::Enum(&["hex", "base64", "base64url"]), "The encoding of the signature."),
         Key::new(
             "keyEncoding",
-            Shape::Words(&["text", "hex", "base64", "base64url"]),
+            Shape::Enum(&["text", "hex", "base64", "base64url"]),
             "The encoding of the secret.",
         ),
         Key::new(
             "content",
-            Shape::Name,
+            Shape::NonBlankText,
             "The signed text, with `{body}`, `{timestamp}`, `{id}`, `{method}`, `{url}`, `{urlDecoded}`, `{formSorted}`.",
         ),
         Key::new(
@@ -107,11 +107,11 @@ pub(in crate::load) static VERIFY: Object = Object {
             Shape::Object(&TIMESTAMP),
             "The time of the signature; one that is too old is rejected.",
         ),
-        Key::new("id", Shape::Name, "The header with the message's id, if the sender signs it."),
+        Key::new("id", Shape::NonBlankText, "The header with the message's id, if the sender signs it."),
         Key::new("user", Shape::Template, "The name, for `preset: basic`."),
         Key::new("password", Shape::Template, "The password, for `preset: basic`: `${{ secrets.NAME }}`."),
     ],
-    choice: Choice::OneUnless {
+    choice: Choice::ExactlyOneUnless {
         one: &["secret", "keys"],
         when: ("preset", "basic"),
         all: &["user", "password"],
@@ -200,9 +200,9 @@ fn signature_rule(
         Some(node) => timestamp(node, diagnostics),
         None => preset.timestamp.map(|(place, unit, tolerance)| TimestampRule {
             place: match place {
-                Time::Header(name) => TimestampPlace::Header(name.to_owned()),
-                Time::Pair(key) => TimestampPlace::Pair(key.to_owned()),
-                Time::Body(key) => TimestampPlace::Body(key.to_owned()),
+                Time::Header(name) => TimestampSource::Header(name.to_owned()),
+                Time::Pair(key) => TimestampSource::Pair(key.to_owned()),
+                Time::Body(key) => TimestampSource::Body(key.to_owned()),
             },
             unit,
             tolerance: Duration::from_secs(tolerance),
@@ -236,7 +236,7 @@ fn timestamp(node: &Node, diagnostics: &Diagnostics) -> Option<TimestampRule> {
     let tolerance = duration_within(reader.take("tolerance"), "tolerance", &range, diagnostics);
     reader.finish();
     let tolerance = tolerance.unwrap_or(Duration::from_secs(300));
-    Some(TimestampRule { place: TimestampPlace::Header(header?), unit, tolerance })
+    Some(TimestampRule { place: TimestampSource::Header(header?), unit, tolerance })
 }
 
 fn keys(
@@ -309,19 +309,19 @@ fn pieces(
     has_timestamp: bool,
     has_id: bool,
     diagnostics: &Diagnostics,
-) -> Vec<Piece> {
+) -> Vec<SignedPart> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         if !before.is_empty() {
-            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(SignedPart::Text(before.to_owned()));
         }
         let (name, behind) = after.split_once('}').unwrap_or((after, ""));
-        match PIECES.iter().find(|(known, _)| *known == name) {
-            Some((_, Piece::Timestamp)) if !has_timestamp => {
+        match SIGNED_PARTS.iter().find(|(known, _)| *known == name) {
+            Some((_, SignedPart::Timestamp)) if !has_timestamp => {
                 lacks(field, "timestamp", "`timestamp: {header: …}`")
             }
-            Some((_, Piece::Id)) if !has_id => lacks(field, "id", "`id: NAME-OF-THE-HEADER`"),
+            Some((_, SignedPart::Id)) if !has_id => lacks(field, "id", "`id: NAME-OF-THE-HEADER`"),
             Some((_, piece)) => pieces.push(piece.clone()),
             None => diagnostics.push(
                 Diagnostic::error(
@@ -329,13 +329,13 @@ fn pieces(
                     format!("`{{{}}}` is no piece of a request", shorten(name)),
                     field.span().unwrap_or_default(),
                 )
-                .expected_names(name, PIECES.iter().map(|(known, _)| *known)),
+                .expected_names(name, SIGNED_PARTS.iter().map(|(known, _)| *known)),
             ),
         }
         rest = behind;
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.to_owned()));
+        pieces.push(SignedPart::Text(rest.to_owned()));
     }
     pieces
 }

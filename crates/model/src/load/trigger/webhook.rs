@@ -6,9 +6,9 @@ use super::{body_schema, challenge, limits, verify};
 use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use crate::load::code;
-use crate::load::header;
+use crate::load::common::{duration_within, no_expression, plain};
 use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
-use crate::load::text::{duration_within, no_expression, plain};
+use crate::load::response_headers;
 use crate::units::format_size;
 use crate::yaml::{Field, MapReader, Node};
 
@@ -26,12 +26,12 @@ pub(in crate::load) static WEBHOOK: Object = Object {
     keys: &[
         Key::new(
             "mode",
-            Shape::Words(&["async", "sync"]),
+            Shape::Enum(&["async", "sync"]),
             "The caller gets the execution's id at once (async), or waits for the result (sync). Default: async.",
         ),
         Key::new(
             "methods",
-            Shape::OneOrMore(&Shape::Words(&METHODS)),
+            Shape::OneOrMore(&Shape::Enum(&METHODS)),
             "The accepted methods; any other is answered with 405. Default: all five.",
         ),
         Key::new(
@@ -51,12 +51,12 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         ),
         Key::new(
             "verify",
-            Shape::Either(&[Shape::Words(&["none"]), Shape::Object(&verify::VERIFY)]),
+            Shape::AnyOf(&[Shape::Enum(&["none"]), Shape::Object(&verify::VERIFY)]),
             "How the sender signs its requests, or `none` to accept everyone who knows the address.",
         ),
         Key::new(
             "challenge",
-            Shape::Either(&[Shape::Words(challenge::WORDS), Shape::Object(&challenge::CHALLENGE)]),
+            Shape::AnyOf(&[Shape::Enum(challenge::WORDS), Shape::Object(&challenge::CHALLENGE)]),
             "How to answer the sender's check of the address, without an execution. Default: what the preset of `verify` has.",
         ),
         Key::new(
@@ -71,8 +71,8 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         ),
         Key::new(
             "schema",
-            Shape::Named(ANY_NAME, &Shape::Template),
-            "A JSON Schema (draft 2020-12) for the body; a body that does not match is answered with 400. Default: anything.",
+            Shape::MapOf(ANY_NAME, &Shape::Template),
+            "A JSON Schema (partial 2020-12) for the body; a body that does not match is answered with 400. Default: anything.",
         ),
         Key::new(
             "code",
@@ -82,7 +82,7 @@ pub(in crate::load) static WEBHOOK: Object = Object {
              with `run: false` no step runs.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static RESPONSE: Object = Object {
@@ -94,10 +94,10 @@ static RESPONSE: Object = Object {
             Shape::Pattern(CONTENT_TYPE),
             "The media type of the body. Default: text/plain.",
         ),
-        Key::new("headers", Shape::Named(ANY_NAME, &Shape::Text), "Further headers."),
+        Key::new("headers", Shape::MapOf(ANY_NAME, &Shape::Text), "Further headers."),
         Key::new("body", Shape::Text, "The body, a text. Default: the execution's id as JSON."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
@@ -227,15 +227,16 @@ fn response(node: &Node, diagnostics: &Diagnostics) -> Option<StaticResponse> {
     let status = reader.take("status").integer(200..=599).and_then(|status| u16::try_from(status).ok());
     let status = status.unwrap_or(200);
     let content_type = reader.take("contentType");
-    let content_type = plain(content_type, diagnostics)
-        .filter(|_| content_type.text().is_some_and(|text| header::content_type(text, diagnostics)));
+    let content_type = plain(content_type, diagnostics).filter(|_| {
+        content_type.text().is_some_and(|text| response_headers::content_type(text, diagnostics))
+    });
     let headers = headers(reader.take("headers"), diagnostics);
     let body = reader.take("body").text().filter(|text| no_expression(text, diagnostics));
     if let Some(text) = body {
-        if header::WITHOUT_BODY.contains(&status) {
-            header::no_body(status, reader.key_span("body"), diagnostics);
-        } else if content_type.is_some_and(header::is_json) {
-            header::json(text, diagnostics);
+        if response_headers::WITHOUT_BODY.contains(&status) {
+            response_headers::no_body(status, reader.key_span("body"), diagnostics);
+        } else if content_type.is_some_and(response_headers::is_json) {
+            response_headers::json(text, diagnostics);
         }
     } else if content_type.is_some() && !reader.has("body") {
         let message = "`contentType` has no effect without a `body`";
@@ -256,10 +257,10 @@ fn response(node: &Node, diagnostics: &Diagnostics) -> Option<StaticResponse> {
 fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(String, String)> {
     let Some(entries) = field.entries() else { return Vec::new() };
     let read = entries.iter().filter_map(|entry| {
-        let name = header::name(&entry.key, entry.key_span, diagnostics);
+        let name = response_headers::name(&entry.key, entry.key_span, diagnostics);
         let text = Field::new(&entry.value, &entry.key, diagnostics).text()?;
-        let fine =
-            no_expression(text, diagnostics) && header::value(&text.value, entry.value.span, diagnostics);
+        let fine = no_expression(text, diagnostics)
+            && response_headers::value(&text.value, entry.value.span, diagnostics);
         (name && fine).then(|| (entry.key.clone(), text.value.clone()))
     });
     read.collect()

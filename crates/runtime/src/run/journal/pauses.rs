@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::execution::{Event, ExecutionId, Signal, WaitReason, Waiting};
+use model::execution::{Event, ExecutionId, Signal, StepWait, WaitReason};
 use store::Wait;
 
 use super::{Journal, State};
@@ -33,7 +33,7 @@ pub(super) struct Pauses {
 }
 
 struct Pause {
-    waiting: Waiting,
+    waiting: StepWait,
     /// Latest end of the wait; `None` if it has none.
     due: Option<Due>,
     /// Time limit around the wait; `None` if there is none.
@@ -123,7 +123,7 @@ pub(crate) enum Taken {
 }
 
 impl Pauses {
-    pub(super) fn begin(&mut self, step: &str, waiting: Waiting, times: Times) {
+    pub(super) fn begin(&mut self, step: &str, waiting: StepWait, times: Times) {
         let Times { since, due, limit } = times;
         if self.open.is_empty() {
             self.since = Some(since);
@@ -272,7 +272,7 @@ impl State {
 
 impl Journal {
     /// Returns the wait of a step; `None` if it does not wait.
-    pub(crate) fn pause(&self, step: &str) -> Option<Waiting> {
+    pub(crate) fn pause(&self, step: &str) -> Option<StepWait> {
         self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
     }
 
@@ -287,13 +287,13 @@ impl Journal {
     }
 
     /// All waits by step.
-    pub(crate) fn pauses(&self) -> Vec<(String, Waiting)> {
+    pub(crate) fn pauses(&self) -> Vec<(String, StepWait)> {
         let state = self.state();
         state.pauses.open.iter().map(|(step, pause)| (step.clone(), pause.waiting.clone())).collect()
     }
 
     /// Records that a step begins to wait.
-    pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, times: Times) {
+    pub(crate) fn pause_begins(&self, step: &str, waiting: &StepWait, times: Times) {
         let mut state = self.state();
         let limit = times.limit.map(|limit| limit.to_wall(self.clock.wall_offset()));
         state.pauses.begin(step, waiting.clone(), times);

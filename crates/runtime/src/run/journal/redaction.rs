@@ -21,12 +21,12 @@ impl Journal {
 
     /// Returns true if results need no masking, because the execution has read no secret.
     pub(crate) fn needs_no_redaction(&self) -> bool {
-        !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_idle()
+        !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_empty()
     }
 
     /// Masks secrets in a value.
     pub(crate) fn redact_value(&self, value: Value) -> Value {
-        if self.needs_no_redaction() { value } else { self.redactor.value(value) }
+        if self.needs_no_redaction() { value } else { self.redactor.redact_value(value) }
     }
 
     /// Masks secrets in the values of a map.
@@ -34,12 +34,12 @@ impl Journal {
         if self.needs_no_redaction() {
             return map;
         }
-        map.into_iter().map(|(key, value)| (key, self.redactor.value(value))).collect()
+        map.into_iter().map(|(key, value)| (key, self.redactor.redact_value(value))).collect()
     }
 
     /// Masks secrets in an error.
     pub(crate) fn redact_error(&self, error: ActionError) -> ActionError {
-        if self.needs_no_redaction() { error } else { self.redactor.error(error) }
+        if self.needs_no_redaction() { error } else { self.redactor.redact_error(error) }
     }
 
     /// Masks secrets in an outcome.
@@ -48,11 +48,13 @@ impl Journal {
             return outcome;
         }
         match outcome {
-            Outcome::Succeeded { result } => Outcome::Succeeded { result: self.redactor.value(result) },
-            Outcome::Failed { error } => Outcome::Failed { error: self.redactor.error(error) },
-            Outcome::Stuck { error } => Outcome::Stuck { error: self.redactor.error(error) },
+            Outcome::Succeeded { result } => {
+                Outcome::Succeeded { result: self.redactor.redact_value(result) }
+            }
+            Outcome::Failed { error } => Outcome::Failed { error: self.redactor.redact_error(error) },
+            Outcome::Stuck { error } => Outcome::Stuck { error: self.redactor.redact_error(error) },
             Outcome::Cancelled { reason } => {
-                Outcome::Cancelled { reason: self.redactor.message(&reason).into_owned() }
+                Outcome::Cancelled { reason: self.redactor.redact_message(&reason).into_owned() }
             }
         }
     }
@@ -63,9 +65,9 @@ impl Journal {
             return response;
         }
         for (_, value) in &mut response.headers {
-            *value = self.redactor.text(value).into_owned().into();
+            *value = self.redactor.redact_text(value).into_owned().into();
         }
-        if let Some(body) = response.body.in_memory().and_then(|body| self.redactor.bytes(body)) {
+        if let Some(body) = response.body.in_memory().and_then(|body| self.redactor.redact_bytes(body)) {
             response.body = body.into();
         }
         response
@@ -78,7 +80,7 @@ impl Journal {
         }
         self.redact_events(&mut append.events);
         for write in &mut append.state {
-            write.value = write.value.take().map(|value| self.redactor.value(value));
+            write.value = write.value.take().map(|value| self.redactor.redact_value(value));
         }
     }
 
@@ -94,7 +96,7 @@ impl Journal {
         let needs_no_redaction = self.needs_no_redaction();
         let hidden = lines.into_iter().map(|Line { mut line, shows_credentials }| {
             if !needs_no_redaction && !shows_credentials {
-                line.message = self.redactor.message(&line.message).into_owned();
+                line.message = self.redactor.redact_message(&line.message).into_owned();
             }
             line
         });
@@ -103,9 +105,9 @@ impl Journal {
 
     fn hide_event(&self, event: &mut Event) {
         let redactor = &self.redactor;
-        let in_error = |error: &mut ActionError| *error = redactor.error(error.clone());
-        let in_value = |value: &mut Value| *value = redactor.value(std::mem::take(value));
-        let in_text = |text: &mut String| *text = redactor.message(text).into_owned();
+        let in_error = |error: &mut ActionError| *error = redactor.redact_error(error.clone());
+        let in_value = |value: &mut Value| *value = redactor.redact_value(std::mem::take(value));
+        let in_text = |text: &mut String| *text = redactor.redact_message(text).into_owned();
         match event {
             Event::StepRetry { error, .. }
             | Event::StepFailed { error, .. }
@@ -118,9 +120,9 @@ impl Journal {
                     in_error(error);
                     handled.iter_mut().for_each(in_value);
                 }
-                StepOutcome::Left { result, .. } => in_value(result),
+                StepOutcome::Jumped { result, .. } => in_value(result),
             },
-            Event::StepDated { state, .. } => in_value(state),
+            Event::StepContextRecorded { state, .. } => in_value(state),
             Event::Waited { reason: DelayReason::Permit { key, .. }, .. } => in_text(key),
             Event::Waited { reason: DelayReason::Host { host }, .. } => in_text(host),
             Event::Waiting { on: WaitReason::Approval { message, options }, .. } => {
@@ -140,7 +142,7 @@ impl Journal {
             | Event::WaitEnded { .. }
             | Event::Started { .. }
             | Event::Resumed { .. }
-            | Event::ClockSet { .. }
+            | Event::ClockChanged { .. }
             | Event::Waited { .. }
             | Event::Answered { .. }
             | Event::StepCalled { .. }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{Automation, Verb, WaitStep};
-use model::execution::{Event, ExecutionId, WaitReason, Waiting};
+use model::execution::{Event, ExecutionId, StepWait, WaitReason};
 
 use super::commit::CommitState;
 use super::pauses::{Due, Replayed, Times};
@@ -95,9 +95,9 @@ fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> Sign
     let instants = events.iter().map(|event| {
         scale.passes(event);
         // The date of a loop iteration is the end of a delay, which may lie in the future.
-        let lies_ahead = matches!(event, Event::StepDated { step, .. } if step.contains('#'));
+        let lies_ahead = matches!(event, Event::StepContextRecorded { step, .. } if step.contains('#'));
         // A note may be recorded some time after its instant, when the wall clock has been set again.
-        if lies_ahead || event.is_note() { now } else { scale.steady(event.at()) }
+        if lies_ahead || event.is_informational() { now } else { scale.steady(event.at()) }
     });
     let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
     if behind < MIN_CLOCK_STEP {
@@ -110,7 +110,7 @@ fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> Sign
 /// Clock change recorded by an event.
 fn recorded_change(event: &Event) -> SignedDuration {
     match event {
-        Event::ClockSet { by_ms, .. } => SignedDuration::from_millis(*by_ms),
+        Event::ClockChanged { by_ms, .. } => SignedDuration::from_millis(*by_ms),
         _ => SignedDuration::ZERO,
     }
 }
@@ -137,14 +137,14 @@ impl Replay<'_> {
         match event {
             Event::Started { .. }
             | Event::StepCalled { .. }
-            | Event::ClockSet { .. }
+            | Event::ClockChanged { .. }
             | Event::Waited { .. }
             | Event::Answered { .. } => {}
             Event::Resumed { waited, .. } => state.interruptions += u32::from(!waited),
             Event::StepStarted { step, .. } => {
                 state.interrupted.insert(step.clone());
             }
-            Event::StepDated { at, step, state: read } => {
+            Event::StepContextRecorded { at, step, state: read } => {
                 let start = StepStart { at: *at, steady: scale.steady(*at), read: read.clone() };
                 state.step_starts.insert(step.clone(), start);
             }
@@ -178,7 +178,7 @@ impl Replay<'_> {
                 self.abandon(state, step, at);
             }
             Event::Waiting { at, step, until, limit, on } => {
-                let waiting = Waiting { since: *at, until: *until, on: on.clone() };
+                let waiting = StepWait { since: *at, until: *until, on: on.clone() };
                 self.pauses.begins(step);
                 let due = until.map(|until| match on {
                     WaitReason::Time if waits_for_the_clock(self.automation, step) => Due::At(until),

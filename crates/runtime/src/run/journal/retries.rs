@@ -93,7 +93,7 @@ impl State {
         match self.lost.get_mut(step) {
             Some(lost) => {
                 lost.since += 1;
-                error.after_lost(lost.attempt.attempt + lost.since, Some(lost.attempt.clone()))
+                error.with_lost_attempt(lost.attempt.attempt + lost.since, Some(lost.attempt.clone()))
             }
             None => {
                 self.remember_lost(step, attempt, &error);
@@ -127,7 +127,7 @@ impl State {
     fn remember_lost(&mut self, step: &str, attempt: u32, error: &ActionError) {
         // The error of an inner step belongs to that step, which is retried separately.
         let own = error.step.as_deref().is_none_or(|id| id == split_turns(step).0);
-        if let Some(attempt) = error.as_lost(attempt).filter(|_| own) {
+        if let Some(attempt) = error.to_lost_attempt(attempt).filter(|_| own) {
             self.lost.insert(step.to_owned(), Lost { attempt, since: 0 });
         }
     }
@@ -171,7 +171,7 @@ impl Inside {
         let mut found = HashMap::new();
         automation.walk(&mut |step| {
             let mut inner = HashSet::new();
-            for list in step.verb.lists() {
+            for list in step.verb.nested_blocks() {
                 list.block.walk(&mut |step| {
                     inner.insert(step.id.to_string());
                 });

@@ -1,6 +1,6 @@
 //! `stop` and `fail`: the ends of an execution.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::Verb;
 use crate::load::keys::{Choice, Key, Object, Shape};
@@ -10,10 +10,10 @@ use crate::template::Template;
 static STOP_KEYS: Object = Object {
     what: "a stop",
     keys: &[Key::new("result", Shape::Template, "The execution's result. Default: null.")],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-pub(super) static STOP: VerbRow = VerbRow {
+pub(super) static STOP: VerbSpec = VerbSpec {
     word: "stop",
     what: "a `stop` step",
     about: "Ends the execution successfully, from any depth.",
@@ -26,14 +26,14 @@ pub(super) static STOP: VerbRow = VerbRow {
     lower: lower_stop,
 };
 
-pub(super) static FAIL: VerbRow = VerbRow {
+pub(super) static FAIL: VerbSpec = VerbSpec {
     word: "fail",
     what: "a `fail` step",
     about: "Fails with a message of your own.",
     marks: &["fail"],
     keys: &[Key::required(
         "fail",
-        Shape::Name,
+        Shape::NonBlankText,
         "The message of the error; may contain `${{ }}`. In `onError` it replaces the message of the handled error, whose kind, status and body stay; `${{ error }}` passes on an error unchanged.",
     )],
     lower: lower_fail,

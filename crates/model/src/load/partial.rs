@@ -8,24 +8,24 @@ use crate::yaml::{Kind, Node};
 
 /// A file with errors as far as it could be read: for further checks, never to be run.
 ///
-/// What could not be read is left out or has a stand-in; [`Gaps`] says where, so that a check can stay silent about
+/// What could not be read is left out or has a stand-in; [`Unreadable`] says where, so that a check can stay silent about
 /// what it cannot know.
 #[derive(Clone, Debug)]
-pub struct Draft<T> {
+pub struct Partial<T> {
     pub(super) value: T,
-    pub(super) gaps: Gaps,
+    pub(super) unreadable: Unreadable,
 }
 
-impl<T> Draft<T> {
-    /// The same draft in another wrapping.
-    pub fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Draft<U> {
-        Draft { value: wrap(self.value), gaps: self.gaps }
+impl<T> Partial<T> {
+    /// The same partial in another wrapping.
+    pub fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Partial<U> {
+        Partial { value: wrap(self.value), unreadable: self.unreadable }
     }
 }
 
 /// What of a file could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gaps {
+pub struct Unreadable {
     /// Keys of the file itself.
     top: BTreeSet<&'static str>,
     /// Keys of steps, by the step's id.
@@ -36,11 +36,11 @@ pub struct Gaps {
     variables: bool,
 }
 
-impl Gaps {
-    /// No gaps: of a file that was read whole.
+impl Unreadable {
+    /// No unreadable: of a file that was read whole.
     pub const NONE: &'static Self = &Self::new();
 
-    /// No gaps yet.
+    /// No unreadable yet.
     pub(super) const fn new() -> Self {
         Self { top: BTreeSet::new(), steps: BTreeMap::new(), names: BTreeSet::new(), variables: false }
     }

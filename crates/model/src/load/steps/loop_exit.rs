@@ -1,26 +1,26 @@
 //! `break` and `continue`: the ways out of a loop and of its turn.
 
-use super::VerbRow;
+use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::Verb;
 use crate::diagnostic::Diagnostic;
 use crate::load::keys::{Key, Shape};
 
-pub(super) static BREAK: VerbRow = VerbRow {
+pub(super) static BREAK: VerbSpec = VerbSpec {
     word: "break",
     what: "a `break` step",
     about: "Ends the innermost loop. The iteration has no result.",
     marks: &["break"],
-    keys: &[Key::required("break", Shape::True, "Always `true`; put a condition on it with `if`.")],
+    keys: &[Key::required("break", Shape::ConstTrue, "Always `true`; put a condition on it with `if`.")],
     lower: |step| lower(step, "break", Verb::Break),
 };
 
-pub(super) static CONTINUE: VerbRow = VerbRow {
+pub(super) static CONTINUE: VerbSpec = VerbSpec {
     word: "continue",
     what: "a `continue` step",
     about: "Ends the iteration of the innermost loop, and continues with the next one. The result of the iteration is null.",
     marks: &["continue"],
-    keys: &[Key::required("continue", Shape::True, "Always `true`; put a condition on it with `if`.")],
+    keys: &[Key::required("continue", Shape::ConstTrue, "Always `true`; put a condition on it with `if`.")],
     lower: |step| lower(step, "continue", Verb::Continue),
 };
 

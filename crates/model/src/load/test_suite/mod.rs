@@ -1,25 +1,25 @@
 //! A file of tests: `order-to-page.test.yaml`.
 
 mod case;
-mod double;
 mod expect;
-mod happening;
 mod pattern;
 mod start;
+mod stimulus;
+mod stub;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Draft;
-use super::draft::Gaps;
+use super::Partial;
+use super::common::{inner, named, no_expression, shorten};
 use super::keys::{ANY_NAME, AUTOMATION_ID, Choice, Key, Object, Shape};
+use super::partial::Unreadable;
 use super::template::literal;
-use super::text::{inner, named, no_expression, shorten};
-use crate::automation::{AutomationId, Named};
+use crate::automation::{AutomationId, SpannedName};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
-use crate::trial::{Double, Suite};
+use crate::test_suite::{Stub, Suite};
 use crate::value::Value;
 use crate::yaml::{Field, MapReader, Node};
 
@@ -42,48 +42,48 @@ pub(crate) static SUITE: Object = Object {
         DOUBLES,
         Key::required("tests", Shape::List(&Shape::Object(&case::CASE)), "The tests."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-/// What stands for the outside: of the whole file, and of each test over it.
+/// StimulusKind stands for the outside: of the whole file, and of each test over it.
 const NOW: Key = Key::new(
     "now",
-    Shape::Name,
+    Shape::NonBlankText,
     "The time of the test's clock at the start, such as `2026-03-01T09:00:00Z`; it advances only while everything waits. Default: \
      2026-01-01T00:00:00Z, and for an instant of a schedule that instant.",
 );
 const SECRETS: Key = Key::new(
     "secrets",
-    Shape::Named(ANY_NAME, &Shape::Text),
+    Shape::MapOf(ANY_NAME, &Shape::Text),
     "The secrets, by name. Those of this machine are not used.",
 );
 const ENV: Key = Key::new(
     "env",
-    Shape::Named(ANY_NAME, &Shape::Text),
+    Shape::MapOf(ANY_NAME, &Shape::Text),
     "The environment variables. Those of this machine are not used.",
 );
 const STATE: Key = Key::new(
     "state",
-    Shape::Named(ANY_NAME, &Shape::Template),
+    Shape::MapOf(ANY_NAME, &Shape::Template),
     "The state from earlier executions: `state.<key>`.",
 );
 const DOUBLES: Key = Key::new(
     "doubles",
-    Shape::Named(ANY_NAME, &ANSWERS),
+    Shape::MapOf(ANY_NAME, &ANSWERS),
     "Answers in place of actions: by the name of an action (`wiki.createPage`) or the id of a step \
      (`createPage`), one answer for every call or a list of answers.",
 );
 
 static ANSWERS: Shape = Shape::OneOrMore(&ANSWER);
-static ANSWER: Shape = Shape::Object(&double::ANSWER);
+static ANSWER: Shape = Shape::Object(&stub::ANSWER);
 
-/// What stands for the outside, as it is read.
+/// StimulusKind stands for the outside, as it is read.
 struct Around {
     now: Option<Timestamp>,
     secrets: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
-    state: Vec<(Named, Value)>,
-    doubles: Vec<Double>,
+    state: Vec<(SpannedName, Value)>,
+    doubles: Vec<Stub>,
 }
 
 pub(super) fn read(
@@ -91,7 +91,7 @@ pub(super) fn read(
     stem: &str,
     source: Arc<Source>,
     diagnostics: &Diagnostics,
-) -> Option<Draft<Suite>> {
+) -> Option<Partial<Suite>> {
     let mut reader = SUITE.open(node, diagnostics)?;
     let automation = automation(reader.take("automation"), stem, node, diagnostics);
     // For people alone; that it is text is all there is to check.
@@ -113,11 +113,11 @@ pub(super) fn read(
         }
     }
     reader.finish();
-    Some(Draft { value: Suite { automation, cases, source }, gaps: Gaps::new() })
+    Some(Partial { value: Suite { automation, cases, source }, unreadable: Unreadable::new() })
 }
 
 /// The id of the Automation: what `automation` says, else the file's stem.
-fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagnostics) -> Named {
+fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagnostics) -> SpannedName {
     let given = named(field, diagnostics);
     if let Some(named) = &given
         && AutomationId::parse(&named.name).is_none()
@@ -130,11 +130,11 @@ fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagn
                 .nearest(near),
         );
     }
-    given.unwrap_or_else(|| Named { name: stem.to_owned(), span: Span::at(node.span.start as usize) })
+    given.unwrap_or_else(|| SpannedName { name: stem.to_owned(), span: Span::at(node.span.start as usize) })
 }
 
 /// Two tests of one name cannot be told apart in what is reported.
-fn check_name(name: &Named, before: &[crate::trial::Case], diagnostics: &Diagnostics) {
+fn check_name(name: &SpannedName, before: &[crate::test_suite::Case], diagnostics: &Diagnostics) {
     if let Some(first) = before.iter().find(|case| case.name.name == name.name) {
         let message = format!("there is another test called `{}`", shorten(&name.name));
         diagnostics.push(
@@ -152,11 +152,11 @@ impl Around {
             secrets: texts(reader.take("secrets"), "secrets", diagnostics),
             env: texts(reader.take("env"), "env", diagnostics),
             state: values(reader.take("state"), diagnostics),
-            doubles: double::read(reader.take("doubles"), own, diagnostics),
+            doubles: stub::read(reader.take("doubles"), own, diagnostics),
         }
     }
 
-    /// What a test says over what the file says.
+    /// StimulusKind a test says over what the file says.
     fn over(self, file: &Self) -> Self {
         let mut state = self.state;
         let more = file.state.iter().filter(|(key, _)| !state.iter().any(|(own, _)| own.name == key.name));
@@ -195,7 +195,7 @@ fn instant(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Timestamp>
     }
 }
 
-/// What there is to say of a file in which instants stand everywhere: that YAML 1.1 had a type of its own for them
+/// StimulusKind there is to say of a file in which instants stand everywhere: that YAML 1.1 had a type of its own for them
 /// confuses nobody here, since they are read as texts and only by Cogwork.
 pub(super) fn doubtful(found: Vec<Diagnostic>, source: &Source) -> Vec<Diagnostic> {
     let is_instant = |place: Span| source.slice(place).parse::<Timestamp>().is_ok();
@@ -213,10 +213,10 @@ fn texts(field: Field<'_, '_>, what: &'static str, diagnostics: &Diagnostics) ->
 }
 
 /// A mapping of names to values without expressions.
-fn values(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, Value)> {
+fn values(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(SpannedName, Value)> {
     let entries = field.entries().into_iter().flatten();
     let read = entries.map(|entry| {
-        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
         (name, literal(&entry.value, "a value of a test", diagnostics))
     });
     read.collect()

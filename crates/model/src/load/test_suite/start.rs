@@ -1,40 +1,40 @@
-//! What starts the execution of a test.
+//! StimulusKind starts the execution of a test.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::super::header;
+use super::super::common::{inner, named};
 use super::super::keys::{ANY_NAME, Choice, IDENTIFIER, Key, Object, Shape};
+use super::super::response_headers;
 use super::super::template::literal;
-use super::super::text::{inner, named};
 use super::{instant, values};
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
-use crate::trial::{Request, RequestBody, Start};
+use crate::test_suite::{Request, RequestBody, Start};
 use crate::yaml::{Field, MapReader, Node};
 
 /// Methods that a request can have: those that start an execution, and those that are refused.
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-pub(super) const INPUTS: Shape = Shape::Named(IDENTIFIER, &Shape::Template);
+pub(super) const INPUTS: Shape = Shape::MapOf(IDENTIFIER, &Shape::Template);
 
 pub(super) static PAYLOAD: Object = Object {
     what: "a payload",
     keys: &[
         Key::new(
             "method",
-            Shape::Words(&METHODS),
+            Shape::Enum(&METHODS),
             "The method. Default: POST, or the first that the webhook takes.",
         ),
         Key::new("pathFragment", Shape::Text, "The path after the token: `/pages/17`."),
         Key::new(
             "queryParameters",
-            Shape::Named(ANY_NAME, &Shape::Template),
+            Shape::MapOf(ANY_NAME, &Shape::Template),
             "The parameters of the query; a list repeats its parameter.",
         ),
         Key::new(
             "headers",
-            Shape::Named(ANY_NAME, &Shape::Text),
+            Shape::MapOf(ANY_NAME, &Shape::Text),
             "The headers. The default of `content-type` is that of the body.",
         ),
         Key::new("body", Shape::Template, "The body: a text is sent unchanged, any other value as JSON."),
@@ -47,14 +47,14 @@ pub(super) static PAYLOAD: Object = Object {
         ),
         Key::new(
             "bodyFile",
-            Shape::Name,
+            Shape::NonBlankText,
             "The body as the bytes of a file, by its path from the tests' folder.",
         ),
     ],
     choice: Choice::AtMostOne(&["body", "bodyBase64", "bodyFile"]),
 };
 
-/// What a test says of its start, and where.
+/// StimulusKind a test says of its start, and where.
 pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<(Start, Span)> {
     let [payload, inputs, due, found] =
         ["payload", "inputs", "scheduledAt", "found"].map(|key| reader.take(key));
@@ -66,10 +66,10 @@ pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) ->
     }
     if let Some(node) = found.node() {
         let found = literal(node, "a value of a test", diagnostics);
-        return Some((Start::Found(found), reader.key_span("found")));
+        return Some((Start::Polled(found), reader.key_span("found")));
     }
     let at = instant(due, diagnostics)?;
-    Some((Start::Due(at), due.span().unwrap_or_default()))
+    Some((Start::ScheduledAt(at), due.span().unwrap_or_default()))
 }
 
 fn request(node: &Node, diagnostics: &Diagnostics) -> Option<Request> {
@@ -77,7 +77,7 @@ fn request(node: &Node, diagnostics: &Diagnostics) -> Option<Request> {
     let field = reader.take("method");
     let method = field
         .choice(&METHODS)
-        .map(|method| Named { name: method.to_owned(), span: field.span().unwrap_or_default() });
+        .map(|method| SpannedName { name: method.to_owned(), span: field.span().unwrap_or_default() });
     let path_fragment = reader.take("pathFragment").string().unwrap_or_default().to_owned();
     let query_parameters = values(reader.take("queryParameters"), diagnostics);
     let headers = headers(reader.take("headers"), diagnostics);
@@ -87,12 +87,12 @@ fn request(node: &Node, diagnostics: &Diagnostics) -> Option<Request> {
     Some(Request { method, path_fragment, query_parameters, headers, body, verify })
 }
 
-fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, String)> {
+fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(SpannedName, String)> {
     let entries = field.entries().into_iter().flatten();
     let read = entries.filter_map(|entry| {
         let text = Field::new(&entry.value, "headers", diagnostics).text()?;
-        header::value(&text.value, inner(text), diagnostics);
-        Some((Named { name: entry.key.clone(), span: entry.key_span }, text.value.clone()))
+        response_headers::value(&text.value, inner(text), diagnostics);
+        Some((SpannedName { name: entry.key.clone(), span: entry.key_span }, text.value.clone()))
     });
     read.collect()
 }

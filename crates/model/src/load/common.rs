@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::keys::is_identifier;
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::units::format_duration;
 use crate::yaml::{Entry, Field, Text};
@@ -19,10 +19,10 @@ pub(super) fn plain<'n>(field: Field<'n, '_>, diagnostics: &Diagnostics) -> Opti
 }
 
 /// As [`plain`], with its place.
-pub(super) fn named(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Named> {
+pub(super) fn named(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<SpannedName> {
     plain(field, diagnostics)?;
     let text = field.text()?;
-    Some(Named { name: text.value.clone(), span: inner(text) })
+    Some(SpannedName { name: text.value.clone(), span: inner(text) })
 }
 
 /// Where the text itself stands, without its quotes.
@@ -46,7 +46,7 @@ pub(super) fn no_expression(text: &Text, diagnostics: &Diagnostics) -> bool {
 }
 
 /// The key of an entry, if it can be written after a dot in an expression. `what` names it: "a variable".
-pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -> Option<Named> {
+pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -> Option<SpannedName> {
     let span = entry.key_span;
     if entry.key.len() > MAX_NAME || !is_identifier(&entry.key) {
         let message = format!("`{}` cannot be the name of {what}", shorten(&entry.key));
@@ -55,12 +55,12 @@ pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -
         ));
         return None;
     }
-    Some(Named { name: entry.key.clone(), span })
+    Some(SpannedName { name: entry.key.clone(), span })
 }
 
 /// Whether a name is of the form `connector.action`; one that is not is reported. Whether there is such an action is asked
 /// of the connectors.
-pub(super) fn action_name(action: &Named, diagnostics: &Diagnostics) -> bool {
+pub(super) fn action_name(action: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let parts = action.name.split_once('.');
     if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
         return true;

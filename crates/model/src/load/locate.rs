@@ -5,7 +5,7 @@ use crate::yaml::{Node, parse};
 
 /// A step on the way down a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PathSegment {
     /// The entry of a map.
     Entry(String),
     /// The key of an entry itself, as the last part of a way.
@@ -17,15 +17,15 @@ pub enum Part {
 /// Where a part stands of the value whose key is at `key`. As far as the way leads: where the rest of it stands in no value
 /// that is written out, it is the last one that is. The file is read again: this is for places of problems.
 #[must_use]
-pub fn place_of(source: &Source, key: Span, way: &[Part]) -> Option<Span> {
+pub fn span_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<Span> {
     let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
     let tree = parse(&diagnostics)?;
     let mut node = value_of(&tree, key)?;
     for part in way {
         let next = match part {
-            Part::Key(name) => return Some(node.as_map()?.entry(name)?.key_span),
-            Part::Entry(name) => node.get(name),
-            Part::Item(index) => node.as_list().and_then(|items| items.get(*index)),
+            PathSegment::Key(name) => return Some(node.as_map()?.entry(name)?.key_span),
+            PathSegment::Entry(name) => node.get(name),
+            PathSegment::Item(index) => node.as_list().and_then(|items| items.get(*index)),
         };
         let Some(next) = next else { break };
         node = next;

@@ -1,14 +1,14 @@
-//! What answers in the place of actions.
+//! StimulusKind answers in the place of actions.
 
 use std::time::Duration;
 
+use super::super::common::duration_within;
 use super::super::keys::{Choice, Key, Object, Shape};
 use super::super::template::{literal, template};
-use super::super::text::duration_within;
 use super::pattern;
 use crate::action::ErrorKind;
 use crate::diagnostic::Diagnostics;
-use crate::trial::{Answer, Double, Failure, Reply, Target};
+use crate::test_suite::{Stub, StubError, StubOutcome, StubResponse, Target};
 use crate::yaml::{Entry, Field, MapReader, Node};
 
 /// The longest that a call can take in a test: a day.
@@ -33,7 +33,7 @@ pub(super) static ANSWER: Object = Object {
         ),
         Key::new("takes", Shape::Duration, "The duration of the call on the test's clock. Default: no time."),
     ],
-    choice: Choice::One(&["result", "error"]),
+    choice: Choice::ExactlyOne(&["result", "error"]),
 };
 
 /// The kinds of errors by the words that are written.
@@ -53,7 +53,7 @@ static ERROR: Object = Object {
     keys: &[
         Key::new(
             "kind",
-            Shape::Words(&[
+            Shape::Enum(&[
                 "status",
                 "network",
                 "timeout",
@@ -66,19 +66,23 @@ static ERROR: Object = Object {
             "`error.kind`. Default: status where one is given, else network.",
         ),
         Key::new("status", Shape::Integer(100, 599), "`error.status`: the status of the answer."),
-        Key::new("message", Shape::Name, "`error.message`. Default: one that says that it is a double's."),
-        Key::new("code", Shape::Name, "`error.code`: the code of the other system."),
+        Key::new(
+            "message",
+            Shape::NonBlankText,
+            "`error.message`. Default: one that says that it is a double's.",
+        ),
+        Key::new("code", Shape::NonBlankText, "`error.code`: the code of the other system."),
         Key::new("body", Shape::Template, "`error.body`: the body of the answer."),
         Key::new("retryAfter", Shape::Duration, "The `Retry-After` of the other system."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-pub(super) fn read(field: Field<'_, '_>, own: bool, diagnostics: &Diagnostics) -> Vec<Double> {
+pub(super) fn read(field: Field<'_, '_>, own: bool, diagnostics: &Diagnostics) -> Vec<Stub> {
     field.entries().into_iter().flatten().map(|entry| double(entry, own, diagnostics)).collect()
 }
 
-fn double(entry: &Entry, own: bool, diagnostics: &Diagnostics) -> Double {
+fn double(entry: &Entry, own: bool, diagnostics: &Diagnostics) -> Stub {
     let field = Field::new(&entry.value, "doubles", diagnostics);
     let listed = entry.value.as_list().is_some();
     if entry.value.as_list().is_some_and(<[Node]>::is_empty) {
@@ -86,15 +90,15 @@ fn double(entry: &Entry, own: bool, diagnostics: &Diagnostics) -> Double {
     }
     let items = field.one_or_more().unwrap_or_default();
     let nodes = items.into_iter().filter_map(Field::node);
-    Double {
-        target: Target::of(&entry.key),
+    Stub {
+        target: Target::parse(&entry.key),
         span: entry.key_span,
         own,
         answers: nodes.filter_map(|node| answer(node, listed, diagnostics)).collect(),
     }
 }
 
-fn answer(node: &Node, listed: bool, diagnostics: &Diagnostics) -> Option<Answer> {
+fn answer(node: &Node, listed: bool, diagnostics: &Diagnostics) -> Option<StubResponse> {
     let mut reader = ANSWER.open(node, diagnostics)?;
     let when = reader.take("when").node().map(|node| pattern::read(node, diagnostics));
     let times = reader.take("times").integer(1..=MOST_TIMES).and_then(|times| u32::try_from(times).ok());
@@ -103,7 +107,7 @@ fn answer(node: &Node, listed: bool, diagnostics: &Diagnostics) -> Option<Answer
     reader.finish();
     // In a list they come one after the other; one with `when` is a rule for all calls that it is for.
     let once = listed && when.is_none();
-    Some(Answer {
+    Some(StubResponse {
         span: node.head(),
         times: times.or(once.then_some(1)),
         when,
@@ -112,15 +116,15 @@ fn answer(node: &Node, listed: bool, diagnostics: &Diagnostics) -> Option<Answer
     })
 }
 
-fn reply(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Reply> {
+fn reply(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<StubOutcome> {
     let [result, error] = ["result", "error"].map(|key| reader.take(key));
     if let Some(node) = result.node() {
-        return Some(Reply::Result(template(node, diagnostics)));
+        return Some(StubOutcome::Result(template(node, diagnostics)));
     }
     let mut reader = ERROR.open(error.node()?, diagnostics)?;
     let status = reader.take("status").integer(100..=599).and_then(|status| u16::try_from(status).ok());
     let usual = if status.is_some() { ErrorKind::Status } else { ErrorKind::Network };
-    let failure = Failure {
+    let failure = StubError {
         kind: reader.take("kind").one_of(&KINDS).unwrap_or(usual),
         status,
         message: reader.take("message").name().map(str::to_owned),
@@ -129,5 +133,5 @@ fn reply(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Re
         retry_after: reader.take("retryAfter").duration(),
     };
     reader.finish();
-    Some(Reply::Error(Box::new(failure)))
+    Some(StubOutcome::Error(Box::new(failure)))
 }

@@ -22,7 +22,7 @@ pub(super) fn check(map: &Map, step: &Step, around: Around) -> Vec<Diagnostic> {
     let place = |key: &str| map.entry(key).map(|entry| entry.key_span);
     let mut tell = |key: &str, why: String, help: &str| {
         if let Some(span) = place(key) {
-            found.push(inert(&format!("`{key}` has no effect: {why}"), span).help(help));
+            found.push(no_effect(&format!("`{key}` has no effect: {why}"), span).help(help));
         }
     };
     let word = step.verb.word();
@@ -52,7 +52,7 @@ pub(super) fn check(map: &Map, step: &Step, around: Around) -> Vec<Diagnostic> {
     found
 }
 
-fn inert(message: &str, span: Span) -> Diagnostic {
+fn no_effect(message: &str, span: Span) -> Diagnostic {
     Diagnostic::warning("unused-setting", message, span)
 }
 
@@ -80,7 +80,7 @@ fn pauses(step: &Step) -> bool {
     let pauses =
         |verb: &Verb| matches!(verb, Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_) | Verb::Repeat(_));
     let mut found = pauses(&step.verb);
-    for inner in step.verb.lists() {
+    for inner in step.verb.nested_blocks() {
         inner.block.walk(&mut |step| found |= pauses(&step.verb));
     }
     found

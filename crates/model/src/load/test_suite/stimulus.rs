@@ -1,13 +1,13 @@
-//! What happens while the execution of a test runs.
+//! StimulusKind happens while the execution of a test runs.
 
 use std::time::Duration;
 
+use super::super::common::{duration_within, named};
 use super::super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use super::super::template::literal;
-use super::super::text::{duration_within, named};
 use super::values;
 use crate::diagnostic::{Diagnostics, Span};
-use crate::trial::{Happening, What};
+use crate::test_suite::{Stimulus, StimulusKind};
 use crate::value::{Map, Value};
 use crate::yaml::{Field, MapReader, Node};
 
@@ -23,11 +23,11 @@ const AFTER: Key = Key::new(
 pub(super) static EVENT: Object = Object {
     what: "an event",
     keys: &[
-        Key::required("name", Shape::Name, "Its name: `order.paid`."),
+        Key::required("name", Shape::NonBlankText, "Its name: `order.paid`."),
         Key::new("data", Shape::Template, "Its data: `event.data`. Default: null."),
         AFTER,
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) static APPROVAL: Object = Object {
@@ -35,14 +35,14 @@ pub(super) static APPROVAL: Object = Object {
     keys: &[
         Key::required(
             "step",
-            Shape::Name,
+            Shape::NonBlankText,
             "The waiting step; in a loop with the number of the iteration: `ask[2]`.",
         ),
-        Key::required("option", Shape::Name, "The chosen option: `approve`."),
-        Key::new("form", Shape::Named(IDENTIFIER, &Shape::Template), "The values of the form."),
+        Key::required("option", Shape::NonBlankText, "The chosen option: `approve`."),
+        Key::new("form", Shape::MapOf(IDENTIFIER, &Shape::Template), "The values of the form."),
         AFTER,
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) static CANCEL: Object = Object {
@@ -53,45 +53,49 @@ pub(super) static CANCEL: Object = Object {
             Shape::Duration,
             "The time after the start. Default: as soon as nothing else goes on.",
         ),
-        Key::new("reason", Shape::Name, "Why. Default: `cancelled by the test`."),
+        Key::new("reason", Shape::NonBlankText, "Why. Default: `cancelled by the test`."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Vec<Happening> {
+pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Vec<Stimulus> {
     let [events, approvals, cancel] = ["events", "approvals", "cancel"].map(|key| reader.take(key));
-    let mut happenings = Vec::new();
-    happenings.extend(nodes(events).filter_map(|node| event(node, diagnostics)));
-    happenings.extend(nodes(approvals).filter_map(|node| approval(node, diagnostics)));
-    happenings.extend(cancel.node().and_then(|node| cancellation(node, diagnostics)));
-    happenings
+    let mut stimuli = Vec::new();
+    stimuli.extend(nodes(events).filter_map(|node| event(node, diagnostics)));
+    stimuli.extend(nodes(approvals).filter_map(|node| approval(node, diagnostics)));
+    stimuli.extend(cancel.node().and_then(|node| cancellation(node, diagnostics)));
+    stimuli
 }
 
 fn nodes<'n>(field: Field<'n, '_>) -> impl Iterator<Item = &'n Node> {
     field.list().into_iter().flatten()
 }
 
-fn event(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
+fn event(node: &Node, diagnostics: &Diagnostics) -> Option<Stimulus> {
     let mut reader = EVENT.open(node, diagnostics)?;
     let name = named(reader.take("name"), diagnostics);
     let data = reader.take("data").node().map(|node| literal(node, "what an event carries", diagnostics));
     let after = after(&mut reader, diagnostics);
     reader.finish();
-    let what = What::Event { name: name?, data: data.unwrap_or(Value::Null) };
-    Some(Happening { span: node.head(), after, what })
+    let what = StimulusKind::Event { name: name?, data: data.unwrap_or(Value::Null) };
+    Some(Stimulus { span: node.head(), after, what })
 }
 
-fn approval(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
+fn approval(node: &Node, diagnostics: &Diagnostics) -> Option<Stimulus> {
     let mut reader = APPROVAL.open(node, diagnostics)?;
     let [step, option] = ["step", "option"].map(|key| named(reader.take(key), diagnostics));
     let form = values(reader.take("form"), diagnostics);
     let form: Map = form.into_iter().map(|(name, value)| (name.name, value)).collect();
     let after = after(&mut reader, diagnostics);
     reader.finish();
-    Some(Happening { span: node.head(), after, what: What::Approval { step: step?, option: option?, form } })
+    Some(Stimulus {
+        span: node.head(),
+        after,
+        what: StimulusKind::Approval { step: step?, option: option?, form },
+    })
 }
 
-fn cancellation(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
+fn cancellation(node: &Node, diagnostics: &Diagnostics) -> Option<Stimulus> {
     if node.is_null() {
         return Some(cancelled(node.span, None, None));
     }
@@ -102,9 +106,9 @@ fn cancellation(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
     Some(cancelled(node.head(), after, reason))
 }
 
-fn cancelled(span: Span, after: Option<Duration>, reason: Option<String>) -> Happening {
+fn cancelled(span: Span, after: Option<Duration>, reason: Option<String>) -> Stimulus {
     let reason = reason.unwrap_or_else(|| "cancelled by the test".to_owned());
-    Happening { span, after, what: What::Cancel { reason } }
+    Stimulus { span, after, what: StimulusKind::Cancel { reason } }
 }
 
 fn after(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Duration> {

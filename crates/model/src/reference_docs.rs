@@ -8,7 +8,7 @@ use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, TRIGGER,
 
 /// A page of the reference.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct ReferencePage {
     /// The name of its file, without the ending.
     pub name: &'static str,
     /// Its text.
@@ -16,15 +16,15 @@ pub struct Page {
 }
 
 /// What stands on a page of its own, and where.
-const ELSEWHERE: [(&Object, &str); 1] = [(&TRIGGER, "triggers.md")];
+const SEPARATE_PAGES: [(&Object, &str); 1] = [(&TRIGGER, "triggers.md")];
 
 /// All pages, in the order of the table of contents.
 #[must_use]
-pub fn pages() -> Vec<Page> {
+pub fn pages() -> Vec<ReferencePage> {
     let whole = |name, title: &str, about: &str, object: &'static Object| {
         let mut text = opening(title, about);
         Section { title: None, object, path: String::new() }.write(&mut text);
-        Page { name, text }
+        ReferencePage { name, text }
     };
     vec![
         whole(
@@ -54,7 +54,7 @@ fn opening(title: &str, about: &str) -> String {
     format!("# {title}\n\n{about}\n")
 }
 
-fn steps() -> Page {
+fn steps() -> ReferencePage {
     let mut text = opening(
         "Keys of steps",
         "A step has exactly one verb, and keys that every step may have. The page [Steps](../steps.md) describes them.",
@@ -65,7 +65,7 @@ fn steps() -> Page {
         let _ = write!(text, "\n## {}\n\n{}\n", verb.word, verb.about);
         keys(&mut text, verb.keys, verb.word);
     }
-    Page { name: "steps", text }
+    ReferencePage { name: "steps", text }
 }
 
 /// A mapping with fixed keys, with those inside it.
@@ -82,10 +82,10 @@ impl Section {
         }
         let quoted = |keys: &[&str]| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
         match self.object.choice {
-            Choice::Free => {}
-            Choice::One(names) => drop(write!(text, "\nExactly one of {}.\n", quoted(names))),
+            Choice::Any => {}
+            Choice::ExactlyOne(names) => drop(write!(text, "\nExactly one of {}.\n", quoted(names))),
             Choice::AtMostOne(names) => drop(write!(text, "\nAt most one of {}.\n", quoted(names))),
-            Choice::OneUnless { one, when: (key, value), all } => drop(write!(
+            Choice::ExactlyOneUnless { one, when: (key, value), all } => drop(write!(
                 text,
                 "\nExactly one of {}; with `{key}: {value}` all of {} in their place.\n",
                 quoted(one),
@@ -129,35 +129,35 @@ fn keys(text: &mut String, keys: &'static [Key], path: &str) {
 fn takes(shape: &Shape, path: &str, inside: &mut Vec<Section>) -> String {
     let mut within = |shape: &Shape, path: &str| takes(shape, path, inside);
     match shape {
-        Shape::Text | Shape::Name => "text".into(),
+        Shape::Text | Shape::NonBlankText => "text".into(),
         Shape::Pattern(IDENTIFIER) => "name".into(),
         Shape::Pattern(AUTOMATION_ID) => "id".into(),
         Shape::Pattern(CONTENT_TYPE) => "content type".into(),
         Shape::Pattern(_) => "text".into(),
         Shape::Bool => "`true` or `false`".into(),
-        Shape::True => "`true`".into(),
+        Shape::ConstTrue => "`true`".into(),
         Shape::Integer(min, max) if min == max => format!("`{min}`"),
         Shape::Integer(min, max) => format!("whole number, {min} to {max}"),
         Shape::Number(min, max) if *min == f64::MIN && *max == f64::MAX => "number".into(),
         Shape::Number(min, max) => format!("number, {min} to {max}"),
         Shape::Duration => "duration".into(),
         Shape::Size => "size".into(),
-        Shape::Words(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Shape::Enum(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
         Shape::Optional(inner) => format!("{}, or nothing", within(inner, path)),
-        Shape::Either(shapes) => {
+        Shape::AnyOf(shapes) => {
             shapes.iter().map(|shape| within(shape, path)).collect::<Vec<_>>().join("; or ")
         }
         Shape::List(item) => format!("list: {}", within(item, &format!("{path}[]"))),
         Shape::OneOrMore(item) => format!("one or a list: {}", within(item, &format!("{path}[]"))),
-        Shape::Named(_, value) | Shape::SomeNamed(_, value) => {
+        Shape::MapOf(_, value) | Shape::NonEmptyMapOf(_, value) => {
             format!("map: {}", within(value, &format!("{path}.name")))
         }
         Shape::Object(object) => section(object, path, inside),
         Shape::Expression => "expression".into(),
-        Shape::Items => "expression or list".into(),
+        Shape::ListOrExpression => "expression or list".into(),
         Shape::WrappedExpression => "text with `${{ }}`".into(),
         Shape::Template => "any value".into(),
-        Shape::AnySteps | Shape::Steps => "steps".into(),
+        Shape::MaybeEmptySteps | Shape::Steps => "steps".into(),
         Shape::ConfigVar => {
             format!("any value; or {}", section(&CONFIG_VAR, &format!("{path}.name"), inside))
         }
@@ -165,7 +165,7 @@ fn takes(shape: &Shape, path: &str, inside: &mut Vec<Section>) -> String {
 }
 
 fn section(object: &'static Object, path: &str, inside: &mut Vec<Section>) -> String {
-    if let Some((_, page)) = ELSEWHERE.iter().find(|(other, _)| std::ptr::eq(*other, object)) {
+    if let Some((_, page)) = SEPARATE_PAGES.iter().find(|(other, _)| std::ptr::eq(*other, object)) {
         return format!("[map]({page})");
     }
     if object.keys.is_empty() {

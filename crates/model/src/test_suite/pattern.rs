@@ -1,32 +1,32 @@
-//! What a value must be like: maps in part, lists whole, everything else equal, and a few rules beside.
+//! StimulusKind a value must be like: maps in part, lists whole, everything else equal, and a few rules beside.
 
 use std::fmt::Write as _;
 
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Span, nearest};
 use crate::value::{Number, Value};
 
 /// The most characters of a value in a message.
 const SHOWN: usize = 160;
 
-/// What a value must be like.
+/// StimulusKind a value must be like.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// Where it is written.
     pub span: Span,
-    /// What it says.
-    pub shape: Shape,
+    /// StimulusKind it says.
+    pub matcher: Matcher,
 }
 
-/// What a pattern says.
+/// StimulusKind a pattern says.
 #[derive(Clone, Debug)]
-pub enum Shape {
+pub enum Matcher {
     /// It is this text, number, truth value or null.
     Equal(Value),
     /// It is a list of as many items, each like its own.
     List(Vec<Pattern>),
     /// It is a map with these entries, each like its own; others may be there.
-    Map(Vec<(Named, Pattern)>),
+    Map(Vec<(SpannedName, Pattern)>),
     /// Each of these rules holds.
     Rules(Vec<Rule>),
 }
@@ -62,9 +62,9 @@ pub struct Mismatch {
     pub path: String,
     /// Where it is written what it must be like.
     pub span: Span,
-    /// What it must be like, in words.
+    /// StimulusKind it must be like, in words.
     pub expected: String,
-    /// What it is, in words.
+    /// StimulusKind it is, in words.
     pub found: String,
 }
 
@@ -89,14 +89,14 @@ impl Pattern {
         };
         let Some(value) = found else {
             if !self.takes_nothing() {
-                differs(self.words(), "nothing".to_owned());
+                differs(self.describe(), "nothing".to_owned());
             }
             return;
         };
-        match &self.shape {
-            Shape::Equal(expected) if same(expected, value) => {}
-            Shape::Equal(expected) => differs(show(expected), beside(expected, value)),
-            Shape::List(items) => match value.as_list() {
+        match &self.matcher {
+            Matcher::Equal(expected) if same(expected, value) => {}
+            Matcher::Equal(expected) => differs(show(expected), beside(expected, value)),
+            Matcher::List(items) => match value.as_list() {
                 None => differs(format!("a list of {}", items.len()), show(value)),
                 Some(values) if values.len() != items.len() => {
                     differs(
@@ -110,7 +110,7 @@ impl Pattern {
                     }
                 }
             },
-            Shape::Map(entries) => match value {
+            Matcher::Map(entries) => match value {
                 Value::Map(_) | Value::File(_) => {
                     for (key, pattern) in entries {
                         pattern.look_at_entry(path, &key.name, value, mismatches);
@@ -118,7 +118,7 @@ impl Pattern {
                 }
                 other => differs("a map".to_owned(), show(other)),
             },
-            Shape::Rules(rules) => rules.iter().for_each(|rule| {
+            Matcher::Rules(rules) => rules.iter().for_each(|rule| {
                 if let Some((expected, found)) = rule.broken(value) {
                     differs(expected, found);
                 }
@@ -148,19 +148,19 @@ impl Pattern {
     }
 
     fn takes_nothing(&self) -> bool {
-        match &self.shape {
-            Shape::Rules(rules) => rules.iter().all(|rule| matches!(rule, Rule::Absent | Rule::Not(_))),
+        match &self.matcher {
+            Matcher::Rules(rules) => rules.iter().all(|rule| matches!(rule, Rule::Absent | Rule::Not(_))),
             _ => false,
         }
     }
 
-    /// What it says, in words.
+    /// StimulusKind it says, in words.
     #[must_use]
-    pub fn words(&self) -> String {
-        match &self.shape {
-            Shape::Equal(value) => show(value),
-            Shape::List(items) => format!("a list of {}", items.len()),
-            Shape::Map(entries) => {
+    pub fn describe(&self) -> String {
+        match &self.matcher {
+            Matcher::Equal(value) => show(value),
+            Matcher::List(items) => format!("a list of {}", items.len()),
+            Matcher::Map(entries) => {
                 let names: Vec<&str> = entries.iter().map(|(key, _)| key.name.as_str()).take(8).collect();
                 if names.is_empty() {
                     "a map".to_owned()
@@ -168,8 +168,8 @@ impl Pattern {
                     format!("a map with `{}`", names.join("`, `"))
                 }
             }
-            Shape::Rules(rules) => {
-                let words: Vec<String> = rules.iter().map(Rule::words).collect();
+            Matcher::Rules(rules) => {
+                let words: Vec<String> = rules.iter().map(Rule::describe).collect();
                 words.join(" and ")
             }
         }
@@ -177,30 +177,30 @@ impl Pattern {
 }
 
 impl Rule {
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Type("any") => "any value".to_owned(),
             Self::Type("null") => "null".to_owned(),
             Self::Type(kind) => format!("a value of the type {kind}"),
-            Self::Contains(part) => format!("something with {}", part.words()),
+            Self::Contains(part) => format!("something with {}", part.describe()),
             Self::StartsWith(start) => {
                 format!("a text that begins with {}", show(&Value::from(start.as_str())))
             }
             Self::Length(length) => format!("the length {length}"),
             Self::Exactly(value) => format!("exactly {}", show(value)),
-            Self::Not(pattern) => format!("anything but {}", pattern.words()),
+            Self::Not(pattern) => format!("anything but {}", pattern.describe()),
             Self::Absent => "nothing".to_owned(),
         }
     }
 
-    /// What is expected and what is found, where the rule does not hold.
+    /// StimulusKind is expected and what is found, where the rule does not hold.
     fn broken(&self, value: &Value) -> Option<(String, String)> {
         let holds = match self {
             Self::Type(kind) => *kind == "any" || value.kind() == *kind,
-            Self::Contains(part) => match (value, &part.shape) {
+            Self::Contains(part) => match (value, &part.matcher) {
                 (Value::List(list), _) => list.0.iter().any(|item| part.fits(item)),
-                (Value::String(text), Shape::Equal(Value::String(part))) => text.contains(part.as_str()),
-                (Value::File(file), Shape::Equal(Value::String(part))) => {
+                (Value::String(text), Matcher::Equal(Value::String(part))) => text.contains(part.as_str()),
+                (Value::File(file), Matcher::Equal(Value::String(part))) => {
                     file.text().is_some_and(|text| text.contains(part.as_str()))
                 }
                 _ => false,
@@ -219,7 +219,7 @@ impl Rule {
             (Self::Exactly(expected), _) => first_difference(expected, value),
             _ => show(value),
         };
-        Some((self.words(), found))
+        Some((self.describe(), found))
     }
 }
 

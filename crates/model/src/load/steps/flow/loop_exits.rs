@@ -1,6 +1,6 @@
 //! Where `break` and `continue` may stand: in a loop, and alone on its way.
 
-use crate::automation::{Block, OnError, Runs, Step, Verb};
+use crate::automation::{Block, BlockKind, OnError, Step, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 
 /// The nearest loop around a place, and what stands between.
@@ -28,13 +28,13 @@ impl Leaving<'_> {
             if matches!(step.verb, Verb::Break | Verb::Continue) {
                 self.leaves(step, around);
             }
-            for inner in step.verb.lists() {
-                let around = match inner.runs {
-                    Runs::Turns { in_order, .. } => {
+            for inner in step.verb.nested_blocks() {
+                let around = match inner.kind {
+                    BlockKind::Loop { in_order, .. } => {
                         Around { each: Some((step.span, !in_order)), ..Around::default() }
                     }
-                    Runs::Beside => Around { beside: Some(step.span), ..around },
-                    Runs::Case { .. } | Runs::Once => around,
+                    BlockKind::Parallel => Around { beside: Some(step.span), ..around },
+                    BlockKind::Case { .. } | BlockKind::Sequence => around,
                 };
                 self.block(inner.block, around);
             }

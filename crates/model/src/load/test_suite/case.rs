@@ -1,11 +1,11 @@
 //! One test.
 
+use super::super::common::{inner, named, plain};
 use super::super::keys::{Choice, Key, Object, Shape};
-use super::super::text::{inner, named, plain};
-use super::{Around, DOUBLES, ENV, NOW, SECRETS, STATE, expect, happening, start};
-use crate::automation::Named;
+use super::{Around, DOUBLES, ENV, NOW, SECRETS, STATE, expect, start, stimulus};
+use crate::automation::SpannedName;
 use crate::diagnostic::Diagnostics;
-use crate::trial::{Case, Expect, Start};
+use crate::test_suite::{Case, Expect, Start};
 use crate::yaml::Node;
 
 /// Where the clock stands where nobody says: 2026-01-01T00:00:00Z.
@@ -16,10 +16,14 @@ pub(super) static CASE: Object = Object {
     keys: &[
         Key::required(
             "name",
-            Shape::Name,
+            Shape::NonBlankText,
             "The rule that it shows: `an order without a quantity is refused`.",
         ),
-        Key::new("skip", Shape::Name, "The reason to skip it. It is still checked, and reported as skipped."),
+        Key::new(
+            "skip",
+            Shape::NonBlankText,
+            "The reason to skip it. It is still checked, and reported as skipped.",
+        ),
         NOW,
         SECRETS,
         ENV,
@@ -29,7 +33,7 @@ pub(super) static CASE: Object = Object {
         Key::new("inputs", start::INPUTS, "The inputs of a manual start."),
         Key::new(
             "scheduledAt",
-            Shape::Name,
+            Shape::NonBlankText,
             "The instant of the schedule. The test fails if the schedule does not fire then.",
         ),
         Key::new(
@@ -39,15 +43,15 @@ pub(super) static CASE: Object = Object {
         ),
         Key::new(
             "events",
-            Shape::List(&Shape::Object(&happening::EVENT)),
+            Shape::List(&Shape::Object(&stimulus::EVENT)),
             "Events that arrive while it runs, for `waitFor`.",
         ),
         Key::new(
             "approvals",
-            Shape::List(&Shape::Object(&happening::APPROVAL)),
+            Shape::List(&Shape::Object(&stimulus::APPROVAL)),
             "Answers of people while it runs, for `waitFor` with `approval`.",
         ),
-        Key::new("cancel", Shape::Object(&happening::CANCEL), "Cancels it while it runs."),
+        Key::new("cancel", Shape::Object(&stimulus::CANCEL), "Cancels it while it runs."),
         Key::new(
             "cassette",
             Shape::Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$"),
@@ -67,15 +71,15 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
     let field = reader.take("name");
     let name = plain(field, diagnostics).and_then(|_| field.text());
     let name = name.map_or_else(
-        || Named { name: String::new(), span: node.head() },
-        |text| Named { name: text.value.clone(), span: inner(text) },
+        || SpannedName { name: String::new(), span: node.head() },
+        |text| SpannedName { name: text.value.clone(), span: inner(text) },
     );
     let skip = reader.take("skip").name().map(str::to_owned);
     let own = Around::read(&mut reader, true, diagnostics);
     let own_doubles = own.doubles.clone();
     let around = own.over(file);
-    let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Usual, name.span));
-    let happenings = happening::read(&mut reader, diagnostics);
+    let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Default, name.span));
+    let stimuli = stimulus::read(&mut reader, diagnostics);
     let cassette = named(reader.take("cassette"), diagnostics);
     let cassette = cassette.filter(|name| is_file_name(name, diagnostics));
     let expect = reader.take("expect").node();
@@ -85,7 +89,7 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
     // Where a recording answers, the doubles of the whole file do not: the test shows how the real system answers.
     let doubles = if cassette.is_some() { own_doubles } else { around.doubles };
     let usual = match &start {
-        Start::Due(at) => *at,
+        Start::ScheduledAt(at) => *at,
         _ => jiff::Timestamp::from_second(USUAL_NOW).unwrap_or_default(),
     };
     Some(Case {
@@ -98,18 +102,18 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
         env: around.env,
         state: around.state,
         doubles,
-        happenings,
+        stimuli,
         cassette,
         expect,
     })
 }
 
 /// Whether a recording's name is that of a file in its folder, and of nothing else.
-fn is_file_name(name: &Named, diagnostics: &Diagnostics) -> bool {
+fn is_file_name(name: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let text = &name.name;
     let fine = text.ends_with(".yaml")
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.len() <= super::super::text::MAX_NAME
+        && text.len() <= super::super::common::MAX_NAME
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !fine {
         let message = "a cassette is named by a file in the folder `cassettes`";

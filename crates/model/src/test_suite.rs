@@ -13,39 +13,39 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::action::ErrorKind;
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Source, Span};
 use crate::expression::Expression;
 use crate::template::Template;
 use crate::value::{Map, Value};
 
-pub use pattern::{Mismatch, Pattern, Rule, Shape};
+pub use pattern::{Matcher, Mismatch, Pattern, Rule};
 
 /// The endings of a file of tests.
-pub const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
+pub const FILE_SUFFIXES: [&str; 2] = [".test.yaml", ".test.yml"];
 
 /// The name of a file of tests without folder and ending, which is that of the Automation's file; `None` for any other
 /// file.
 #[must_use]
-pub fn stem(path: &str) -> Option<&str> {
+pub fn suite_stem(path: &str) -> Option<&str> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).filter(|stem| !stem.is_empty())
+    FILE_SUFFIXES.iter().find_map(|ending| name.strip_suffix(ending)).filter(|stem| !stem.is_empty())
 }
 
 /// The folder beside the tests in which recordings are kept.
-pub const CASSETTES: &str = "cassettes";
+pub const CASSETTE_DIR: &str = "cassettes";
 
 /// Whether a file is of tests, or a recording for them, and so no Automation although it stands among them.
 #[must_use]
-pub fn is_of_tests(path: &str) -> bool {
-    stem(path).is_some() || path.split('/').any(|folder| folder == CASSETTES)
+pub fn is_test_file(path: &str) -> bool {
+    suite_stem(path).is_some() || path.split('/').any(|folder| folder == CASSETTE_DIR)
 }
 
 /// The tests of one file.
 #[derive(Clone, Debug)]
 pub struct Suite {
     /// The id of the Automation that is tested; where the file names none, its own stem.
-    pub automation: Named,
+    pub automation: SpannedName,
     /// The tests, in the order of the file.
     pub cases: Vec<Case>,
     /// The file.
@@ -55,11 +55,11 @@ pub struct Suite {
 /// One test.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it shows, and where that is written.
-    pub name: Named,
+    /// StimulusKind it shows, and where that is written.
+    pub name: SpannedName,
     /// Why it does not run, where it does not.
     pub skip: Option<String>,
-    /// What starts the execution.
+    /// StimulusKind starts the execution.
     pub start: Start,
     /// Where that is written; the name of the test where it is not.
     pub start_span: Span,
@@ -69,44 +69,44 @@ pub struct Case {
     pub secrets: BTreeMap<String, String>,
     /// The environment variables there are.
     pub env: BTreeMap<String, String>,
-    /// What is remembered from earlier executions, by key.
-    pub state: Vec<(Named, Value)>,
-    /// What answers in the place of actions; those of the test before those of the file.
-    pub doubles: Vec<Double>,
-    /// What happens while it runs, in the order of the file.
-    pub happenings: Vec<Happening>,
+    /// StimulusKind is remembered from earlier executions, by key.
+    pub state: Vec<(SpannedName, Value)>,
+    /// StimulusKind answers in the place of actions; those of the test before those of the file.
+    pub doubles: Vec<Stub>,
+    /// StimulusKind happens while it runs, in the order of the file.
+    pub stimuli: Vec<Stimulus>,
     /// The recording that answers HTTP requests.
-    pub cassette: Option<Named>,
-    /// What must hold.
+    pub cassette: Option<SpannedName>,
+    /// StimulusKind must hold.
     pub expect: Expect,
 }
 
-/// What starts an execution.
+/// StimulusKind starts an execution.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// Whatever the trigger is, with nothing in it.
-    Usual,
+    Default,
     /// A request on the webhook's address.
     Request(Request),
     /// By hand, with these inputs.
-    Inputs(Vec<(Named, Value)>),
+    Inputs(Vec<(SpannedName, Value)>),
     /// An instant of its schedule.
-    Due(Timestamp),
-    /// What a poll found, or an event brought.
-    Found(Value),
+    ScheduledAt(Timestamp),
+    /// StimulusKind a poll found, or an event brought.
+    Polled(Value),
 }
 
 /// A request on a webhook's address.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The method, and where it is written; the first that the webhook takes where it is not.
-    pub method: Option<Named>,
-    /// What follows the token in the path.
+    pub method: Option<SpannedName>,
+    /// StimulusKind follows the token in the path.
     pub path_fragment: String,
     /// The parameters of the query: a list repeats its parameter.
-    pub query_parameters: Vec<(Named, Value)>,
+    pub query_parameters: Vec<(SpannedName, Value)>,
     /// The headers.
-    pub headers: Vec<(Named, String)>,
+    pub headers: Vec<(SpannedName, String)>,
     /// The body.
     pub body: RequestBody,
     /// Whether the sender is verified as the trigger says; else it counts as the one that it should be.
@@ -124,12 +124,12 @@ pub enum RequestBody {
     /// These bytes.
     Bytes(Bytes),
     /// The bytes of a file, by its path from the folder of the tests.
-    File(Named),
+    File(SpannedName),
 }
 
-/// What answers in the place of an action, or of a step.
+/// StimulusKind answers in the place of an action, or of a step.
 #[derive(Clone, Debug)]
-pub struct Double {
+pub struct Stub {
     /// In whose place.
     pub target: Target,
     /// Where that is written.
@@ -137,7 +137,7 @@ pub struct Double {
     /// Whether it is of the test alone, so that it must be asked for.
     pub own: bool,
     /// The answers; the first that fits a call and is not used up answers it.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<StubResponse>,
 }
 
 /// In whose place a double answers.
@@ -150,9 +150,9 @@ pub enum Target {
 }
 
 impl Target {
-    /// What is written for it: an action has a dot in its name, and no id of a step has one.
+    /// StimulusKind is written for it: an action has a dot in its name, and no id of a step has one.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         if text.contains('.') { Self::Action(text.to_owned()) } else { Self::Step(text.to_owned()) }
     }
 
@@ -167,7 +167,7 @@ impl Target {
 
 /// One answer of a double.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct StubResponse {
     /// Where it is written.
     pub span: Span,
     /// The calls that it answers, by their inputs; any where it says nothing.
@@ -176,25 +176,25 @@ pub struct Answer {
     pub times: Option<u32>,
     /// How long the call takes on the test's clock.
     pub takes: Duration,
-    /// What it says.
-    pub reply: Reply,
+    /// StimulusKind it says.
+    pub reply: StubOutcome,
 }
 
-/// What a double says.
+/// StimulusKind a double says.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum StubOutcome {
     /// This result. Its expressions read `inputs`, those of the call, and `index`, how many calls came before.
     Result(Template),
     /// This error.
-    Error(Box<Failure>),
+    Error(Box<StubError>),
 }
 
 /// An error that a double answers with.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct StubError {
     /// Its kind.
     pub kind: ErrorKind,
-    /// What went wrong, in words.
+    /// StimulusKind went wrong, in words.
     pub message: Option<String>,
     /// The HTTP status.
     pub status: Option<u16>,
@@ -208,32 +208,32 @@ pub struct Failure {
 
 /// Something that happens while an execution runs.
 #[derive(Clone, Debug)]
-pub struct Happening {
+pub struct Stimulus {
     /// Where it is written.
     pub span: Span,
     /// How long after the start; as soon as somebody waits for it where it says nothing.
     pub after: Option<Duration>,
-    /// What.
-    pub what: What,
+    /// StimulusKind.
+    pub what: StimulusKind,
 }
 
-/// What happens.
+/// StimulusKind happens.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum StimulusKind {
     /// An event comes.
     Event {
         /// Its name.
-        name: Named,
-        /// What it carries.
+        name: SpannedName,
+        /// StimulusKind it carries.
         data: Value,
     },
     /// A person answers.
     Approval {
         /// The step that asks, with its turns where it is in a loop.
-        step: Named,
+        step: SpannedName,
         /// The answer that is chosen.
-        option: Named,
-        /// What else is filled in.
+        option: SpannedName,
+        /// StimulusKind else is filled in.
         form: Map,
     },
     /// Somebody ends the execution.
@@ -243,7 +243,7 @@ pub enum What {
     },
 }
 
-/// What must hold.
+/// StimulusKind must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     /// Where it is written; the name of the test where it is not.
@@ -257,7 +257,7 @@ pub struct Expect {
     /// Its error, a map of what an error has.
     pub error: Option<Pattern>,
     /// Steps by their id, with their turns where they are in a loop.
-    pub steps: Vec<(Named, StepExpect)>,
+    pub steps: Vec<(SpannedName, StepExpect)>,
     /// The answer to the caller.
     pub response: Option<ResponseExpect>,
     /// The calls that the doubles were asked for.
@@ -268,8 +268,8 @@ pub struct Expect {
     pub logs: Option<Pattern>,
     /// How long it takes on the test's clock.
     pub duration: Option<DurationExpect>,
-    /// What is remembered afterwards, by key.
-    pub state: Vec<(Named, Pattern)>,
+    /// StimulusKind is remembered afterwards, by key.
+    pub state: Vec<(SpannedName, Pattern)>,
     /// Conditions.
     pub that: Vec<Expression>,
 }
@@ -301,7 +301,7 @@ impl Ending {
     }
 }
 
-/// What must hold of a step.
+/// StimulusKind must hold of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepExpect {
     /// How it ends.
@@ -311,7 +311,7 @@ pub struct StepExpect {
     /// Its error.
     pub error: Option<Pattern>,
     /// Which list of steps inside it ran: `then`, `else`, a case, `default`, or `none`.
-    pub branch: Option<Named>,
+    pub branch: Option<SpannedName>,
     /// How many turns it had.
     pub turns: Option<(u32, Span)>,
     /// How often it was tried.
@@ -341,7 +341,7 @@ impl StepEnding {
     ];
 }
 
-/// What must hold of the answer to the caller.
+/// StimulusKind must hold of the answer to the caller.
 #[derive(Clone, Debug)]
 pub struct ResponseExpect {
     /// Where it is written.
@@ -349,12 +349,12 @@ pub struct ResponseExpect {
     /// Its status.
     pub status: Option<Pattern>,
     /// Some of its headers; names in any case.
-    pub headers: Vec<(Named, Pattern)>,
+    pub headers: Vec<(SpannedName, Pattern)>,
     /// Its body: read as JSON where that is what it says it is, else as text.
     pub body: Option<Pattern>,
 }
 
-/// What must hold of the calls.
+/// StimulusKind must hold of the calls.
 #[derive(Clone, Debug)]
 pub enum CallsExpect {
     /// These calls and no others, in any order.
@@ -365,7 +365,7 @@ pub enum CallsExpect {
         calls: Vec<CallExpect>,
     },
     /// Of these actions or steps so many; of others any number.
-    Counts(Vec<(Named, u32)>),
+    Counts(Vec<(SpannedName, u32)>),
 }
 
 /// A call, or several that are alike.

@@ -1,8 +1,8 @@
 //! What an answer's headers, media type and JSON may be. The rules of webhooks' static answers and `respond` steps.
 
-use super::text::{inner, shorten};
-use crate::answer::refused_header;
+use super::common::{inner, shorten};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::reserved_headers::reserved_header_reason;
 use crate::yaml::Text;
 
 /// Statuses whose answer has no body (RFC 9110 6.4.1 and 15.3.6).
@@ -18,7 +18,7 @@ pub(super) fn name(name: &str, span: Span, diagnostics: &Diagnostics) -> bool {
         return false;
     }
     let lower = name.to_ascii_lowercase();
-    let Some(reason) = refused_header(&lower) else { return true };
+    let Some(reason) = reserved_header_reason(&lower) else { return true };
     let help = match lower.as_str() {
         "content-type" => "write `contentType: …` beside `headers`".to_owned(),
         _ => format!("{reason}; remove it"),

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use super::codes::{CODES, OTHER_DOUBTS};
+use super::codes::{CHECK_WARNING_CODES, CODES};
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source, Span, nearest};
 use crate::yaml::{Kind, Node, parse};
 
@@ -30,13 +30,13 @@ struct Allowed<'s> {
 /// The report without the warnings and hints that the file's comments switch off, and with what there is to say of comments
 /// that switch nothing off. To be called once, when everything is known of the file.
 #[must_use]
-pub fn allow(report: Report) -> Report {
+pub fn apply_allow_comments(report: Report) -> Report {
     let source = report.source().clone();
     if !source.text().contains(MARK) {
         return report;
     }
     let (allowed, mut found) = read(&source);
-    let line = |diagnostic: &Diagnostic| source.place(diagnostic.span.start as usize).line;
+    let line = |diagnostic: &Diagnostic| source.position(diagnostic.span.start as usize).line;
     let mut used = HashSet::new();
     let rest_of_report = report.retain(|diagnostic| {
         let at = line(diagnostic);
@@ -64,15 +64,15 @@ pub fn allow(report: Report) -> Report {
     if found.is_empty() { rest_of_report } else { rest_of_report.with(found) }
 }
 
-/// As [`allow`], of some problems found apart: those that are not switched off.
+/// As [`apply_allow_comments`], of some problems found apart: those that are not switched off.
 #[must_use]
-pub fn not_allowed(source: &Source, found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn filter_allowed(source: &Source, found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if found.is_empty() || !source.text().contains(MARK) {
         return found;
     }
     let (allowed, _) = read(source);
     let is_off = |diagnostic: &Diagnostic| {
-        let line = source.place(diagnostic.span.start as usize).line;
+        let line = source.position(diagnostic.span.start as usize).line;
         let hits = |allowed: &Allowed<'_>| allowed.code == diagnostic.code && allowed.lines.contains(&line);
         diagnostic.severity != Severity::Error && allowed.iter().any(hits)
     };
@@ -80,7 +80,7 @@ pub fn not_allowed(source: &Source, found: Vec<Diagnostic>) -> Vec<Diagnostic> {
 }
 
 fn unused(allowed: &Allowed<'_>, has_errors: bool) -> Option<Diagnostic> {
-    let names = || CODES.iter().map(|(code, _)| *code).chain(OTHER_DOUBTS.iter().copied());
+    let names = || CODES.iter().map(|(code, _)| *code).chain(CHECK_WARNING_CODES.iter().copied());
     if !names().any(|name| name == allowed.code) {
         let message = format!("there is no warning `{}` to switch off", allowed.code);
         return Some(match nearest(allowed.code, names()) {
@@ -115,7 +115,7 @@ fn read(source: &Source) -> (Vec<Allowed<'_>>, Vec<Diagnostic>) {
         if !begins || texts.places.iter().any(|text| text.range().contains(&hash)) {
             continue;
         }
-        let line = source.place(at).line;
+        let line = source.position(at).line;
         let stands_alone = text[start..hash].trim().is_empty();
         let line = if stands_alone { next_line(source, line) } else { line };
         let lines = line..=texts.last_line(source, line);
@@ -184,11 +184,11 @@ impl Texts {
 
     /// The last line of the texts that begin on a line.
     fn last_line(&self, source: &Source, line: usize) -> usize {
-        let here = self.with_keys.iter().filter(|text| source.place(text.start as usize).line == line);
+        let here = self.with_keys.iter().filter(|text| source.position(text.start as usize).line == line);
         // What a block ends with may be the indentation of the next line.
         let end = |text: &Span| {
             let length = source.slice(*text).trim_end().len();
-            source.place((text.start as usize + length).saturating_sub(1)).line
+            source.position((text.start as usize + length).saturating_sub(1)).line
         };
         here.map(end).max().unwrap_or(line).max(line)
     }
@@ -204,10 +204,10 @@ mod tests {
     fn check(steps: &str, expected: &[&str]) {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}");
         let source = Arc::new(Source::new("a.yaml", text.as_str()));
-        let report = allow(crate::load::automation(source.clone(), "a").report);
+        let report = apply_allow_comments(crate::load::automation(source.clone(), "a").report);
         let told = report.diagnostics().iter();
         let told: Vec<String> = told
-            .map(|told| format!("{} {}", told.code, source.place(told.span.start as usize).line))
+            .map(|told| format!("{} {}", told.code, source.position(told.span.start as usize).line))
             .collect();
         assert_eq!(told, expected, "\n{text}\n{}", report.render(false));
     }
@@ -264,7 +264,8 @@ mod tests {
         check("  - sett: {_a: b} # cogwork: allow(yaml-surprise)\n", &["unknown-key 3"]);
         let broken = "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n- x: [\n";
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{broken}");
-        let report = allow(crate::load::automation(Arc::new(Source::new("a.yaml", text)), "a").report);
+        let report =
+            apply_allow_comments(crate::load::automation(Arc::new(Source::new("a.yaml", text)), "a").report);
         assert!(report.has_errors());
         assert_eq!(report.warning_count(), 0, "{}", report.render(false));
     }

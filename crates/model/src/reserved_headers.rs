@@ -36,7 +36,7 @@ const REFUSED: [(&str, &str); 25] = [
 
 /// Why an answer may not have the header with this lower-case name, if so.
 #[must_use]
-pub fn refused_header(name: &str) -> Option<&'static str> {
+pub fn reserved_header_reason(name: &str) -> Option<&'static str> {
     let known = REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| *reason);
     known.or_else(|| name.starts_with("access-control-").then_some("a webhook is not a browser API"))
 }

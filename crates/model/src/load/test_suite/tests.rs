@@ -5,11 +5,11 @@ use pretty_assertions::assert_eq;
 
 use crate::diagnostic::Source;
 use crate::load::Loaded;
-use crate::trial::{Case, Reply, RequestBody, Start, Suite, Target, What};
+use crate::test_suite::{Case, RequestBody, Start, StimulusKind, StubOutcome, Suite, Target};
 use crate::value::{JsonLimits, Value};
 
 fn load(text: &str) -> Loaded<Suite> {
-    super::super::trial(Arc::new(Source::new("automations/order.test.yaml", text)), "order")
+    super::super::test_suite(Arc::new(Source::new("automations/order.test.yaml", text)), "order")
 }
 
 /// The one test of a file whose tests are this one, given by its lines.
@@ -27,13 +27,13 @@ fn file(lines: &str) -> String {
     format!("tests:\n  - name: it works\n{lines}")
 }
 
-/// What is said of a file: `code line:column`.
+/// StimulusKind is said of a file: `code line:column`.
 fn said(text: &str) -> Vec<String> {
     let entries = load(text).report.entries();
     entries.iter().map(|entry| format!("{} {}:{}", entry.code, entry.line, entry.column)).collect()
 }
 
-/// What is said of a test, with lines counted from the one after its name.
+/// StimulusKind is said of a test, with lines counted from the one after its name.
 #[track_caller]
 fn check(lines: &str, expected: &[&str]) {
     let text = file(lines);
@@ -49,7 +49,7 @@ fn json(text: &str) -> Value {
     Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON")
 }
 
-/// What `expect: {result: …}` says of a result.
+/// StimulusKind `expect: {result: …}` says of a result.
 #[track_caller]
 fn compare(pattern: &str, found: &str, expected: &[&str]) {
     let case = case(&format!("expect:\n  result: {pattern}"));
@@ -77,7 +77,7 @@ fn a_file_says_what_holds_for_all_its_tests_and_each_test_more() {
     let doubles: Vec<_> = second.doubles.iter().map(|double| (double.target.name(), double.own)).collect();
     assert_eq!(doubles, [("wiki.getPage", true), ("wiki.createPage", false)]);
     assert!(
-        matches!(second.doubles[0].answers[0].reply, Reply::Error(ref error) if error.status == Some(404))
+        matches!(second.doubles[0].answers[0].reply, StubOutcome::Error(ref error) if error.status == Some(404))
     );
 }
 
@@ -93,10 +93,10 @@ fn where_a_recording_answers_the_doubles_of_the_file_do_not() {
 
 #[test]
 fn the_start_is_one_of_three_or_the_usual_one() {
-    assert!(matches!(case("").start, Start::Usual));
+    assert!(matches!(case("").start, Start::Default));
     assert!(matches!(case("inputs: {a: 1}").start, Start::Inputs(inputs) if inputs.len() == 1));
     let due = case("scheduledAt: 2026-01-16T01:30:00Z");
-    assert!(matches!(due.start, Start::Due(_)));
+    assert!(matches!(due.start, Start::ScheduledAt(_)));
     assert_eq!(due.now.to_string(), "2026-01-16T01:30:00Z");
     let Start::Request(request) = case("payload: {method: PUT, body: {id: 7}}").start else {
         panic!("a request")
@@ -126,11 +126,11 @@ fn things_happen_at_a_time_or_as_soon_as_somebody_waits() {
     let case = case(
         "events:\n  - {name: order.paid, data: {id: 7}, after: 5m}\napprovals:\n  - {step: ask, option: approve}\ncancel: {after: 1h}",
     );
-    let [event, approval, cancel] = case.happenings.as_slice() else { panic!("three") };
+    let [event, approval, cancel] = case.stimuli.as_slice() else { panic!("three") };
     assert_eq!(event.after, Some(Duration::from_secs(300)));
-    assert!(matches!(&event.what, What::Event { name, .. } if name.name == "order.paid"));
+    assert!(matches!(&event.what, StimulusKind::Event { name, .. } if name.name == "order.paid"));
     assert_eq!(approval.after, None);
-    assert!(matches!(&cancel.what, What::Cancel { reason } if reason == "cancelled by the test"));
+    assert!(matches!(&cancel.what, StimulusKind::Cancel { reason } if reason == "cancelled by the test"));
 }
 
 #[test]
@@ -219,14 +219,14 @@ fn rules_say_what_a_value_cannot() {
 
 #[test]
 fn the_tests_of_the_examples_are_valid_by_the_schema() {
-    let validator = jsonschema::validator_for(&crate::schema::trial()).expect("the schema compiles");
+    let validator = jsonschema::validator_for(&crate::schema::test_suite()).expect("the schema compiles");
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../automations");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the examples").flatten() {
         let path = entry.path().display().to_string();
-        let Some(stem) = crate::trial::stem(&path) else { continue };
+        let Some(stem) = crate::test_suite::suite_stem(&path) else { continue };
         let text = std::fs::read_to_string(entry.path()).expect("the file is read");
-        let loaded = super::super::trial(Arc::new(Source::new(path.as_str(), text.as_str())), stem);
+        let loaded = super::super::test_suite(Arc::new(Source::new(path.as_str(), text.as_str())), stem);
         assert!(loaded.value.is_some(), "{}", loaded.report.render(false));
         let tree = crate::yaml::parse_text(&path, &text).expect("it is YAML").to_json();
         let errors: Vec<String> = validator.iter_errors(&tree).map(|error| error.to_string()).collect();
@@ -238,7 +238,7 @@ fn the_tests_of_the_examples_are_valid_by_the_schema() {
 
 #[test]
 fn what_the_schema_refuses_the_loader_refuses_too() {
-    let validator = jsonschema::validator_for(&crate::schema::trial()).expect("the schema compiles");
+    let validator = jsonschema::validator_for(&crate::schema::test_suite()).expect("the schema compiles");
     for lines in [
         "expects: {}",
         "doubles: {a.b: {}}",

@@ -1,10 +1,10 @@
-//! What a value must be like, as it is written: the value itself, or rules with a `$`.
+//! StimulusKind a value must be like, as it is written: the value itself, or rules with a `$`.
 
+use super::super::common::no_expression;
 use super::super::template::literal;
-use super::super::text::no_expression;
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::trial::{Pattern, Rule, Shape};
+use crate::test_suite::{Matcher, Pattern, Rule};
 use crate::value::Value;
 use crate::yaml::{Entry, Field, Kind, Node};
 
@@ -12,16 +12,16 @@ use crate::yaml::{Entry, Field, Kind, Node};
 const RULES: [&str; 7] = ["$type", "$contains", "$startsWith", "$length", "$exactly", "$not", "$absent"];
 
 pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Pattern {
-    let shape = match &node.kind {
+    let matcher = match &node.kind {
         Kind::Map(map) if is_rules(node) => rules(map.iter(), diagnostics),
         Kind::Map(map) => {
             let entries = map.iter().map(|entry| {
-                let name = Named { name: entry.key.clone(), span: entry.key_span };
+                let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
                 (name, read(&entry.value, diagnostics))
             });
-            Shape::Map(entries.collect())
+            Matcher::Map(entries.collect())
         }
-        Kind::List(items) => Shape::List(items.iter().map(|item| read(item, diagnostics)).collect()),
+        Kind::List(items) => Matcher::List(items.iter().map(|item| read(item, diagnostics)).collect()),
         Kind::String(text) => {
             if let Some(at) = text.value.find("${{").filter(|at| !text.value[..*at].ends_with('$')) {
                 diagnostics.push(
@@ -33,11 +33,11 @@ pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Pattern {
                     .help("compare two values with an expression below `that`: `result.id == steps.createPage.result.id`"),
                 );
             }
-            Shape::Equal(literal_text(node))
+            Matcher::Equal(literal_text(node))
         }
-        _ => Shape::Equal(literal(node, "what is expected", diagnostics)),
+        _ => Matcher::Equal(literal(node, "what is expected", diagnostics)),
     };
-    Pattern { span: node.head(), shape }
+    Pattern { span: node.head(), matcher }
 }
 
 /// The text itself, with `$${{` as `${{`.
@@ -54,7 +54,7 @@ fn is_rule(entry: &Entry) -> bool {
     entry.key.starts_with('$')
 }
 
-fn rules<'n>(entries: impl Iterator<Item = &'n Entry>, diagnostics: &Diagnostics) -> Shape {
+fn rules<'n>(entries: impl Iterator<Item = &'n Entry>, diagnostics: &Diagnostics) -> Matcher {
     let mut rules = Vec::new();
     for entry in entries {
         let name = RULES.iter().copied().find(|name| *name == entry.key);
@@ -73,7 +73,7 @@ fn rules<'n>(entries: impl Iterator<Item = &'n Entry>, diagnostics: &Diagnostics
             );
         }
     }
-    Shape::Rules(rules)
+    Matcher::Rules(rules)
 }
 
 fn rule(name: &'static str, node: &Node, diagnostics: &Diagnostics) -> Option<Rule> {

@@ -1,14 +1,14 @@
-//! What must hold after a test.
+//! StimulusKind must hold after a test.
 
 use std::time::Duration;
 
+use super::super::common::{duration_within, named};
 use super::super::keys::{ANY_NAME, Choice, Key, Object, Shape};
 use super::super::template::expression;
-use super::super::text::{duration_within, named};
 use super::pattern;
-use crate::automation::Named;
+use crate::automation::SpannedName;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
-use crate::trial::{
+use crate::test_suite::{
     self, CallExpect, CallsExpect, DurationExpect, Ending, Expect, Pattern, ResponseExpect, StepEnding,
     StepExpect, Target,
 };
@@ -28,21 +28,21 @@ pub(super) static EXPECT: Object = Object {
         ),
         Key::new(
             "outcome",
-            Shape::Words(&["succeeded", "failed", "cancelled"]),
+            Shape::Enum(&["succeeded", "failed", "cancelled"]),
             "The outcome of the execution. Default: failed where an `error` is expected, else succeeded.",
         ),
         Key::new("result", Shape::Template, "The expected result."),
         Key::new(
             "error",
-            Shape::Either(&[Shape::Text, Shape::Object(&ERROR)]),
+            Shape::AnyOf(&[Shape::Text, Shape::Object(&ERROR)]),
             "The expected error: its message, or a map.",
         ),
         Key::new(
             "steps",
-            Shape::Named(
+            Shape::MapOf(
                 ANY_NAME,
-                &Shape::Either(&[
-                    Shape::Words(&["succeeded", "failed", "skipped", "notRun"]),
+                &Shape::AnyOf(&[
+                    Shape::Enum(&["succeeded", "failed", "skipped", "notRun"]),
                     Shape::Object(&STEP),
                 ]),
             ),
@@ -51,31 +51,31 @@ pub(super) static EXPECT: Object = Object {
         Key::new("response", Shape::Object(&RESPONSE), "The expected answer to the caller."),
         Key::new(
             "calls",
-            Shape::Either(&[
+            Shape::AnyOf(&[
                 Shape::List(&Shape::Object(&CALL)),
-                Shape::Named(ANY_NAME, &Shape::Integer(0, MOST_CALLS)),
+                Shape::MapOf(ANY_NAME, &Shape::Integer(0, MOST_CALLS)),
             ]),
             "The calls: a list of all of them, in any order, or a map of actions and steps with their numbers.",
         ),
         Key::new(
             "events",
-            Shape::Either(&[Shape::List(&Shape::Object(&SENT)), Shape::Object(&RULES)]),
+            Shape::AnyOf(&[Shape::List(&Shape::Object(&SENT)), Shape::Object(&RULES)]),
             "The events that `events.emit` sends, all of them, in order; or rules such as `$contains`.",
         ),
         Key::new(
             "logs",
-            Shape::Either(&[
-                Shape::List(&Shape::Either(&[Shape::Text, Shape::Object(&LINE)])),
+            Shape::AnyOf(&[
+                Shape::List(&Shape::AnyOf(&[Shape::Text, Shape::Object(&LINE)])),
                 Shape::Object(&RULES),
             ]),
             "The lines that it logs, all of them, in order: texts, or maps; or rules such as `$contains`.",
         ),
         Key::new(
             "duration",
-            Shape::Either(&[Shape::Duration, Shape::Object(&DURATION)]),
+            Shape::AnyOf(&[Shape::Duration, Shape::Object(&DURATION)]),
             "The duration on the test's clock.",
         ),
-        Key::new("state", Shape::Named(ANY_NAME, &Shape::Template), "The state afterwards, by key."),
+        Key::new("state", Shape::MapOf(ANY_NAME, &Shape::Template), "The state afterwards, by key."),
         Key::new(
             "that",
             Shape::OneOrMore(&Shape::Expression),
@@ -83,10 +83,10 @@ pub(super) static EXPECT: Object = Object {
              `logs`, `state`, `duration`.",
         ),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
-/// What may be said of a list without writing it out.
+/// StimulusKind may be said of a list without writing it out.
 static RULES: Object = Object {
     what: "rules",
     keys: &[
@@ -94,7 +94,7 @@ static RULES: Object = Object {
         Key::new("$length", Shape::Integer(0, MOST_CALLS), "The number of items."),
         Key::new("$not", Shape::Template, "The value must not be like this."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static ERROR: Object = Object {
@@ -108,55 +108,55 @@ static ERROR: Object = Object {
         Key::new("body", Shape::Template, "The body of the answer."),
         Key::new("requestId", Shape::Template, "The request id of the other system."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static STEP: Object = Object {
     what: "what is expected of a step",
     keys: &[
-        Key::new("outcome", Shape::Words(&["succeeded", "failed", "skipped", "notRun"]), "How it ends."),
+        Key::new("outcome", Shape::Enum(&["succeeded", "failed", "skipped", "notRun"]), "How it ends."),
         Key::new("result", Shape::Template, "The expected result."),
         Key::new(
             "error",
-            Shape::Either(&[Shape::Text, Shape::Object(&ERROR)]),
+            Shape::AnyOf(&[Shape::Text, Shape::Object(&ERROR)]),
             "The expected error: its message, or a map.",
         ),
         Key::new(
             "branch",
-            Shape::Name,
+            Shape::NonBlankText,
             "The list that runs: `then`, `else`, a case, `default`; `none` if none does.",
         ),
         Key::new("turns", Shape::Integer(0, MOST_CALLS), "The number of iterations."),
         Key::new("tries", Shape::Integer(1, MOST_CALLS), "The number of tries."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static RESPONSE: Object = Object {
     what: "a response",
     keys: &[
         Key::new("status", Shape::Template, "Its status."),
-        Key::new("headers", Shape::Named(ANY_NAME, &Shape::Template), "Some of its headers."),
+        Key::new("headers", Shape::MapOf(ANY_NAME, &Shape::Template), "Some of its headers."),
         Key::new("body", Shape::Template, "Its body, parsed as JSON if that is its type, otherwise as text."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static CALL: Object = Object {
     what: "a call",
     keys: &[
-        Key::new("action", Shape::Name, "The action: `wiki.createPage`."),
-        Key::new("step", Shape::Name, "The step, by its id."),
+        Key::new("action", Shape::NonBlankText, "The action: `wiki.createPage`."),
+        Key::new("step", Shape::NonBlankText, "The step, by its id."),
         Key::new("with", Shape::Template, "The expected inputs."),
         Key::new("times", Shape::Integer(1, MOST_CALLS), "The number of such calls. Default: 1."),
     ],
-    choice: Choice::One(&["action", "step"]),
+    choice: Choice::ExactlyOne(&["action", "step"]),
 };
 
 static SENT: Object = Object {
     what: "an event",
     keys: &[Key::new("name", Shape::Template, "Its name."), Key::new("data", Shape::Template, "Its data.")],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static LINE: Object = Object {
@@ -166,7 +166,7 @@ static LINE: Object = Object {
         Key::new("level", Shape::Template, "debug, info, warn or error."),
         Key::new("step", Shape::Template, "The step that logged it."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 static DURATION: Object = Object {
@@ -175,7 +175,7 @@ static DURATION: Object = Object {
         Key::new("atLeast", Shape::Duration, "The least."),
         Key::new("atMost", Shape::Duration, "The most."),
     ],
-    choice: Choice::Free,
+    choice: Choice::Any,
 };
 
 pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Option<Expect> {
@@ -271,10 +271,10 @@ fn pattern_of(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Pattern
     field.node().map(|node| pattern::read(node, diagnostics))
 }
 
-fn patterns(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, Pattern)> {
+fn patterns(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(SpannedName, Pattern)> {
     let entries = field.entries().into_iter().flatten();
     let read = entries.map(|entry| {
-        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
         (name, pattern::read(&entry.value, diagnostics))
     });
     read.collect()
@@ -287,7 +287,7 @@ fn entries_of(node: &Node, of: &'static Object, diagnostics: &Diagnostics) -> Op
         let entries = of.keys.iter().filter_map(|key| {
             let span = reader.key_span(key.name);
             let pattern = pattern_of(reader.take(key.name), diagnostics)?;
-            Some((Named { name: key.name.to_owned(), span }, pattern))
+            Some((SpannedName { name: key.name.to_owned(), span }, pattern))
         });
         let entries = entries.collect();
         reader.finish();
@@ -299,9 +299,9 @@ fn entries_of(node: &Node, of: &'static Object, diagnostics: &Diagnostics) -> Op
             diagnostics.push(Diagnostic::error("wrong-type", message, node.head()));
             return None;
         }
-        vec![(Named { name: "message".to_owned(), span: node.span }, pattern)]
+        vec![(SpannedName { name: "message".to_owned(), span: node.span }, pattern)]
     };
-    Some(Pattern { span: node.head(), shape: trial::Shape::Map(entries) })
+    Some(Pattern { span: node.head(), matcher: test_suite::Matcher::Map(entries) })
 }
 
 fn error(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Pattern> {
@@ -315,13 +315,13 @@ fn list(field: Field<'_, '_>, of: &'static Object, diagnostics: &Diagnostics) ->
     }
     let items = field.list()?;
     let items = items.iter().filter_map(|item| entries_of(item, of, diagnostics)).collect();
-    Some(Pattern { span: field.span()?, shape: trial::Shape::List(items) })
+    Some(Pattern { span: field.span()?, matcher: test_suite::Matcher::List(items) })
 }
 
-fn steps(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, StepExpect)> {
+fn steps(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(SpannedName, StepExpect)> {
     let entries = field.entries().into_iter().flatten();
     let read = entries.filter_map(|entry| {
-        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        let name = SpannedName { name: entry.key.clone(), span: entry.key_span };
         Some((name, step(&entry.value, diagnostics)?))
     });
     read.collect()
@@ -362,7 +362,7 @@ fn calls(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<CallsExpect>
     if let Kind::Map(map) = &node.kind {
         let counts = map.iter().filter_map(|entry| {
             let (count, _) = number(Field::new(&entry.value, "calls", diagnostics), 0)?;
-            Some((Named { name: entry.key.clone(), span: entry.key_span }, count))
+            Some((SpannedName { name: entry.key.clone(), span: entry.key_span }, count))
         });
         return Some(CallsExpect::Counts(counts.collect()));
     }
