@@ -202,7 +202,7 @@ impl Plan {
                 if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
             let undo = step.undo.as_ref().map(|inner| self.draw(inner));
             json!({
-                "id": step.id, "name": step.name, "verb": step.verb.word(),
+                "id": step.id, "name": step.name, "verb": step.verb.keyword(),
                 "needs": waits, "blocks": lists, "onError": on_error, "undo": undo,
             })
         });

@@ -60,7 +60,7 @@ pub(crate) fn executions() -> Vec<CompletionCandidate> {
         daemon::runtime().ok()?.block_on(store.executions(&ExecutionFilter::default(), page)).ok()
     });
     let rows = rows.into_iter().flatten().enumerate().map(|(place, row)| {
-        let about = format!("{} {} {}", row.automation, row.status.word(), time::local(row.started_at));
+        let about = format!("{} {} {}", row.automation, row.status.as_str(), time::local(row.started_at));
         // Shells would sort by the id, which begins with the time.
         CompletionCandidate::new(row.id.to_string()).help(Some(about.into())).display_order(Some(place))
     });

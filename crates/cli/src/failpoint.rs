@@ -6,13 +6,13 @@ use model::failpoint::Failpoints;
 
 /// What goes wrong in this process, by its environment.
 #[cfg(debug_assertions)]
-pub(crate) fn mishaps() -> Failpoints {
+pub(crate) fn from_env() -> Failpoints {
     use model::failpoint::{Failpoint, FailpointAction};
 
     let Some(folder) = std::env::var_os("COGWORK_FAILPOINTS") else { return Failpoints::default() };
     let folder = std::path::PathBuf::from(folder);
     Failpoints::new(move |boundary: Failpoint| {
-        let armed = folder.join(boundary.word());
+        let armed = folder.join(boundary.as_str());
         let text = std::fs::read_to_string(&armed).ok()?;
         // Of those who have read it, only the one that takes it away has it.
         std::fs::remove_file(&armed).ok()?;
@@ -26,6 +26,6 @@ pub(crate) fn mishaps() -> Failpoints {
 
 /// What goes wrong in this process: nothing.
 #[cfg(not(debug_assertions))]
-pub(crate) fn mishaps() -> Failpoints {
+pub(crate) fn from_env() -> Failpoints {
     Failpoints::default()
 }

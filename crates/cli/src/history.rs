@@ -176,7 +176,7 @@ pub(crate) async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Execut
 /// That a text is the beginning of several ids, and of which.
 fn ambiguous(text: &str, rows: &[ExecutionRow]) -> String {
     let shown = rows.iter().take(CANDIDATES as usize).map(|row| {
-        let (started, status) = (time::local(row.started_at), row.status.word());
+        let (started, status) = (time::local(row.started_at), row.status.as_str());
         format!("\n  {}  {started}  {}  {status}", row.id, row.automation)
     });
     let more = if rows.len() > CANDIDATES as usize { "\n  …" } else { "" };

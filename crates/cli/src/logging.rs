@@ -57,11 +57,11 @@ impl io::Write for Hiding {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // A line is UTF-8, and may name a text that was cut.
         let hidden = match std::str::from_utf8(line) {
-            Ok(text) => match self.0.message(text) {
+            Ok(text) => match self.0.redact_message(text) {
                 Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
                 Cow::Owned(text) => Cow::Owned(text.into_bytes()),
             },
-            Err(_) => self.0.bytes(line).map_or(Cow::Borrowed(line), Cow::Owned),
+            Err(_) => self.0.redact_bytes(line).map_or(Cow::Borrowed(line), Cow::Owned),
         };
         io::stderr().lock().write_all(&hidden)?;
         Ok(line.len())

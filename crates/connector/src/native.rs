@@ -84,10 +84,11 @@ fn pure_spec(name: &str, title: &str, inputs: Vec<InputSpec>, example: Value) ->
 /// Returns the type of [`Response::envelope`](crate::http::Response::envelope).
 fn envelope() -> ResultType {
     let fields = [
-        ResultField::new("statusCode", ResultType::Integer).about("The HTTP status, 200 to 299."),
-        ResultField::new("headers", ResultType::map(ResultType::Any))
-            .about("The headers, names in lower case; a repeated one joined with commas, cookies as a list."),
-        ResultField::new("body", ResultType::Any).about("The body, by `responseType`."),
+        ResultField::new("statusCode", ResultType::Integer).with_description("The HTTP status, 200 to 299."),
+        ResultField::new("headers", ResultType::map(ResultType::Any)).with_description(
+            "The headers, names in lower case; a repeated one joined with commas, cookies as a list.",
+        ),
+        ResultField::new("body", ResultType::Any).with_description("The body, by `responseType`."),
     ];
     ResultType::Object(Arc::new(ObjectType { fields: fields.into(), ..ObjectType::default() }))
 }

@@ -113,7 +113,7 @@ fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
     let except: Vec<AutomationId> = own.iter().map(|(id, _)| id.clone()).collect();
     let mut prunes = Vec::new();
     for (id, rule) in own {
-        let rule = rule.over(daemon.unwrap_or_default());
+        let rule = rule.with_defaults(daemon.unwrap_or_default());
         prunes.extend(
             prunes_of(rule, now)
                 .into_iter()
@@ -221,11 +221,11 @@ mod tests {
     fn what_a_file_leaves_open_is_the_daemons_to_say() {
         let daemon = Retention { days: Some(14), failed_days: Some(90), ..Retention::default() };
         let file = Retention { count: Some(3), ..Retention::default() };
-        assert_eq!(file.over(daemon), Retention { count: Some(3), ..daemon });
+        assert_eq!(file.with_defaults(daemon), Retention { count: Some(3), ..daemon });
         let kept = Retention { keep_failed: Some(true), ..Retention::default() };
-        assert_eq!(kept.over(daemon), Retention { days: Some(14), ..kept });
+        assert_eq!(kept.with_defaults(daemon), Retention { days: Some(14), ..kept });
         let daemon = Retention { keep_failed: Some(true), ..daemon };
         let file = Retention { failed_days: Some(7), ..Retention::default() };
-        assert_eq!(file.over(daemon), Retention { days: Some(14), ..file });
+        assert_eq!(file.with_defaults(daemon), Retention { days: Some(14), ..file });
     }
 }

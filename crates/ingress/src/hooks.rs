@@ -149,7 +149,7 @@ impl Ingress {
         }
         let id = self.runtime.intake.next_id(self.runtime.clock.now());
         self.decide_on_request(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
-        let decided = received.payload.decided.as_deref();
+        let decided = received.payload.code_result.as_deref();
         Ok(decided.and_then(|decided| code::response_from_code(webhook, decided, &id)))
     }
 
@@ -227,7 +227,7 @@ impl Ingress {
             let ReceivedRequest { payload, results } = &mut received;
             Box::pin(self.decide_on_request(&mounted.deployed, id, payload, results)).await?;
         }
-        let decided = received.payload.decided.as_deref();
+        let decided = received.payload.code_result.as_deref();
         let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
         let sendings = names.iter().map(|name| store::DedupRecord {
             key: name.key,

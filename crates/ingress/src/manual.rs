@@ -20,12 +20,12 @@ impl Ingress {
             check_inputs(&deployed.automation, inputs)?;
         }
         let mut terms = AcceptOptions::default();
-        if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
+        if deployed.plan.code().trigger().is_some() && start.payload.code_result().is_none() {
             let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
             let id = runtime.intake.next_id(runtime.clock.now());
             let decided = self.run_trigger_code(deployed, id, &results).await.map_err(Error::Input)?;
             if let Payload::Webhook(payload) = &mut start.payload {
-                payload.decided = decided.map(Box::new);
+                payload.code_result = decided.map(Box::new);
             }
             terms.id = Some(id);
         }

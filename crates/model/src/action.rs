@@ -1,4 +1,4 @@
-//! What an action declares of itself, and how it fails.
+//! Descriptions of actions, and the errors of steps.
 
 mod result;
 
@@ -12,75 +12,76 @@ use crate::value::Value;
 
 pub use result::{ObjectType, ResultField, ResultType};
 
-/// One operation of a connector as it describes itself: help, schema, checks and reference derive from this.
+/// The description of an action. Help, schema, checks and reference are derived from it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionSpec {
-    /// The full name that `action:` takes, such as `wiki.createPage`.
+    /// The full name, as written under `action:`, such as `wiki.createPage`.
     pub name: String,
-    /// What it does, in one line.
+    /// A summary in one line.
     pub title: String,
-    /// What else an author should know.
+    /// Further information for authors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it may do to the world, which decides what must be committed before it starts.
+    /// The kind of external effect. It determines what must be committed before the action starts.
     pub effect: Effect,
-    /// The connection types it accepts, such as `wiki.basic`; empty if it takes none.
+    /// The accepted connection types, such as `wiki.basic`; empty if the action takes no connection.
     pub connections: Vec<String>,
-    /// Whether a step must name a connection.
+    /// True if a step must name a connection.
     pub connection_required: bool,
-    /// Its inputs, in the order an author would fill them.
+    /// The inputs, in the order in which an author fills them.
     pub inputs: Vec<InputSpec>,
-    /// What it gives, in words.
+    /// A description of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// The type of what it gives: of `steps.<id>.results`.
+    /// The type of the result, `steps.<id>.results`.
     pub results: ResultType,
-    /// A checked example of the `with` of a step, as a value.
+    /// A checked example of a step's `with`.
     #[serde(serialize_with = "crate::action::serialize_plain")]
     pub example: Value,
 }
 
+/// Serialises a value in its external JSON form.
 pub(crate) fn serialize_plain<S: serde::Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
     value.to_serde().serialize(serializer)
 }
 
 impl ActionSpec {
-    /// The input called `name`.
+    /// Returns the input with this name.
     #[must_use]
     pub fn input(&self, name: &str) -> Option<&InputSpec> {
         self.inputs.iter().find(|input| input.name == name)
     }
 }
 
-/// What an action may do to the world, the least first.
+/// The external effect of an action, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
-    /// Its result depends on its inputs alone: running it again changes nothing.
+    /// None. The result depends only on the inputs, so the action can be repeated.
     #[default]
     Pure,
-    /// It reads something outside.
+    /// Reads external data.
     Read,
-    /// It changes something outside.
+    /// Changes external data.
     Write,
 }
 
-/// One input of an action, or of an Automation.
+/// An input of an action or an automation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputSpec {
     /// The key under `with`.
     pub name: String,
-    /// What may stand there.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: InputType,
-    /// Whether it must be given.
+    /// True if a value is required.
     pub required: bool,
-    /// What holds when it is not given.
+    /// The default value; `None` if there is none.
     #[serde(serialize_with = "serialize_optional", skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// What it means, in a sentence.
+    /// The meaning, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -89,7 +90,7 @@ fn serialize_optional<S: serde::Serializer>(value: &Option<Value>, serializer: S
     value.as_ref().map(Value::to_serde).serialize(serializer)
 }
 
-/// What may stand in an input. Ids are texts: a number is accepted where a text is wanted, never through a float.
+/// The type of an input. Ids are texts, so a number is accepted as a text; it is never converted through a float.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum InputType {
@@ -97,14 +98,14 @@ pub enum InputType {
     Any,
     /// A text.
     Text,
-    /// A text that is an address: values in it are encoded by their position ([`crate::url_template`]).
+    /// A text with a URL. Interpolated values are encoded by their position in it ([`crate::url_template`]).
     Url,
-    /// A whole number within these bounds, both included.
+    /// An integer within inclusive bounds.
     Integer {
-        /// The least that is allowed.
+        /// The minimum; `None` if unbounded.
         #[serde(skip_serializing_if = "Option::is_none")]
         min: Option<i64>,
-        /// The most that is allowed.
+        /// The maximum; `None` if unbounded.
         #[serde(skip_serializing_if = "Option::is_none")]
         max: Option<i64>,
     },
@@ -137,13 +138,13 @@ pub enum InputType {
 }
 
 impl InputType {
-    /// A whole number of any size.
+    /// Returns the type of an unbounded integer.
     #[must_use]
     pub fn integer() -> Self {
         Self::Integer { min: None, max: None }
     }
 
-    /// The type in the words of messages and reference pages.
+    /// Describes the type for messages and reference pages.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -165,7 +166,7 @@ impl InputType {
     }
 }
 
-/// What kind of failure an [`ActionError`] is.
+/// The kind of an [`ActionError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
@@ -173,27 +174,27 @@ pub enum ErrorKind {
     Input,
     /// An expression could not be evaluated.
     Expression,
-    /// The connection is missing, incomplete or refused.
+    /// The connection is missing, incomplete or rejected.
     Connection,
-    /// No answer came: refused, reset, unreachable.
+    /// No response: connection refused or reset, or host unreachable.
     Network,
-    /// No answer came in time.
+    /// No response within the time limit.
     Timeout,
-    /// The other side answered with an error status.
+    /// A response with an error status.
     Status,
-    /// The answer could not be read as what it should be.
+    /// A response with an unexpected or unreadable body.
     Response,
-    /// The address is one that calls may not go to.
+    /// The URL's host is not allowed.
     Blocked,
-    /// A limit was reached.
+    /// A limit was exceeded.
     Limit,
-    /// The automation itself said so, with `fail`.
+    /// The automation failed on purpose, with `fail`.
     Failed,
     /// The execution or step was cancelled.
     Cancelled,
-    /// The daemon stopped while the step ran, and the step may not run again.
+    /// The daemon stopped while the step ran, and the step must not run again.
     Interrupted,
-    /// A fault of Cogwork's own.
+    /// A bug in Cogwork.
     Internal,
 }
 
@@ -204,74 +205,73 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why a step failed. It is a part of the result of whatever may fail, and there of one word: what there is to say stands
-/// behind it.
+/// The error of a step. Its details are boxed, because most `Result`s of the engine contain it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(transparent)]
 #[error("{}", self.0.message)]
 pub struct ActionError(Box<ErrorDetails>);
 
-/// What is known of a failure: a record that goes into the log as it is and that `onError` steps read as `error`.
+/// The details of an error. They are stored in the log, and `onError` steps read them as `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorDetails {
-    /// What kind of failure it is.
+    /// The kind.
     pub kind: ErrorKind,
-    /// What went wrong, for a person, with the way out where there is one.
+    /// The message for people, with a suggested solution if there is one.
     pub message: String,
-    /// The HTTP status of the answer, if one came.
+    /// The HTTP status of the response; `None` without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<u16>,
-    /// The other side's own code for the error, such as `CONFLICT`.
+    /// The error code of the other system, such as `CONFLICT`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<String>,
-    /// The id that the other side gave to the request.
+    /// The other system's id of the request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<String>,
-    /// The answer's body, if one came.
+    /// The body of the response; `None` without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub body: Option<Value>,
-    /// The step that failed first.
+    /// The step in which the error occurred first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub step: Option<String>,
-    /// How long the other side asks to wait, in milliseconds.
+    /// The `Retry-After` of the response, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry_after_ms: Option<u64>,
-    /// True if what was asked for may have happened all the same: a request that changes something was sent and no usable
-    /// answer came, or one of 5xx.
+    /// True if the effect may have happened despite the error: a request that changes data was sent, and no usable response
+    /// or a 5xx response was received.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub outcome_unknown: bool,
-    /// The first earlier attempt at the same step whose outcome is unknown, if there was one.
+    /// The first earlier attempt of the same step with an unknown outcome; `None` if there was none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lost_attempt: Option<Box<LostAttempt>>,
-    /// Where in the author's code it was, if it was there. Not for callers.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub place: Option<Box<CodeLocation>>,
-    /// True if no request was sent, because the host is to be left alone for now. Not stored.
+    /// The location in the author's code; `None` if the error is not from code. Not disclosed to callers.
+    #[serde(rename = "place", skip_serializing_if = "Option::is_none", default)]
+    pub code_location: Option<Box<CodeLocation>>,
+    /// True if no request was sent, because the host is in back-off. Not stored.
     #[serde(skip)]
     pub not_sent: bool,
 }
 
-/// An attempt that may have had its effect although it failed.
+/// A failed attempt with an unknown outcome: its effect may have happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LostAttempt {
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What kind of failure it was.
+    /// The kind of its error.
     pub kind: ErrorKind,
-    /// Its message.
+    /// The message of its error.
     pub message: String,
-    /// The HTTP status of the answer, if one came.
+    /// The HTTP status of the response; `None` without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<u16>,
-    /// The id that the other side gave to the request.
+    /// The other system's id of the request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<String>,
 }
 
 impl LostAttempt {
-    /// The words for a later attempt's message: which attempt it was and what became of it.
+    /// Describes the attempt, for the message of a later one.
     fn describe(&self) -> String {
         let Self { attempt, kind, message, status, .. } = self;
         match (kind, status) {
@@ -284,7 +284,7 @@ impl LostAttempt {
     }
 }
 
-/// A place in an author's code.
+/// A location in an author's code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeLocation {
@@ -294,7 +294,7 @@ pub struct CodeLocation {
     pub line: usize,
     /// The column, from 1, in characters.
     pub column: usize,
-    /// What stands in that line, cut if it is long.
+    /// The text of that line, truncated if it is long.
     pub text: String,
 }
 
@@ -326,16 +326,16 @@ impl fmt::Debug for ActionError {
 }
 
 impl ActionError {
-    /// The message, with the place in the author's code behind it where there is one.
+    /// Returns the message, followed by the location in the author's code if there is one.
     #[must_use]
     pub fn message_with_location(&self) -> String {
-        match &self.place {
-            Some(place) => format!("{} ({place})", self.message),
+        match &self.code_location {
+            Some(location) => format!("{} ({location})", self.message),
             None => self.message.clone(),
         }
     }
 
-    /// A failure of this kind.
+    /// Creates an error.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorDetails {
@@ -349,60 +349,61 @@ impl ActionError {
             retry_after_ms: None,
             outcome_unknown: false,
             lost_attempt: None,
-            place: None,
+            code_location: None,
             not_sent: false,
         }))
     }
 
-    /// The message alone.
+    /// Converts the error to its message.
     #[must_use]
     pub fn into_message(self) -> String {
         self.0.message
     }
 
-    /// With the HTTP status of the answer.
+    /// Sets the HTTP status of the response.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// With the other side's own code.
+    /// Sets the error code of the other system.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    /// With the id that the other side gave to the request.
+    /// Sets the other system's id of the request.
     #[must_use]
     pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());
         self
     }
 
-    /// With the answer's body.
+    /// Sets the body of the response.
     #[must_use]
     pub fn with_body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
     }
 
-    /// With the wait that the other side asks for.
+    /// Sets the `Retry-After` of the response.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
-    /// With the note that what was asked for may have happened all the same.
+    /// Marks the outcome as unknown: the effect may have happened.
     #[must_use]
     pub fn with_outcome_unknown(mut self) -> Self {
         self.outcome_unknown = true;
         self
     }
 
-    /// This error as the lost attempt of a later one: the first of its own, or itself if its outcome is unknown.
+    /// Returns the lost attempt that a later error of the same step must mention: the one recorded in this error, otherwise
+    /// this one if its outcome is unknown.
     #[must_use]
     pub fn to_lost_attempt(&self, attempt: u32) -> Option<Box<LostAttempt>> {
         if self.lost_attempt.is_some() {
@@ -419,11 +420,11 @@ impl ActionError {
         })
     }
 
-    /// The error of attempt `attempt`, which followed one that may have had its effect: the message says both, unless both
-    /// failed alike.
+    /// Adds an earlier attempt with an unknown outcome to the error of attempt `attempt`. The message mentions both errors
+    /// unless they are equal.
     #[must_use]
     pub fn with_lost_attempt(mut self, attempt: u32, lost: Option<Box<LostAttempt>>) -> Self {
-        // A call that retries by itself has said so already.
+        // An action that retries by itself has already set it.
         if let (Some(lost), None) = (lost, &self.lost_attempt) {
             if self.message != lost.message {
                 self.message = format!("{} (attempt {attempt}; {})", self.message, lost.describe());
@@ -433,30 +434,30 @@ impl ActionError {
         self
     }
 
-    /// The wait that the other side asks for.
+    /// Returns the `Retry-After` of the response.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_ms.map(Duration::from_millis)
     }
 
-    /// The error of which [`ActionError::to_value`] made this value; `None` for any other value.
+    /// Converts a value made by [`ActionError::to_value`] back to the error; `None` for any other value.
     #[must_use]
     pub fn from_value(value: &Value) -> Option<Self> {
         let map = value.as_map()?;
         map.get("kind")?.as_str()?;
         let body = map.get("body").cloned();
-        let rest = map.iter().filter(|(name, _)| name.as_str() != "body");
-        let rest: crate::value::Map = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let mut error: Self = serde_json::from_str(&Value::from(rest).to_json()).ok()?;
+        let fields = map.iter().filter(|(name, _)| name.as_str() != "body");
+        let fields: crate::value::Map = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut error: Self = serde_json::from_str(&Value::from(fields).to_json()).ok()?;
         error.body = body;
         Some(error)
     }
 
-    /// This error as the value that expressions read as `error` and `steps.<id>.error`.
+    /// Converts the error to the value that expressions read as `error` and `steps.<id>.error`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let mut value = serde_json::to_value(self).map(Value::from_serde).unwrap_or_default();
-        // The body may hold a file, which only its own value form keeps.
+        // The body may contain a file, which a serde round trip would lose.
         if let (Value::Map(map), Some(body)) = (&mut value, &self.body) {
             std::sync::Arc::make_mut(map).insert("body", body.clone());
         }

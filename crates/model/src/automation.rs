@@ -1,4 +1,4 @@
-//! An Automation as it is after checking: what cannot be wrong any more. Only the loader makes it.
+//! Checked automations: the typed form of an automation's file. Only the loader creates them.
 
 mod challenge;
 mod code;
@@ -41,16 +41,16 @@ pub use verify::{
     VerifyKey,
 };
 
-/// What URLs, state and history of an Automation belong to: `[a-z0-9][a-z0-9-]*`, at most 100 characters.
+/// The id of an automation, which owns its URLs, state and history: `[a-z0-9][a-z0-9-]*`, at most 100 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AutomationId(Arc<str>);
 
 impl AutomationId {
-    /// The most characters of an id.
+    /// The maximum number of characters.
     pub const MAX_LENGTH: usize = 100;
 
-    /// The id, if `text` can be one.
+    /// Parses an id; `None` if `text` is not a valid one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let first = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -58,7 +58,7 @@ impl AutomationId {
         (first && rest && text.len() <= Self::MAX_LENGTH).then(|| Self(text.into()))
     }
 
-    /// The nearest id to any text, for a suggestion: `My Flow.v2` gives `my-flow-v2`.
+    /// Suggests an id for any text: `My Flow.v2` gives `my-flow-v2`. `None` if nothing of it can be part of an id.
     #[must_use]
     pub fn suggest(text: &str) -> Option<Self> {
         let mut id = String::new();
@@ -72,7 +72,7 @@ impl AutomationId {
         Self::parse(id.trim_end_matches('-'))
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -85,19 +85,19 @@ impl fmt::Display for AutomationId {
     }
 }
 
-/// The identity of a definition: the SHA-256 of its source text. An execution keeps the one it started with.
+/// The content hash of a definition (SHA-256). An execution keeps the definition that it started with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DefinitionHash([u8; 32]);
 
 impl DefinitionHash {
-    /// The hash of a file: of its text and the id it has when the text names none.
+    /// Computes the hash of a file from its text and its id (which the text may not contain).
     #[must_use]
     pub fn compute(id: &AutomationId, text: &str) -> Self {
         Self::compute_from_parts(id, std::iter::once(text))
     }
 
-    /// As [`DefinitionHash::compute`], of a text and further ones that belong to it.
+    /// Computes the hash of several texts: the file and the code files that it names.
     pub(super) fn compute_from_parts<'a>(id: &AutomationId, texts: impl Iterator<Item = &'a str>) -> Self {
         use sha2::Digest as _;
         let mut digest = sha2::Sha256::new();
@@ -109,13 +109,13 @@ impl DefinitionHash {
         Self(digest.finalize().into())
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The hash of these bytes.
+    /// Creates a hash from its 32 bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -150,137 +150,137 @@ impl TryFrom<String> for DefinitionHash {
     }
 }
 
-/// A text and where it is written.
+/// A name or another short text, and its span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpannedName {
     /// The text.
     pub name: String,
-    /// Where it is written.
+    /// The span of the text.
     pub span: Span,
 }
 
-/// One checked file: one trigger and a tree of steps.
+/// A checked automation: one trigger and a tree of steps.
 #[derive(Clone, Debug)]
 pub struct Automation {
-    /// What URLs, state and history belong to.
+    /// The id, which owns URLs, state and history.
     pub id: AutomationId,
-    /// Where the id is written, if it is; else the start of the file.
+    /// The span of the id; the start of the file if the file does not contain one.
     pub id_span: Span,
-    /// For people; the id where none is given.
+    /// The name for people. Default: the id.
     pub name: String,
-    /// For people.
+    /// The description for people.
     pub description: Option<String>,
-    /// For people and filters.
+    /// The labels, for people and filters.
     pub labels: Vec<String>,
-    /// Whether its trigger is mounted.
+    /// True if the trigger is mounted.
     pub enabled: bool,
-    /// What starts it.
+    /// The trigger.
     pub trigger: Trigger,
-    /// Where the trigger's kind is written.
+    /// The span of the trigger's kind.
     pub trigger_span: Span,
-    /// A condition on the trigger: not met, no execution.
+    /// The trigger's condition: if it is false, no execution starts.
     pub trigger_if: Option<Expression>,
-    /// What a manual start takes.
+    /// The inputs of a manual start.
     pub inputs: Vec<InputSpec>,
-    /// Values named once; their expressions may read `env` and `secrets` only.
+    /// The configuration variables. Their expressions may read only `env` and `secrets`.
     pub config_vars: Vec<ConfigVar>,
-    /// The work.
+    /// The steps.
     pub steps: Block,
-    /// The result, if it is not the last step's.
+    /// The result; `None` for the result of the last step.
     pub outputs: Option<Template>,
-    /// Steps for an execution that failed.
+    /// The steps that run if the execution fails.
     pub on_error: Option<Block>,
-    /// Steps that run at the end, whatever it is.
+    /// The steps that run at the end, whatever the outcome.
     pub finally: Option<Block>,
-    /// The longest that the whole execution may take.
+    /// The timeout of the whole execution.
     pub timeout: Duration,
-    /// Further tries of the whole execution, each from the step that failed.
+    /// The retry policy of the whole execution. Each retry starts at the failed step.
     pub retry: RetryPolicy,
-    /// How many executions may run side by side.
+    /// The concurrency limit; `None` for no limit.
     pub concurrency: Option<Concurrency>,
-    /// How long finished executions are kept, where it is not the daemon's default.
+    /// The retention of finished executions; `None` for the daemon's default.
     pub retention: Option<Retention>,
-    /// The identity of this definition.
+    /// The content hash of this definition.
     pub definition: DefinitionHash,
-    /// The file it was read from.
+    /// The file.
     pub source: Arc<Source>,
-    /// The files of code that it names, as far as they are there; see [`Automation::with_code_files`].
+    /// The existing code files that it names; see [`Automation::with_code_files`].
     pub code_files: Vec<Arc<Source>>,
 }
 
-/// A value named once for the whole file.
+/// A configuration variable.
 #[derive(Clone, Debug)]
 pub struct ConfigVar {
-    /// The name: `configVars.<name>`.
+    /// The name, read as `configVars.<name>`.
     pub name: SpannedName,
-    /// The value; only `env` and `secrets` exist in its expressions.
+    /// The value. Its expressions may read only `env` and `secrets`.
     pub value: Template,
-    /// Whether it is never shown: `{value: …, secret: true}`.
+    /// True if the value must never be shown: `{value: …, secret: true}`.
     pub secret: bool,
 }
 
-/// How many executions of an Automation may run side by side.
+/// The concurrency limit of an automation's executions.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
-    /// How many, at least 1.
+    /// The maximum number of concurrent executions, at least 1.
     pub limit: u32,
-    /// Executions with different keys do not count against each other.
+    /// The key of a concurrency group: the limit applies to the executions with the same key.
     pub key: Option<Template>,
-    /// What happens to one over the limit.
+    /// The policy for an execution over the limit.
     pub policy: ConcurrencyPolicy,
 }
 
-/// What happens to an execution over the limit.
+/// The policy for an execution over the concurrency limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConcurrencyPolicy {
-    /// It waits its turn.
+    /// It is queued.
     Queue,
-    /// It ends as cancelled.
+    /// It is cancelled.
     Skip,
-    /// The oldest one running is cancelled for it.
+    /// It replaces the oldest running execution, which is cancelled.
     CancelRunning,
 }
 
-/// How long finished executions are kept. What is left open is the daemon's to say.
+/// The retention of finished executions. A `None` leaves the setting to the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// For so many days.
+    /// The number of days.
     pub days: Option<u32>,
-    /// Those that did not succeed for so many.
+    /// The number of days for executions that did not succeed.
     pub failed_days: Option<u32>,
-    /// Whether those that did not succeed are kept for ever.
+    /// True if executions that did not succeed are kept forever.
     pub keep_failed: Option<bool>,
-    /// Of those that succeeded, and of those that did not, no more than so many, the ones accepted last.
+    /// The maximum number of successful executions, and of others. The ones accepted last are kept.
     pub count: Option<u32>,
 }
 
 impl Retention {
-    /// What this says, and what `other` says where this says nothing.
+    /// Fills settings that are `None` from `defaults`.
     #[must_use]
-    pub fn over(self, other: Self) -> Self {
-        // Either of the two speaks of those that did not succeed.
-        let says_of_failed = self.failed_days.is_some() || self.keep_failed.is_some();
-        let of_failed = if says_of_failed { self } else { other };
+    pub fn with_defaults(self, defaults: Self) -> Self {
+        // `failed_days` and `keep_failed` exclude each other, so both come from the same source.
+        let has_failed_rule = self.failed_days.is_some() || self.keep_failed.is_some();
+        let failed_rule = if has_failed_rule { self } else { defaults };
         Self {
-            days: self.days.or(other.days),
-            failed_days: of_failed.failed_days,
-            keep_failed: of_failed.keep_failed,
-            count: self.count.or(other.count),
+            days: self.days.or(defaults.days),
+            failed_days: failed_rule.failed_days,
+            keep_failed: failed_rule.keep_failed,
+            count: self.count.or(defaults.count),
         }
     }
 }
 
 impl Automation {
-    /// The longest an execution may take where its file does not say: 15 minutes.
+    /// The default timeout of an execution: 15 minutes.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-    /// How long a synchronous caller waits where the file does not say: 30 seconds.
+    /// The default time that a synchronous caller waits: 30 seconds.
     pub const DEFAULT_SYNC_TIMEOUT: Duration = Duration::from_secs(30);
-    /// The most bytes of a webhook's body where the file does not say: 6 MiB.
+    /// The default maximum size of a webhook's body: 6 MiB.
     pub const DEFAULT_MAX_BODY: usize = 6 << 20;
-    /// The most steps of a file.
+    /// The maximum number of steps of a file.
     pub const MAX_STEPS: usize = 1000;
 
-    /// Calls `visit` with every step of the file, in reading order.
+    /// Calls `visit` with every step of the file, in document order.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         self.steps.walk(visit);
         for block in [&self.on_error, &self.finally].into_iter().flatten() {
@@ -288,7 +288,7 @@ impl Automation {
         }
     }
 
-    /// The default of each input that has one, over which the given ones are laid.
+    /// Returns the default values of the inputs that have one.
     #[must_use]
     pub fn input_defaults(&self) -> Vec<(&str, &Value)> {
         self.inputs.iter().filter_map(|input| Some((input.name.as_str(), input.default.as_ref()?))).collect()

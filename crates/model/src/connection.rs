@@ -1,4 +1,4 @@
-//! SpannedName credentials as they are written, and secrets that cannot be printed.
+//! Connections (named credentials as declared in YAML), and secret texts that cannot be printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,36 +9,37 @@ use crate::automation::SpannedName;
 use crate::diagnostic::{Source, Span};
 use crate::template::Template;
 
-/// A checked connection file: a type that a connector declares, and its inputs, which may name secrets.
+/// A checked connection file: a connection type of a connector, and its inputs, which may refer to secrets.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The name that steps use: the file's stem.
+    /// The name that steps refer to: the file's stem.
     pub name: String,
-    /// The type, such as `wiki.basic`, with its place.
+    /// The type, such as `wiki.basic`.
     pub kind: String,
-    /// Where the type is written.
+    /// The span of the type.
     pub kind_span: Span,
-    /// The inputs by name with the place of each; only `env` and `secrets` exist in their expressions, read when a step runs.
+    /// The inputs by name. Their expressions may read only `env` and `secrets`, and are evaluated when a step runs.
     pub with: Vec<(SpannedName, Template)>,
-    /// What a person says it is for.
+    /// The author's description of its purpose.
     pub description: Option<String>,
-    /// The file it was read from.
+    /// The file.
     pub source: Arc<Source>,
 }
 
-/// A text that is never printed, logged or stored: its `Debug` and `Display` are `***`.
-/// Its bytes are wiped when the last clone is dropped.
+/// A text that is never printed, logged or stored: `Debug` and `Display` print `***`.
+///
+/// Its bytes are zeroed when the last clone is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
-    /// Seals `text`.
+    /// Creates a secret from `text`.
     #[must_use]
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(Arc::new(Zeroizing::new(text.as_ref().to_owned())))
     }
 
-    /// The text itself. Only the request builder and the redactor open it.
+    /// Returns the text. For the request builder and the redactor only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! One run: its id, its events, and the state that is their fold.
+//! Executions: their ids, events and log lines, and the state folded from the events.
 
 mod event;
 mod fold;

@@ -1,30 +1,31 @@
-//! Boundaries at which a test lets something go wrong in a store or a running daemon. In a release build nothing can be
-//! armed: asking costs nothing there, and nobody can use it.
+//! Failpoints: code locations where a test injects a fault into a store or a running daemon.
+//!
+//! Release builds cannot arm any; [`Failpoints::at`] compiles to nothing there.
 
 use std::fmt;
 #[cfg(debug_assertions)]
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where something may go wrong.
+/// A code location where a test can inject a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failpoint {
-    /// Writes are about to be committed.
+    /// Before a transaction commits.
     BeforeCommit,
-    /// Writes are committed, and nobody knows.
+    /// After a commit, before any caller learns of it.
     AfterCommit,
-    /// What was asked for is stored, and whoever asked does not know.
+    /// After a request is stored, before its sender gets the response.
     BeforeAck,
-    /// All that an effect depends on is committed, and the effect is about to happen.
+    /// Before an external effect, with everything that it depends on committed.
     BeforeEffect,
-    /// An effect has happened, and its result is not stored.
+    /// After an external effect, before its result is stored.
     AfterEffect,
 }
 
 impl Failpoint {
-    /// Its name.
+    /// The name in the daemon's test settings.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeCommit => "beforeCommit",
             Self::AfterCommit => "afterCommit",
@@ -35,42 +36,42 @@ impl Failpoint {
     }
 }
 
-/// What goes wrong.
+/// The fault to inject at a [`Failpoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailpointAction {
-    /// The process ends on the spot, as in a crash.
+    /// Aborts the process, as a crash does.
     Abort,
-    /// What is under way fails.
+    /// Fails the operation.
     Error,
-    /// What is under way fails, and by its error it may have happened all the same.
-    Doubt,
-    /// It takes so much longer.
+    /// Fails the operation with an error that leaves its outcome unknown.
+    UnknownOutcome,
+    /// Delays the operation by this duration.
     Delay(Duration),
 }
 
-/// Says what goes wrong where. Nothing does by default.
+/// The armed failpoints. None is armed by default.
 #[derive(Clone, Default)]
 pub struct Failpoints {
     #[cfg(debug_assertions)]
-    ask: Option<Arc<dyn Fn(Failpoint) -> Option<FailpointAction> + Send + Sync>>,
+    hook: Option<Arc<dyn Fn(Failpoint) -> Option<FailpointAction> + Send + Sync>>,
 }
 
 impl Failpoints {
-    /// Asks `ask` whenever a boundary is reached.
+    /// Creates failpoints that call `hook` at each failpoint to get the fault to inject, if any.
     #[cfg(debug_assertions)]
     #[must_use]
-    pub fn new(ask: impl Fn(Failpoint) -> Option<FailpointAction> + Send + Sync + 'static) -> Self {
-        Self { ask: Some(Arc::new(ask)) }
+    pub fn new(hook: impl Fn(Failpoint) -> Option<FailpointAction> + Send + Sync + 'static) -> Self {
+        Self { hook: Some(Arc::new(hook)) }
     }
 
-    /// What goes wrong at this boundary, now that it is reached.
+    /// Returns the fault to inject at this failpoint; `None` if it is not armed.
     #[cfg(debug_assertions)]
     #[must_use]
-    pub fn at(&self, boundary: Failpoint) -> Option<FailpointAction> {
-        self.ask.as_ref().and_then(|ask| ask(boundary))
+    pub fn at(&self, failpoint: Failpoint) -> Option<FailpointAction> {
+        self.hook.as_ref().and_then(|hook| hook(failpoint))
     }
 
-    /// What goes wrong at this boundary: nothing.
+    /// Returns `None`: release builds have no armed failpoints.
     #[cfg(not(debug_assertions))]
     #[inline]
     #[must_use]

@@ -1,7 +1,7 @@
-//! The words of Cogwork: what is written in YAML and what is stored. No I/O, no clock, no async.
+//! Data model of Cogwork: the YAML language, its evaluation, and the stored form of executions. No I/O, no clock, no async.
 //!
-//! An [`Automation`] is one checked file. What starts it is a [`Payload`]; what happened to it is a list of
-//! [`Event`]s, whose fold is an [`Execution`]. Everything that flows between steps is a [`Value`].
+//! An [`Automation`] is one checked file. A [`Payload`] starts an execution of it. The history of an execution is a log of
+//! [`Event`]s, whose fold is an [`Execution`]. Steps pass [`Value`]s to each other.
 
 pub mod diagnostic;
 pub mod units;

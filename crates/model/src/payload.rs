@@ -1,4 +1,4 @@
-//! What starts an execution, kept in the form it arrived in, and the plain HTTP answer.
+//! Inputs of executions in the form in which they arrived, and HTTP responses as plain values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,75 +9,76 @@ use serde::{Deserialize, Serialize};
 use crate::execution::LogLevel;
 use crate::value::{Data, File, Map, Value};
 
-/// What started an execution. Stored as it arrived; what steps read of it (`trigger.results`) is derived by the
-/// trigger crate, so bytes are kept once.
+/// The input of an execution, stored as it arrived.
+///
+/// The trigger crate derives from it what steps read (`trigger.results`), so its bytes are stored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Payload {
-    /// A request on a webhook's address.
+    /// A request to a webhook.
     Webhook(WebhookPayload),
     /// An instant of a schedule.
     #[serde(rename_all = "camelCase")]
     Schedule {
-        /// The instant that was due.
+        /// The instant of the schedule.
         scheduled_at: Timestamp,
         /// When the execution was accepted.
         started_at: Timestamp,
         /// The schedule's IANA zone.
         timezone: String,
     },
-    /// What a poll found.
+    /// The result of a poll, or an event of a connector.
     #[serde(rename_all = "camelCase")]
     Poll {
-        /// What is new: one, or a list.
+        /// The new item, or a list of new items.
         data: Value,
-        /// When it was found.
+        /// The time of the poll.
         polled_at: Timestamp,
     },
-    /// A person, the command line, the API or another Automation.
+    /// A manual start, or a call by another automation.
     Manual {
         /// The inputs by name.
         inputs: Map,
     },
 }
 
-/// A request on a webhook's address, decoded no further than needed to store it.
+/// A webhook request, decoded only as far as storing it requires.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookPayload {
     /// The HTTP method, upper-case.
     pub method: String,
-    /// What follows the token in the path, percent-decoded except encoded slashes; empty if nothing does.
+    /// The path after the token, percent-decoded except for encoded slashes; may be empty.
     pub path_fragment: String,
-    /// Decoded query parameters; a repeated name is a list in order.
+    /// The decoded query parameters; the values of a repeated name form a list, in order.
     pub query_parameters: Map,
-    /// The query as it came, still encoded, without its question mark; empty if there was none.
+    /// The encoded query as received, without the question mark; empty if there was none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub raw_query: String,
-    /// Headers by lower-case name; repeated ones joined with `, `.
+    /// The headers by lower-case name; the values of a repeated header are joined with `, `.
     pub headers: BTreeMap<String, String>,
-    /// The exact bytes of the body, with the content type that was sent.
+    /// The unchanged bytes of the body, with the sender's content type.
     #[serde(with = "raw_body")]
     pub body: File,
-    /// What the code of the trigger made of it, where it has code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<Box<TriggerCodeResult>>,
+    /// The result of the trigger's code; `None` if it has no code.
+    #[serde(rename = "decided", default, skip_serializing_if = "Option::is_none")]
+    pub code_result: Option<Box<TriggerCodeResult>>,
 }
 
-/// What the code of a trigger decided about a request.
+/// The result of a trigger's code for one request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TriggerCodeResult {
-    /// What steps read as `trigger.results` in place of what came.
+    /// The replacement for `trigger.results`; `None` leaves the results of the request.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::deserialize_present")]
     pub results: Option<Value>,
-    /// The caller's answer.
+    /// The response to the caller; `None` for the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<HttpResponse>,
-    /// Whether no step is to run.
+    /// True if the code decided that no step runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
-    /// What the code logged.
+    /// The lines that the code logged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<TriggerCodeLog>,
 }
@@ -86,70 +87,70 @@ pub struct TriggerCodeResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggerCodeLog {
-    /// How much it matters.
+    /// The severity.
     pub level: LogLevel,
     /// The text.
     pub message: String,
 }
 
 impl Payload {
-    /// What the code of its trigger decided, where it has code.
+    /// Returns the result of the trigger's code; `None` if the trigger has no code.
     #[must_use]
-    pub fn decided(&self) -> Option<&TriggerCodeResult> {
-        if let Self::Webhook(payload) = self { payload.decided.as_deref() } else { None }
+    pub fn code_result(&self) -> Option<&TriggerCodeResult> {
+        if let Self::Webhook(payload) = self { payload.code_result.as_deref() } else { None }
     }
 
-    /// A manual start with these inputs.
+    /// Creates the payload of a manual start.
     #[must_use]
     pub fn manual(inputs: Map) -> Self {
         Self::Manual { inputs }
     }
 }
 
-/// The name or the value of a header of an answer. Most are always the same.
+/// The name or value of a response header. Borrowed where it is constant, as most are.
 pub type HeaderText = Cow<'static, str>;
 
-/// An HTTP answer as plain values.
+/// An HTTP response as plain values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResponse {
-    /// The status, 200 to 599.
+    /// The status code, 200 to 599.
     pub status: u16,
-    /// Headers in order, `content-type` among them.
+    /// The headers in order, including `content-type`.
     pub headers: Vec<(HeaderText, HeaderText)>,
-    /// The body, in memory or kept outside of it.
+    /// The body, in memory or in a file of the store.
     #[serde(with = "raw_bytes")]
     pub body: Data,
 }
 
 impl HttpResponse {
-    /// An answer with a JSON body.
+    /// Creates a response with a JSON body.
     #[must_use]
     pub fn json(status: u16, body: &Value) -> Self {
         Self::new(status, "application/json", body.to_json())
     }
 
-    /// An answer with a body of this type.
+    /// Creates a response with a body of this content type.
     #[must_use]
     pub fn new(status: u16, content_type: impl Into<HeaderText>, body: impl Into<Data>) -> Self {
         Self { status, headers: vec![("content-type".into(), content_type.into())], body: body.into() }
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<HeaderText>, value: impl Into<HeaderText>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// The first value of the header `name`, whose case does not matter.
+    /// Returns the first value of the header `name`, compared case-insensitively.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 }
 
-/// Stores a body as a file value: text where it is UTF-8, else base64.
+/// Serialises a body as a file value: text if it is UTF-8, otherwise base64.
 mod raw_body {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -167,7 +168,7 @@ mod raw_body {
     }
 }
 
-/// Stores bytes as a file value.
+/// Serialises bytes as a file value.
 mod raw_bytes {
     use serde::{Deserializer, Serializer};
 

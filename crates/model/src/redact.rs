@@ -1,8 +1,11 @@
-//! Keeps secrets out of what is stored, logged and answered: by value, wherever they stand, and by the names of fields.
+//! Redaction: keeps secrets out of stored data, logs and responses.
 //!
-//! A text that is cut loses the end of a secret, and the rest of it is no secret that anybody knows. So texts are cut by
-//! [`Redactor::redact_excerpt`], which hides first; and [`Redactor::redact_message`] hides the beginning of a secret before the mark [`TRUNCATION_MARK`],
-//! for the texts that others have cut.
+//! SecretSet secrets are replaced wherever they occur; headers and query parameters with the name of a credential are replaced
+//! whatever their value.
+//!
+//! Truncation can cut off the end of a secret, and the remainder no longer matches. Therefore
+//! [`Redactor::redact_excerpt`] redacts before it truncates, and [`Redactor::redact_message`] also replaces the beginning of
+//! a secret directly before the mark [`TRUNCATION_MARK`], for texts that other code has truncated.
 
 mod names;
 
@@ -24,56 +27,58 @@ use crate::connection::Secret;
 use crate::execution::LogLine;
 use crate::value::{File, List, Map, Value};
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 pub const MASK: &str = "***";
 
-/// The mark at the end of a text that was cut. Whoever cuts a text that may hold a secret has to set it.
+/// The mark at the end of a truncated text. Code that truncates a text with possible secrets must append it.
 pub const TRUNCATION_MARK: char = '…';
 
-/// Shorter secrets are hidden by field alone: they would mask half of every text (threat model 4.7).
-const SHORTEST: usize = 8;
+/// The minimum length of a secret, in bytes. Shorter ones are redacted by field name only: replacing them everywhere would
+/// mask half of every text (threat model 4.7).
+const MIN_SECRET_BYTES: usize = 8;
 
-/// The most secrets that are known at one time; one more displaces the secret that was read least recently.
-const MOST: usize = 1000;
+/// The maximum number of known secrets; a further one evicts the least recently read.
+const MAX_SECRETS: usize = 1000;
 
-/// What a query leaves as it is.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The encode set of a query: all but the unreserved characters.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The length at which [`Redactor::redact_excerpt`] cuts a text.
+/// The maximum length of a text for [`Redactor::redact_excerpt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthLimit {
-    /// So many characters.
+    /// The number of characters.
     Chars(usize),
-    /// So many bytes, or up to 3 fewer: no character is cut in two.
+    /// The number of bytes. The text may end up to 3 bytes earlier, at a character boundary.
     Bytes(usize),
 }
 
 impl LengthLimit {
-    /// The beginning of the text that is within the limit.
+    /// Returns the longest prefix of `text` within the limit.
     fn head(self, text: &str) -> &str {
         let end = match self {
-            // Fewer bytes than that are no more characters.
-            Self::Chars(most) if text.len() <= most => text.len(),
-            Self::Chars(most) => text.char_indices().nth(most).map_or(text.len(), |(at, _)| at),
-            Self::Bytes(most) => text.floor_char_boundary(most),
+            // A text has no more characters than bytes.
+            Self::Chars(max) if text.len() <= max => text.len(),
+            Self::Chars(max) => text.char_indices().nth(max).map_or(text.len(), |(at, _)| at),
+            Self::Bytes(max) => text.floor_char_boundary(max),
         };
         text.get(..end).unwrap_or_default()
     }
 
-    /// The limit for what follows `text`, which is within it.
+    /// Returns the limit that remains after `text`, which must be within the limit.
     fn after(self, text: &str) -> Self {
         match self {
-            Self::Chars(most) => Self::Chars(most.saturating_sub(text.chars().count())),
-            Self::Bytes(most) => Self::Bytes(most.saturating_sub(text.len())),
+            Self::Chars(max) => Self::Chars(max.saturating_sub(text.chars().count())),
+            Self::Bytes(max) => Self::Bytes(max.saturating_sub(text.len())),
         }
     }
 }
 
-/// The text, cut at so many characters with the mark [`TRUNCATION_MARK`]. It hides nothing: [`Redactor::redact_message`] has to come after it
-/// where the text may hold a secret.
+/// Truncates `text` to `max` characters, and appends [`TRUNCATION_MARK`] if it was longer.
+///
+/// It does not redact. Pass the result through [`Redactor::redact_message`] if the text may contain a secret.
 #[must_use]
-pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
-    let head = LengthLimit::Chars(most).head(text);
+pub fn truncate(text: &str, max: usize) -> Cow<'_, str> {
+    let head = LengthLimit::Chars(max).head(text);
     if head.len() == text.len() {
         Cow::Borrowed(text)
     } else {
@@ -81,37 +86,40 @@ pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// The secrets that were read, and a search for all of them at once. Cheap to clone; all clones are one.
+/// Replaces all known secrets in texts, values and errors. Cheap to clone; all clones share one set of secrets.
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<RwLock<Known>>);
+pub struct Redactor(Arc<RwLock<SecretSet>>);
 
+/// The known secrets and their matcher.
 #[derive(Default)]
-struct Known {
-    /// Every secret with the turn of its last read. There are at most [`MOST`].
+struct SecretSet {
+    /// The secrets, each with the logical time of its last read. Invariant: at most [`MAX_SECRETS`].
     secrets: HashMap<Secret, AtomicU64>,
-    /// The turn of the next read.
-    turn: AtomicU64,
-    /// Finds every form of every secret; `None` while there is none. Made when it is first needed: secrets come in groups.
-    search: OnceLock<Option<Arc<Search>>>,
+    /// The logical time of the next read.
+    clock: AtomicU64,
+    /// The matcher of all secrets; `None` if there are none. Built on first use, because secrets are added in groups.
+    matcher: OnceLock<Option<Arc<SecretMatcher>>>,
 }
 
-impl Known {
-    fn make_search(&self) -> Option<Arc<Search>> {
-        let mut forms: Vec<String> = self.secrets.keys().flat_map(|secret| forms(secret.expose())).collect();
-        forms.sort_unstable();
-        forms.dedup();
-        if forms.is_empty() {
+impl SecretSet {
+    fn build_matcher(&self) -> Option<Arc<SecretMatcher>> {
+        let mut encodings: Vec<String> =
+            self.secrets.keys().flat_map(|secret| encodings_of(secret.expose())).collect();
+        encodings.sort_unstable();
+        encodings.dedup();
+        if encodings.is_empty() {
             return None;
         }
-        // It can only fail for more patterns than there are.
-        let whole = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms).ok()?;
-        Some(Arc::new(Search { whole, forms, starts: OnceLock::new() }))
+        // Building fails only above the automaton's limit on patterns, which `MAX_SECRETS` rules out.
+        let automaton =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&encodings).ok()?;
+        Some(Arc::new(SecretMatcher { automaton, encodings, prefixes: OnceLock::new() }))
     }
 
-    /// Notes a read of the secret; false where it is not known.
+    /// Records a read of the secret. Returns false if the secret is not in the set.
     fn touch(&self, secret: &Secret) -> bool {
         let Some(last) = self.secrets.get(secret) else { return false };
-        last.store(self.turn.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        last.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         true
     }
 }
@@ -123,53 +131,55 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Hides this secret from now on, in every form in which it is usually sent.
+    /// Adds a secret. From now on it is redacted in each of its usual encodings.
     pub fn add_secret(&self, secret: &str) {
-        if secret.len() < SHORTEST {
+        if secret.len() < MIN_SECRET_BYTES {
             return;
         }
         let secret = Secret::new(secret);
         if self.0.read().unwrap_or_else(PoisonError::into_inner).touch(&secret) {
             return;
         }
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.touch(&secret) {
+        let mut set = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if set.touch(&secret) {
             return;
         }
-        if known.secrets.len() >= MOST {
+        if set.secrets.len() >= MAX_SECRETS {
             let last = |(_, last): &(&Secret, &AtomicU64)| last.load(Ordering::Relaxed);
-            let oldest = known.secrets.iter().min_by_key(last).map(|(secret, _)| secret.clone());
-            oldest.and_then(|oldest| known.secrets.remove(&oldest));
+            let oldest = set.secrets.iter().min_by_key(last).map(|(secret, _)| secret.clone());
+            oldest.and_then(|oldest| set.secrets.remove(&oldest));
         }
-        let turn = known.turn.fetch_add(1, Ordering::Relaxed);
-        known.secrets.insert(secret, AtomicU64::new(turn));
-        known.search = OnceLock::new();
+        let now = set.clock.fetch_add(1, Ordering::Relaxed);
+        set.secrets.insert(secret, AtomicU64::new(now));
+        set.matcher = OnceLock::new();
     }
 
-    /// Whether nothing is hidden.
+    /// True if no secret is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).secrets.is_empty()
     }
 
-    /// The text without secrets.
+    /// Redacts a text.
     #[must_use]
     pub fn redact_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match self.search() {
-            Some(search) if search.is_match(text) => Cow::Owned(search.masked(text)),
+        match self.matcher() {
+            Some(matcher) if matcher.is_match(text) => Cow::Owned(matcher.masked(text)),
             _ => Cow::Borrowed(text),
         }
     }
 
-    /// The text of a message or a log line without secrets, and without the beginning of one that was cut off at the mark [`TRUNCATION_MARK`].
+    /// Redacts a message or a log line, including the beginning of a secret that was truncated at [`TRUNCATION_MARK`].
     #[must_use]
     pub fn redact_message<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.search().and_then(|search| search.masked_message(text)).map_or(Cow::Borrowed(text), Cow::Owned)
+        self.matcher()
+            .and_then(|matcher| matcher.masked_message(text))
+            .map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The text, cut with the mark [`TRUNCATION_MARK`] where it goes over the limit, secrets hidden first.
+    /// Redacts a text and truncates it to the limit, with [`TRUNCATION_MARK`] at its end.
     ///
-    /// A text within the limit is not searched: it is whole, and hidden where it is stored.
+    /// A text within the limit is returned unchanged: it is complete, so the redaction before storing it finds its secrets.
     #[must_use]
     pub fn redact_excerpt<'t>(&self, text: &'t str, limit: LengthLimit) -> Cow<'t, str> {
         if limit.head(text).len() == text.len() {
@@ -177,8 +187,8 @@ impl Redactor {
         }
         let mut out = Excerpt { text: String::new(), limit, is_full: false };
         let mut done = 0;
-        if let Some(search) = self.search() {
-            for found in search.whole.find_iter(text) {
+        if let Some(matcher) = self.matcher() {
+            for found in matcher.automaton.find_iter(text) {
                 out.push(text.get(done..found.start()).unwrap_or_default());
                 if out.is_full {
                     break;
@@ -191,58 +201,58 @@ impl Redactor {
         Cow::Owned(out.text)
     }
 
-    /// The bytes without secrets; `None` where they hold none.
+    /// Redacts bytes; `None` if they contain no secret.
     #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let search = self.search()?;
-        search.whole.is_match(bytes).then(|| search.masked_bytes(bytes))
+        let matcher = self.matcher()?;
+        matcher.automaton.is_match(bytes).then(|| matcher.masked_bytes(bytes))
     }
 
-    /// The value without secrets: in texts, in the keys of maps, and in files.
+    /// Redacts a value: its texts, numbers, map keys and files in memory.
     #[must_use]
     pub fn redact_value(&self, value: Value) -> Value {
-        let Some(search) = self.search() else { return value };
-        search.masked_value(&value).unwrap_or(value)
+        let Some(matcher) = self.matcher() else { return value };
+        matcher.masked_value(&value).unwrap_or(value)
     }
 
-    /// The failure without secrets.
+    /// Redacts an error: its message, code, request ids and body.
     #[must_use]
     pub fn redact_error(&self, mut error: ActionError) -> ActionError {
-        let Some(search) = self.search() else { return error };
-        if let Some(masked) = search.masked_message(&error.message) {
+        let Some(matcher) = self.matcher() else { return error };
+        if let Some(masked) = matcher.masked_message(&error.message) {
             error.message = masked;
         }
-        let known = &mut *error;
-        for text in [&mut known.code, &mut known.request_id].into_iter().flatten() {
-            if let Some(masked) = search.masked_message(text) {
+        let details = &mut *error;
+        for text in [&mut details.code, &mut details.request_id].into_iter().flatten() {
+            if let Some(masked) = matcher.masked_message(text) {
                 *text = masked;
             }
         }
-        if let Some(lost) = &mut known.lost_attempt {
+        if let Some(lost) = &mut details.lost_attempt {
             for text in [Some(&mut lost.message), lost.request_id.as_mut()].into_iter().flatten() {
-                if let Some(masked) = search.masked_message(text) {
+                if let Some(masked) = matcher.masked_message(text) {
                     *text = masked;
                 }
             }
         }
         if let Some(body) = &error.body
-            && let Some(masked) = search.masked_value(body)
+            && let Some(masked) = matcher.masked_value(body)
         {
             error.body = Some(masked);
         }
         error
     }
 
-    fn search(&self) -> Option<Arc<Search>> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.search.get_or_init(|| known.make_search()).clone()
+    fn matcher(&self) -> Option<Arc<SecretMatcher>> {
+        let set = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        set.matcher.get_or_init(|| set.build_matcher()).clone()
     }
 }
 
-/// A text that grows up to a limit.
+/// A text under construction, truncated at a limit.
 struct Excerpt {
     text: String,
-    /// The room that is left.
+    /// The remaining length.
     limit: LengthLimit,
     is_full: bool,
 }
@@ -262,31 +272,34 @@ impl Excerpt {
     }
 }
 
-/// A search for every form of every secret.
-struct Search {
-    whole: AhoCorasick,
-    forms: Vec<String>,
-    /// Finds what the forms begin with, each pattern by the place of its form. Made for the first text that was cut.
-    starts: OnceLock<Option<AhoCorasick>>,
+/// Finds and replaces every encoding of every secret.
+struct SecretMatcher {
+    /// Matches whole encodings.
+    automaton: AhoCorasick,
+    /// All encodings of all secrets.
+    encodings: Vec<String>,
+    /// Matches the shortest recognised prefixes of `encodings`, with the same indices. Built for the first truncated text.
+    prefixes: OnceLock<Option<AhoCorasick>>,
 }
 
-impl Search {
+impl SecretMatcher {
     fn is_match(&self, text: &str) -> bool {
-        self.whole.is_match(text)
+        self.automaton.is_match(text)
     }
 
-    /// The message without secrets and without the beginnings of some before [`TRUNCATION_MARK`]; `None` where it holds none.
+    /// Masks secrets, and prefixes of secrets before [`TRUNCATION_MARK`]; `None` if there are none.
     fn masked_message(&self, text: &str) -> Option<String> {
-        let cut_off = self.cut_off(text);
-        if cut_off.is_empty() {
+        let truncated = self.truncated_secrets(text);
+        if truncated.is_empty() {
             return self.is_match(text).then(|| self.masked(text));
         }
-        let mut hidden: Vec<Range<usize>> = self.whole.find_iter(text).map(|found| found.range()).collect();
-        hidden.extend(cut_off);
+        let mut hidden: Vec<Range<usize>> =
+            self.automaton.find_iter(text).map(|found| found.range()).collect();
+        hidden.extend(truncated);
         hidden.sort_unstable_by_key(|range| range.start);
         let (mut out, mut done) = (String::with_capacity(text.len()), 0);
         for range in hidden {
-            // One that begins within the one before it continues its mask.
+            // Overlapping matches share one mask.
             if range.start >= done {
                 out.push_str(text.get(done..range.start).unwrap_or_default());
                 out.push_str(MASK);
@@ -297,21 +310,22 @@ impl Search {
         Some(out)
     }
 
-    /// The places of beginnings of forms that end at a mark [`TRUNCATION_MARK`].
-    fn cut_off(&self, text: &str) -> Vec<Range<usize>> {
+    /// Returns the ranges of prefixes of encodings that end directly before [`TRUNCATION_MARK`].
+    fn truncated_secrets(&self, text: &str) -> Vec<Range<usize>> {
         if !text.contains(TRUNCATION_MARK) {
             return Vec::new();
         }
-        let starts = self.starts.get_or_init(|| {
-            let starts = self.forms.iter().map(|form| &form.as_bytes()[..telling(form)]);
-            AhoCorasick::builder().build(starts).ok()
+        let prefixes = self.prefixes.get_or_init(|| {
+            let prefixes =
+                self.encodings.iter().map(|encoding| &encoding.as_bytes()[..min_prefix_len(encoding)]);
+            AhoCorasick::builder().build(prefixes).ok()
         });
-        let Some(starts) = starts else { return Vec::new() };
-        let found = starts.find_overlapping_iter(text).filter_map(|found| {
-            let form = self.forms.get(found.pattern().as_usize())?;
+        let Some(prefixes) = prefixes else { return Vec::new() };
+        let found = prefixes.find_overlapping_iter(text).filter_map(|found| {
+            let encoding = self.encodings.get(found.pattern().as_usize())?;
             let rest = text.get(found.start()..)?;
-            let alike = form.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
-            let alike = form.floor_char_boundary(alike);
+            let alike = encoding.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
+            let alike = encoding.floor_char_boundary(alike);
             rest.get(alike..)?.starts_with(TRUNCATION_MARK).then(|| found.start()..found.start() + alike)
         });
         found.collect()
@@ -319,7 +333,7 @@ impl Search {
 
     fn masked(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        self.whole.replace_all_with(text, &mut out, |_, _, out| {
+        self.automaton.replace_all_with(text, &mut out, |_, _, out| {
             out.push_str(MASK);
             true
         });
@@ -328,20 +342,21 @@ impl Search {
 
     fn masked_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        self.whole.replace_all_with_bytes(bytes, &mut out, |_, _, out| {
+        self.automaton.replace_all_with_bytes(bytes, &mut out, |_, _, out| {
             out.extend_from_slice(MASK.as_bytes());
             true
         });
         out
     }
 
-    /// The value without secrets; `None` where it holds none, so that nothing is copied.
+    /// Masks secrets in a value; `None` if it contains none, so that nothing is copied.
     fn masked_value(&self, value: &Value) -> Option<Value> {
         match value {
             Value::Null | Value::Bool(_) => None,
             Value::Number(number) => {
                 let text = number.to_string();
-                (text.len() >= SHORTEST && self.is_match(&text)).then(|| Value::from(self.masked(&text)))
+                (text.len() >= MIN_SECRET_BYTES && self.is_match(&text))
+                    .then(|| Value::from(self.masked(&text)))
             }
             Value::String(text) => self.is_match(text).then(|| Value::from(self.masked(text))),
             Value::List(list) => {
@@ -355,8 +370,8 @@ impl Search {
             Value::Map(map) => self.masked_map(map).map(|map| Value::Map(Arc::new(map))),
             Value::File(file) => {
                 let filename = file.filename.as_deref().filter(|name| self.is_match(name));
-                // What is kept outside stays as it came, as the body of a request does.
-                let data = file.data.in_memory().filter(|bytes| self.whole.is_match(&bytes[..]));
+                // Bytes outside of memory stay unchanged, as the body of a request does.
+                let data = file.data.in_memory().filter(|bytes| self.automaton.is_match(&bytes[..]));
                 let data = data.map(|bytes| self.masked_bytes(bytes));
                 (filename.is_some() || data.is_some()).then(|| {
                     Value::File(Arc::new(File {
@@ -384,29 +399,30 @@ impl Search {
             if key_changed {
                 masked_map.remove(key);
                 masked_map.insert(self.masked(key), value);
-            } else if let Some(place) = masked_map.get_mut(key) {
-                *place = value;
+            } else if let Some(slot) = masked_map.get_mut(key) {
+                *slot = value;
             }
         }
         Some(masked_map)
     }
 }
 
-/// The length in bytes from which the beginning of a form tells a secret: 8, or half of a form that is shorter than 16.
-fn telling(form: &str) -> usize {
-    form.len().div_ceil(2).min(SHORTEST)
+/// Returns the minimum length, in bytes, at which a prefix of an encoding counts as a secret: 8, or half of an encoding that
+/// is shorter than 16.
+fn min_prefix_len(encoding: &str) -> usize {
+    encoding.len().div_ceil(2).min(MIN_SECRET_BYTES)
 }
 
-/// Every form in which a secret is usually sent.
-fn forms(secret: &str) -> Vec<String> {
+/// Returns the usual encodings of a secret, without those that are too short to match.
+fn encodings_of(secret: &str) -> Vec<String> {
     let escaped = serde_json::Value::from(secret).to_string();
     let escaped = &escaped[1..escaped.len() - 1];
-    let encoded = utf8_percent_encode(secret, ENCODED).to_string();
+    let encoded = utf8_percent_encode(secret, UNRESERVED).to_string();
     let every_byte: String = secret.bytes().map(percent_encode_byte).collect();
-    let mut forms = vec![
+    let mut encodings = vec![
         secret.to_owned(),
         escaped.to_owned(),
-        // Some escape the slash in JSON.
+        // Some JSON encoders escape the slash.
         escaped.replace('/', "\\/"),
         escape_controls(secret),
         every_byte.to_ascii_lowercase(),
@@ -417,22 +433,22 @@ fn forms(secret: &str) -> Vec<String> {
         encoded,
         hex::encode(secret),
         hex::encode_upper(secret),
-        // With what fills up the last characters, which are the secret's own where nothing follows.
+        // Padded: if nothing follows the secret, the last characters depend on it alone.
         STANDARD.encode(secret),
         URL_SAFE.encode(secret),
         STANDARD_NO_PAD.encode(secret),
         URL_SAFE_NO_PAD.encode(secret),
     ];
     for before in 0..3 {
-        forms.extend(inside_base64(secret, before));
+        encodings.extend(inside_base64(secret, before));
     }
-    forms.retain(|form| form.len() >= SHORTEST);
-    forms.sort_unstable();
-    forms.dedup();
-    forms
+    encodings.retain(|encoding| encoding.len() >= MIN_SECRET_BYTES);
+    encodings.sort_unstable();
+    encodings.dedup();
+    encodings
 }
 
-/// The text with the digits of its `%XX` in lower case, and its own letters as they are.
+/// Converts the hex digits of percent escapes to lower case.
 fn lower_escapes(encoded: &str) -> String {
     let mut left = 0_u8;
     let lower = |character: char| {
@@ -443,19 +459,19 @@ fn lower_escapes(encoded: &str) -> String {
     encoded.chars().map(lower).collect()
 }
 
-/// The text as a log line shows it: control characters escaped.
+/// Escapes control characters as log lines do.
 fn escape_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|character| LogLine::push_escaped(&mut out, character));
     out
 }
 
-/// How the secret looks inside base64 of a longer text, with so many bytes (modulo 3) before it: the characters that
-/// depend on the secret alone. `Basic` is such a text, with the user's name before it.
+/// Returns the part of the base64 of a longer text that depends on the secret alone, with `before` bytes (modulo 3) before
+/// the secret. `Basic` credentials are such a text: the user name precedes the password.
 fn inside_base64(secret: &str, before: usize) -> [String; 2] {
     let mut bytes = vec![0; before];
     bytes.extend_from_slice(secret.as_bytes());
-    // A character is 6 bits: those that reach into the bytes before or behind are not the secret's own.
+    // A character encodes 6 bits. Those that share bits with a neighbouring byte do not depend on the secret alone.
     let first = (before * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
     [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)]

@@ -1,16 +1,18 @@
-//! Which headers an answer to a webhook may not have, and why. The loader refuses them where they are written, and whoever
-//! makes an answer refuses those that were computed.
+//! Headers that a webhook response must not set, each with the reason.
+//!
+//! The loader rejects literal names; the builder of responses rejects computed ones.
 
-const RESERVED: &str = "it is set by Cogwork";
-const ORIGIN_WIDE: &str = "it would act on more than this answer";
+const SET_BY_SERVER: &str = "it is set by Cogwork";
+const ORIGIN_WIDE: &str = "it would affect more than this response";
 const CONNECTION: &str = "it belongs to the connection";
 
-/// They act beyond the one answer: on the connection, or on everything else that the browser has from this host.
-const REFUSED: [(&str, &str); 25] = [
+/// Reserved names, in lower case, with the reason. Most affect the connection or the whole origin in a browser, not just
+/// one response.
+const RESERVED_HEADERS: [(&str, &str); 25] = [
     ("alt-svc", ORIGIN_WIDE),
     ("clear-site-data", ORIGIN_WIDE),
     ("connection", CONNECTION),
-    ("content-length", RESERVED),
+    ("content-length", SET_BY_SERVER),
     ("content-type", "write it as `contentType`"),
     ("keep-alive", CONNECTION),
     ("nel", ORIGIN_WIDE),
@@ -18,7 +20,7 @@ const REFUSED: [(&str, &str); 25] = [
     ("proxy-authorization", CONNECTION),
     ("proxy-connection", CONNECTION),
     ("public-key-pins", ORIGIN_WIDE),
-    ("referrer-policy", RESERVED),
+    ("referrer-policy", SET_BY_SERVER),
     ("report-to", ORIGIN_WIDE),
     ("reporting-endpoints", ORIGIN_WIDE),
     ("service-worker-allowed", ORIGIN_WIDE),
@@ -29,14 +31,14 @@ const REFUSED: [(&str, &str); 25] = [
     ("trailer", CONNECTION),
     ("transfer-encoding", CONNECTION),
     ("upgrade", CONNECTION),
-    ("x-content-type-options", RESERVED),
-    ("x-duplicate", RESERVED),
-    ("x-execution-id", RESERVED),
+    ("x-content-type-options", SET_BY_SERVER),
+    ("x-duplicate", SET_BY_SERVER),
+    ("x-execution-id", SET_BY_SERVER),
 ];
 
-/// Why an answer may not have the header with this lower-case name, if so.
+/// Returns the reason why a response must not set the header `name` (in lower case); `None` if it may.
 #[must_use]
 pub fn reserved_header_reason(name: &str) -> Option<&'static str> {
-    let known = REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| *reason);
-    known.or_else(|| name.starts_with("access-control-").then_some("a webhook is not a browser API"))
+    let reserved = RESERVED_HEADERS.iter().find(|(header, _)| *header == name).map(|(_, reason)| *reason);
+    reserved.or_else(|| name.starts_with("access-control-").then_some("a webhook is not a browser API"))
 }

@@ -1,4 +1,4 @@
-//! A retry policy: a value that yields delays. Whether to retry is asked of the error.
+//! Retry policies: which errors are retried, how often, and after which delay.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::{ActionError, ErrorKind};
 
-/// How often, how long apart and on what a failed step is tried again.
+/// The retry policy of a step or an execution: number of retries, backoff, and the errors that it covers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// The tries after the first; 0 is none.
+    /// The number of retries; 0 disables them.
     pub max: u32,
-    /// The wait before the first retry.
+    /// The delay before the first retry.
     pub delay: Duration,
-    /// What each further wait is multiplied by; 1 keeps it the same.
+    /// The factor from one delay to the next; 1 keeps the delay constant.
     pub backoff: f64,
-    /// No wait is longer than this.
+    /// The longest delay.
     pub max_delay: Duration,
-    /// Which errors are tried again.
+    /// The classes of errors that are retried.
     pub on: Vec<RetryOn>,
 }
 
@@ -26,12 +26,12 @@ pub struct RetryPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RetryOn {
-    /// No answer came: refused, reset, timed out.
+    /// No response: connection refused, reset, or timed out.
     Network,
-    /// An answer of 500 to 599.
+    /// A response with a status of 500 to 599.
     #[serde(rename = "5xx")]
     ServerError,
-    /// An answer of 429.
+    /// A response with the status 429.
     #[serde(rename = "429")]
     TooManyRequests,
     /// Every error.
@@ -39,23 +39,24 @@ pub enum RetryOn {
 }
 
 impl Default for RetryPolicy {
-    /// No retry.
+    /// Returns a policy without retries.
     fn default() -> Self {
         Self::none()
     }
 }
 
 impl RetryPolicy {
-    /// The longest that a `Retry-After` of the other side is obeyed (threat model 4.4).
+    /// The upper limit for a server's `Retry-After` (threat model 4.4).
     pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-    /// No retry.
+    /// Creates a policy without retries.
     #[must_use]
     pub fn none() -> Self {
         Self::times(0)
     }
 
-    /// `max` retries with the defaults of the language: 1 s, doubling, at most 60 s, on network errors, 5xx and 429.
+    /// Creates a policy of `max` retries with the language's defaults: 1 s, doubling, at most 60 s, on network errors,
+    /// 5xx and 429.
     #[must_use]
     pub fn times(max: u32) -> Self {
         Self {
@@ -67,22 +68,23 @@ impl RetryPolicy {
         }
     }
 
-    /// The wait before the next try after `tries` tries have failed, or `None` to give up. A `Retry-After` of the
-    /// error is the least wait; without one the policy's delay grows by its factor up to its cap.
+    /// Returns the delay before the next attempt after `attempts` failed ones; `None` to give up.
+    ///
+    /// The delay grows by the backoff factor up to `max_delay`. A `Retry-After` of the error is a lower bound.
     #[must_use]
-    pub fn next_delay(&self, tries: u32, error: &ActionError) -> Option<Duration> {
-        if tries > self.max || !self.covers(error) {
+    pub fn next_delay(&self, attempts: u32, error: &ActionError) -> Option<Duration> {
+        if attempts > self.max || !self.covers(error) {
             return None;
         }
-        let growth = self.backoff.powi(i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX));
-        let grown = self.delay.as_secs_f64() * growth;
-        let capped = if grown.is_finite() {
-            grown.min(self.max_delay.as_secs_f64())
+        let factor = self.backoff.powi(i32::try_from(attempts.saturating_sub(1)).unwrap_or(i32::MAX));
+        let delay = self.delay.as_secs_f64() * factor;
+        let capped = if delay.is_finite() {
+            delay.min(self.max_delay.as_secs_f64())
         } else {
             self.max_delay.as_secs_f64()
         };
-        let wait = Duration::try_from_secs_f64(capped.max(0.0)).unwrap_or(self.max_delay);
-        Some(wait.max(error.retry_after().unwrap_or_default().min(Self::MAX_RETRY_AFTER)))
+        let delay = Duration::try_from_secs_f64(capped.max(0.0)).unwrap_or(self.max_delay);
+        Some(delay.max(error.retry_after().unwrap_or_default().min(Self::MAX_RETRY_AFTER)))
     }
 
     fn covers(&self, error: &ActionError) -> bool {

@@ -9,10 +9,10 @@ use crate::context::Runtime;
 impl Runtime {
     /// Reaches a failpoint, aborts or delays as configured there, and returns true if the operation is to fail.
     pub async fn fails_at(&self, boundary: Failpoint) -> bool {
-        match self.settings.mishaps.at(boundary) {
+        match self.settings.failpoints.at(boundary) {
             None => false,
             Some(FailpointAction::Abort) => std::process::abort(),
-            Some(FailpointAction::Error | FailpointAction::Doubt) => true,
+            Some(FailpointAction::Error | FailpointAction::UnknownOutcome) => true,
             Some(FailpointAction::Delay(time)) => {
                 self.clock.sleep_for(time).await;
                 false

@@ -37,7 +37,7 @@ pub struct Settings {
     /// Limits on work, memory and counts.
     pub limits: Limits,
     /// Faults that are injected around effects and answers, for fault tests.
-    pub mishaps: Failpoints,
+    pub failpoints: Failpoints,
     /// True if the project folder is watched for changes.
     pub watch: bool,
     /// True if the engine does a daemon's background work: recover unfinished executions, fire schedules, poll, delete old
@@ -99,7 +99,7 @@ impl Settings {
             allow_credential_debug: true,
             retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),
             limits: Limits::default(),
-            mishaps: Failpoints::default(),
+            failpoints: Failpoints::default(),
             watch: true,
             background: true,
         }

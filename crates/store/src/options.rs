@@ -26,7 +26,7 @@ pub struct Options {
     /// Values of an event that take this many bytes or more as JSON are stored as blobs.
     pub blob_bytes: usize,
     /// Faults that a test injects around commits.
-    pub mishaps: Failpoints,
+    pub failpoints: Failpoints,
 }
 
 impl Options {
@@ -40,7 +40,7 @@ impl Default for Options {
             durability: Durability::default(),
             max_bytes: None,
             blob_bytes: Self::BLOB_BYTES,
-            mishaps: Failpoints::default(),
+            failpoints: Failpoints::default(),
         }
     }
 }

@@ -167,7 +167,7 @@ impl<'a> Check<'a> {
     }
 
     fn not_of_trigger(&mut self, message: &str, span: Span, help: &str) {
-        let trigger = self.automation.trigger.word();
+        let trigger = self.automation.trigger.keyword();
         self.found.push(
             Diagnostic::error("not-of-trigger", message, span)
                 .label(format!("the trigger of `{}` is `{trigger}`", self.automation.id))
@@ -206,7 +206,7 @@ impl<'a> Check<'a> {
                     let message = format!(
                         "the step `{}` requests no approval: its verb is `{}`",
                         step.id,
-                        step.verb.word()
+                        step.verb.keyword()
                     );
                     self.found.push(
                         Diagnostic::error("not-of-step", message, named.span)
@@ -297,7 +297,7 @@ impl<'a> Check<'a> {
                     Verb::Call(_) => None,
                     other => {
                         let message =
-                            format!("the step `{id}` calls nothing: its verb is `{}`", other.word());
+                            format!("the step `{id}` calls nothing: its verb is `{}`", other.keyword());
                         self.found.push(Diagnostic::error("not-of-step", message, span).help(
                             "name a step with `action` or `call`, or an action such as `wiki.createPage`",
                         ));
@@ -367,8 +367,11 @@ impl<'a> Check<'a> {
         let cases = lists.iter().filter(|list| matches!(list.kind, BlockKind::Case { .. }));
         let mut names: Vec<&str> = cases.filter_map(|list| list.name).collect();
         if names.is_empty() {
-            let message =
-                format!("the step `{}` has the verb `{}`, which has no branches", step.id, step.verb.word());
+            let message = format!(
+                "the step `{}` has the verb `{}`, which has no branches",
+                step.id,
+                step.verb.keyword()
+            );
             self.found.push(Diagnostic::error("not-of-step", message, branch.span));
             return;
         }

@@ -143,7 +143,7 @@ impl ExpectationCheck<'_> {
             let double_missing = self.found.iter().any(|diagnostic| diagnostic.code == "no-double");
             // The missing double is already reported as the cause.
             if !(double_missing && found == Ending::Failed) {
-                self.report_unmet(format!("the execution has not {}", expected.word()), span, label);
+                self.report_unmet(format!("the execution has not {}", expected.as_str()), span, label);
             }
             return;
         }

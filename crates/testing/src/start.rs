@@ -64,7 +64,7 @@ impl TestRun<'_> {
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
                     automation.id,
-                    trigger.word()
+                    trigger.keyword()
                 ),
             )),
         }

@@ -39,7 +39,7 @@ pub fn detect(challenge: &Challenge, request: &Request) -> Option<ChallengeReque
         return None;
     }
     let reads_body = rule
-        .marks
+        .markers
         .iter()
         .map(|(place, _)| place)
         .chain(&rule.value)
@@ -50,7 +50,7 @@ pub fn detect(challenge: &Challenge, request: &Request) -> Option<ChallengeReque
         None
     };
     let at = |place| text_at(place, request, body.as_ref());
-    if !rule.marks.iter().all(|(place, text)| at(place).as_deref() == Some(*text)) {
+    if !rule.markers.iter().all(|(place, text)| at(place).as_deref() == Some(*text)) {
         return None;
     }
     let text = match &rule.value {
@@ -91,8 +91,8 @@ pub fn respond(
     let json = |entries: Vec<(&str, String)>| {
         HttpResponse::json(200, &Value::from(entries.into_iter().collect::<Map>()))
     };
-    let response = match (rule.answer, &rule.value) {
-        (ChallengeResponse::Nothing, _) => {
+    let response = match (rule.response, &rule.value) {
+        (ChallengeResponse::Empty, _) => {
             HttpResponse { status: 200, headers: Vec::new(), body: Vec::new().into() }
         }
         (ChallengeResponse::Text, _) => HttpResponse::new(200, "text/plain; charset=utf-8", text.to_owned()),

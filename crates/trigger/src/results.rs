@@ -13,7 +13,7 @@ use crate::{Rejection, webhook};
 /// # Errors
 /// Returns an error only for a webhook with an unreadable body; [`webhook::receive`] rejects such a request before it is stored.
 pub fn results(payload: &Payload) -> Result<Value, Rejection> {
-    if let Some(results) = payload.decided().and_then(|decided| decided.results.as_ref()) {
+    if let Some(results) = payload.code_result().and_then(|decided| decided.results.as_ref()) {
         return Ok(results.clone());
     }
     match payload {

@@ -45,7 +45,7 @@ impl Signature {
     /// Extracts the signature of a possibly partially parsed automation.
     pub(crate) fn from_automation(automation: &Automation, unreadable: &Unreadable) -> Self {
         Self {
-            trigger: (!unreadable.has("trigger")).then(|| automation.trigger.word()),
+            trigger: (!unreadable.has("trigger")).then(|| automation.trigger.keyword()),
             inputs: (!unreadable.has("inputs")).then(|| automation.inputs.clone()),
         }
     }

@@ -298,8 +298,9 @@ fn trigger(
         (None, after) => details.push(detail(DiffKind::Mounted, None, after)),
         (before, None) => details.push(detail(DiffKind::Unmounted, before, None)),
         (before, after) => {
-            let kind =
-                |deployed: Option<&Deployment>| deployed.map(|deployed| deployed.automation.trigger.word());
+            let kind = |deployed: Option<&Deployment>| {
+                deployed.map(|deployed| deployed.automation.trigger.keyword())
+            };
             if kind(old) != kind(new) {
                 details.push(detail(DiffKind::Unmounted, before, None));
                 details.push(detail(DiffKind::Mounted, None, after));
@@ -324,7 +325,7 @@ fn trigger(
 fn describe_trigger(deployed: &Deployment) -> String {
     match &deployed.schedule {
         Some(schedule) => schedule.describe(),
-        None => deployed.automation.trigger.word().to_owned(),
+        None => deployed.automation.trigger.keyword().to_owned(),
     }
 }
 

@@ -214,7 +214,7 @@ impl Files {
                 id: automation.id.to_string(),
                 name: automation.name.clone(),
                 state: deployed.state().to_owned(),
-                trigger: automation.trigger.word().to_owned(),
+                trigger: automation.trigger.keyword().to_owned(),
                 path: automation.source.path().to_owned(),
                 live_url: address.map(|address| url(&address.live)),
                 test_url: address.map(|address| url(&address.test)),

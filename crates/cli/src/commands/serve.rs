@@ -66,13 +66,13 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     // First the sockets, so that the guard on outgoing calls knows them; connections wait until the engine is there.
     let bound = Server::bind(config.server()).await?;
     let addresses = bound.addresses();
-    let mishaps = failpoint::mishaps();
-    let options = store::Options { mishaps: mishaps.clone(), ..config.store() };
+    let failpoints = failpoint::from_env();
+    let options = store::Options { failpoints: failpoints.clone(), ..config.store() };
     let location = config.store_location();
     let store =
         store::open(&location, options).with_context(|| format!("cannot open the store `{location}`"))?;
     let mut settings = config.engine();
-    settings.mishaps = mishaps;
+    settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
     settings.public_url = Some(config.base(addresses.hooks));
     let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;
@@ -193,7 +193,7 @@ fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Time
             let next = deployed.next_fires(now, 1).first().map(|at| time::in_zone(*at, schedule.timezone()));
             format!("{}; next {}", schedule.describe(), next.unwrap_or_else(|| "never".to_owned()))
         }
-        None => deployed.automation.trigger.word().to_owned(),
+        None => deployed.automation.trigger.keyword().to_owned(),
     }
 }
 

@@ -12,19 +12,11 @@ use url::Url;
 use super::guard::Refused;
 use super::response::Response;
 
-<<<<<<< HEAD
-/// The length at which an answer's own words in a message are cut.
-const MAX_WORDS: LengthLimit = LengthLimit::Bytes(400);
-/// The length at which a body without a known message is cut.
-const MAX_SHOWN_BODY: LengthLimit = LengthLimit::Chars(200);
-/// How many errors of an answer a message repeats.
-=======
 /// The length at which a message of the service is cut.
-const MAX_WORDS: Limit = Limit::Bytes(400);
+const MAX_WORDS: LengthLimit = LengthLimit::Bytes(400);
 /// The length at which a body without a recognised message is cut.
-const MAX_SHOWN_BODY: Limit = Limit::Chars(200);
+const MAX_SHOWN_BODY: LengthLimit = LengthLimit::Chars(200);
 /// The largest number of errors that a message repeats from one response.
->>>>>>> bbd2a470db02cf5dce15cdd4f0f14e604dc016c7
 const MAX_ERRORS: i64 = 3;
 /// The largest size, in bytes, of the response body in an error.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -217,15 +209,9 @@ fn shown_body(body: &Value, redactor: &Redactor) -> Option<String> {
         Value::List(list) => list.0.is_empty(),
         _ => false,
     };
-<<<<<<< HEAD
-    // Secrets are hidden in the values, where no escape of JSON is in them.
+    // Secrets are hidden in the values, before JSON escapes could change them.
     let text = redactor.redact_value(body.clone()).to_json();
     (!is_empty).then(|| format!(": {}", redactor.redact_excerpt(&text, MAX_SHOWN_BODY)))
-=======
-    // Secrets are hidden in the values, before JSON escapes could change them.
-    let text = redactor.value(body.clone()).to_json();
-    (!is_empty).then(|| format!(": {}", redactor.excerpt(&text, MAX_SHOWN_BODY)))
->>>>>>> bbd2a470db02cf5dce15cdd4f0f14e604dc016c7
 }
 
 fn is_html(response: &Response) -> bool {

@@ -31,13 +31,8 @@ const WAITED_FOR: Duration = Duration::from_secs(5);
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 /// The longest such back-off.
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
-<<<<<<< HEAD
-/// The length at which a header that is kept is cut.
-const MAX_WORDS: LengthLimit = LengthLimit::Chars(80);
-=======
 /// The length at which stored headers are cut.
-const MAX_WORDS: Limit = Limit::Chars(80);
->>>>>>> bbd2a470db02cf5dce15cdd4f0f14e604dc016c7
+const MAX_WORDS: LengthLimit = LengthLimit::Chars(80);
 
 /// The state of a called host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -259,7 +259,7 @@ impl Definition {
         let is_shape = |kind: &ResultType| {
             matches!(kind, ResultType::Object(_) | ResultType::Map { .. } | ResultType::List { .. })
         };
-        !self.answers.alternatives().iter().any(is_shape) || self.answers.admits_kind(body)
+        !self.answers.alternatives().iter().any(is_shape) || self.answers.accepts_kind(body)
     }
 
     /// Marks the error of an unusable response: if the request may change something, it probably did.

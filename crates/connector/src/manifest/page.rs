@@ -125,7 +125,7 @@ pub(super) fn put_cursor(body: Value, cursor: Value) -> Value {
 /// Returns the type of the result of [`put_cursor`].
 pub(super) fn with_cursor(kind: ResultType) -> ResultType {
     let cursor = ResultField::new("nextCursor", ResultType::Text.or_null())
-        .about("Where to go on: the cursor of the next call, or null after the last.");
+        .with_description("Where to go on: the cursor of the next call, or null after the last.");
     match kind {
         ResultType::Object(object) => {
             let mut object = Arc::unwrap_or_clone(object);

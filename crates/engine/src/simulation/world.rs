@@ -408,10 +408,10 @@ fn word(event: &Event) -> String {
         Event::Failing { .. } => ("failing", ""),
         Event::Cancelling { .. } => ("cancelling", ""),
         Event::ClockChanged { .. } => ("clockSet", ""),
-        Event::Waited { reason, .. } => ("waited", reason.word()),
+        Event::Waited { reason, .. } => ("waited", reason.as_str()),
         Event::Answered { .. } => ("answered", ""),
         Event::Retried { .. } => ("retried", ""),
-        Event::Finished { outcome, .. } => ("finished", outcome.status().word()),
+        Event::Finished { outcome, .. } => ("finished", outcome.status().as_str()),
     };
     format!("{word} {step}")
 }

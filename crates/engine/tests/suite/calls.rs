@@ -28,7 +28,7 @@ async fn all(engine: &Engine) -> Vec<String> {
     let mut rows =
         engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
     rows.reverse();
-    rows.into_iter().map(|row| format!("{} {}", row.automation, row.status.word())).collect()
+    rows.into_iter().map(|row| format!("{} {}", row.automation, row.status.as_str())).collect()
 }
 
 const DOUBLE: &str = "trigger: {manual: {}}\ninputs: {n: {type: integer, required: true}, by: {default: 2}}\nsteps:\n  - set: {x: \"${{ inputs.n * inputs.by }}\"}\noutputs: ${{ vars.x }}\n";

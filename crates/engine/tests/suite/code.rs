@@ -78,7 +78,7 @@ async fn an_error_says_where_in_the_file_and_shows_the_line_to_its_author_alone(
     let model::Outcome::Failed { error } = soon(engine.runtime().wait(id)).await.expect("it ends") else {
         panic!("it failed")
     };
-    let place = error.place.as_ref().expect("it has a place");
+    let place = error.code_location.as_ref().expect("it has a place");
     assert_eq!((place.file.as_str(), place.line), ("automations/test.yaml", 5));
     assert_eq!(place.text, "const twice = (x) => x.a.b * 2;");
     let rest = yaml.lines().nth(4).and_then(|line| line.get(place.column - 1..)).unwrap_or_default();

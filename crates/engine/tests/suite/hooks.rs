@@ -343,7 +343,7 @@ fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
             raw_query: String::new(),
             headers: std::collections::BTreeMap::new(),
             body,
-            decided: None,
+            code_result: None,
         })
     };
     project.write("payloads/test/first.json", &serde_json::to_string(&saved).expect("JSON"));

@@ -34,7 +34,7 @@ async fn given(engine: &Engine) -> Vec<String> {
         let events = engine.store().events(row.id).await.expect("read").expect("it exists");
         let Some(Event::Started { payload, origin, .. }) = events.first() else { panic!("it has started") };
         let Payload::Poll { data, .. } = &**payload else { panic!("a poll starts it") };
-        given.push(format!("{} {}", origin.word(), data.to_json()));
+        given.push(format!("{} {}", origin.as_str(), data.to_json()));
     }
     given
 }

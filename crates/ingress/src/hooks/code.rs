@@ -98,7 +98,7 @@ impl Ingress {
         if let Some(given) = decided.as_ref().and_then(|decided| decided.results.clone()) {
             *results = given;
         }
-        payload.decided = decided.map(Box::new);
+        payload.code_result = decided.map(Box::new);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Ingress {
         }
         let events = self.runtime.store.events(id).await?.unwrap_or_default();
         Ok(events.into_iter().find_map(|event| match event {
-            model::Event::Started { payload, .. } => response_from_code(webhook, payload.decided()?, &id),
+            model::Event::Started { payload, .. } => response_from_code(webhook, payload.code_result()?, &id),
             _ => None,
         }))
     }

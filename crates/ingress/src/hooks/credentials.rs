@@ -37,7 +37,7 @@ pub(super) fn mask_credentials(
         payload.query_parameters.clone_from(parameters);
         payload.raw_query.clone_from(raw);
     }
-    if let Some(decided) = &mut payload.decided
+    if let Some(decided) = &mut payload.code_result
         && let Some(results) = decided.results.take()
     {
         // The payload returned by the trigger's code replaces the one of the request.

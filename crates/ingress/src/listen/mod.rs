@@ -260,7 +260,7 @@ impl Ingress {
         let deployed = catalog.find(id.as_str())?;
         let is_subscribed = trigger_hook(deployed, &catalog).is_some();
         if !is_subscribed && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
-            let kind = deployed.automation.trigger.word();
+            let kind = deployed.automation.trigger.keyword();
             return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
         }
         let since = self.runtime.clock.monotonic_now();

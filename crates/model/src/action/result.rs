@@ -1,7 +1,7 @@
-//! What an action gives, as far as it is known before it runs: the type of `steps.<id>.results`.
+//! Static types of results: the type of `steps.<id>.results`.
 //!
-//! A type of its own beside [`InputType`](super::InputType): a result is never bent or defaulted, may be null or one of
-//! several types, and knows fields that are absent at times. Types are shared, so cloning one is cheap.
+//! They differ from [`InputType`](super::InputType): a result is never coerced or defaulted, may be null or a union, and may
+//! have optional fields. Parts of types are shared, so cloning is cheap.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use serde::Serialize;
 use super::{InputSpec, InputType};
 use crate::value::Value;
 
-/// The most types that one may be one of; of more nothing is known.
+/// The maximum number of alternatives of a union; a larger one becomes `Any`.
 const MAX_ALTERNATIVES: usize = 16;
-/// How many problems of one value [`ResultType::type_mismatches`] tells.
+/// The maximum number of problems that [`ResultType::type_mismatches`] returns.
 const MAX_MISMATCHES: usize = 20;
 
-/// The type of a result or of a part of one.
+/// The static type of a result or of a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum ResultType {
-    /// Anything: nothing is known of it.
+    /// Any value.
     #[default]
     Any,
-    /// Nothing at all.
+    /// Null.
     Null,
     /// A text.
     Text,
@@ -47,72 +47,71 @@ pub enum ResultType {
         /// The type of every value.
         values: Arc<ResultType>,
     },
-    /// A map with known entries.
+    /// A map with known fields.
     Object(Arc<ObjectType>),
-    /// Bytes, with the members that [`Value::get`] gives of a file.
+    /// A file, with the members that [`Value::get`] returns.
     File,
-    /// One of several types, such as a text or null.
+    /// A union of types, such as text or null.
     OneOf {
-        /// The types, none of them `Any` or `OneOf` itself.
+        /// The alternatives. Invariant: none is `Any` or `OneOf`.
         types: Arc<[ResultType]>,
     },
 }
 
-/// A map with known entries.
+/// The type of a map with known fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectType {
-    /// What its connector calls it, such as `Page`.
+    /// The connector's name for it, such as `Page`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The entries, in the order in which they are documented.
+    /// The fields, in documented order.
     pub fields: Vec<ResultField>,
-    /// Whether there may be further entries, of which nothing is known.
+    /// True if there may be further, unknown fields.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
 }
 
-/// One entry of an [`ObjectType`].
+/// A field of an [`ObjectType`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultField {
-    /// Its key.
+    /// The key.
     pub name: String,
-    /// What stands there.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: ResultType,
-    /// Whether it may be absent.
+    /// True if the field may be absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// What it means, in a sentence.
+    /// The meaning, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
 impl ResultType {
-    /// The most parts that a type may have, shared ones counted each time: whoever prints or compares types goes through
-    /// all of them.
+    /// The maximum number of parts of a type, where shared parts count each time. Bounds the work of printing and comparing.
     pub const MAX_PARTS: usize = 5_000;
 
-    /// A list of this type.
+    /// Returns the type of lists of `items`.
     #[must_use]
     pub fn list(items: Self) -> Self {
         Self::List { items: Arc::new(items) }
     }
 
-    /// A map with any keys and values of this type.
+    /// Returns the type of maps with any keys and values of this type.
     #[must_use]
     pub fn map(values: Self) -> Self {
         Self::Map { values: Arc::new(values) }
     }
 
-    /// A map with these entries and no others, all of them always there.
+    /// Returns the type of maps with exactly these fields.
     pub fn object<N: Into<String>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
         let fields = fields.into_iter().map(|(name, kind)| ResultField::new(name, kind));
         Self::Object(Arc::new(ObjectType { name: None, fields: fields.collect(), open: false }))
     }
 
-    /// One of these types; of none nothing is known.
+    /// Returns the union of the types; `Any` for none.
     #[must_use]
     pub fn one_of(types: impl IntoIterator<Item = Self>) -> Self {
         let mut distinct: Vec<Self> = Vec::new();
@@ -133,25 +132,25 @@ impl ResultType {
         }
     }
 
-    /// This type or null.
+    /// Returns the union with null.
     #[must_use]
     pub fn or_null(self) -> Self {
         Self::one_of([self, Self::Null])
     }
 
-    /// Whether it has at most [`MAX_PARTS`](Self::MAX_PARTS) parts.
+    /// True if the type has at most [`MAX_PARTS`](Self::MAX_PARTS) parts.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
-        count(self, Self::MAX_PARTS).is_some()
+        subtract_parts(self, Self::MAX_PARTS).is_some()
     }
 
-    /// The types that it may be: itself, unless it is one of several.
+    /// Returns the alternatives of a union; any other type is its own only alternative.
     #[must_use]
     pub fn alternatives(&self) -> &[Self] {
         if let Self::OneOf { types } = self { types } else { std::slice::from_ref(self) }
     }
 
-    /// What is known of a value that is known.
+    /// Infers the type of a value.
     #[must_use]
     pub fn infer(value: &Value) -> Self {
         match value {
@@ -167,7 +166,7 @@ impl ResultType {
         }
     }
 
-    /// The type in the words of messages and reference pages.
+    /// Describes the type for messages and reference pages.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -186,7 +185,7 @@ impl ResultType {
         }
     }
 
-    /// What of a value is not of this type, each with its path; nothing if it fits.
+    /// Returns the parts of a value that do not have this type, each with its path; empty if the value matches.
     #[must_use]
     pub fn type_mismatches(&self, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
@@ -195,14 +194,14 @@ impl ResultType {
         found
     }
 
-    /// True if a value may be of this type, going by its outermost kind alone.
+    /// True if the outermost kind of the value matches this type.
     #[must_use]
-    pub fn admits_kind(&self, value: &Value) -> bool {
-        self.alternatives().iter().any(|kind| kind.admits(value))
+    pub fn accepts_kind(&self, value: &Value) -> bool {
+        self.alternatives().iter().any(|kind| kind.accepts(value))
     }
 
-    /// Whether a value of this type can be said to be this value, going by its outermost kind alone.
-    fn admits(&self, value: &Value) -> bool {
+    /// True if the outermost kind of the value matches this type, which is not a union.
+    fn accepts(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Any, _)
             | (Self::Null, Value::Null)
@@ -218,7 +217,7 @@ impl ResultType {
     }
 }
 
-/// An input that was given, as it is read.
+/// Converts the type of an input to the type of its value.
 impl From<&InputType> for ResultType {
     fn from(kind: &InputType) -> Self {
         match kind {
@@ -246,69 +245,69 @@ impl From<&InputType> for ResultType {
 }
 
 impl ObjectType {
-    /// The entry of this name.
+    /// Returns the field with this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&ResultField> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The names of the entries.
+    /// Returns the names of the fields.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.fields.iter().map(|field| field.name.as_str())
     }
 }
 
 impl ResultField {
-    /// An entry that is always there.
+    /// Creates a required field.
     pub fn new(name: impl Into<String>, kind: ResultType) -> Self {
         Self { name: name.into(), kind, optional: false, description: None }
     }
 
-    /// With its meaning.
+    /// Sets the description.
     #[must_use]
-    pub fn about(mut self, description: &str) -> Self {
+    pub fn with_description(mut self, description: &str) -> Self {
         self.description = Some(description.to_owned());
         self
     }
 }
 
-/// What is left of `budget` once every part of a type is counted; nothing if it does not suffice.
-fn count(kind: &ResultType, budget: usize) -> Option<usize> {
+/// Subtracts the number of parts of a type from `budget`; `None` if it is too small.
+fn subtract_parts(kind: &ResultType, budget: usize) -> Option<usize> {
     let left = budget.checked_sub(1)?;
     match kind {
-        ResultType::List { items: inner } | ResultType::Map { values: inner } => count(inner, left),
+        ResultType::List { items: inner } | ResultType::Map { values: inner } => subtract_parts(inner, left),
         ResultType::Object(object) => {
-            object.fields.iter().try_fold(left, |left, field| count(&field.kind, left))
+            object.fields.iter().try_fold(left, |left, field| subtract_parts(&field.kind, left))
         }
-        ResultType::OneOf { types } => types.iter().try_fold(left, |left, kind| count(kind, left)),
+        ResultType::OneOf { types } => types.iter().try_fold(left, |left, kind| subtract_parts(kind, left)),
         _ => Some(left),
     }
 }
 
-/// Notes what of a value is not of a type.
+/// Appends the parts of `value` that do not have the type `kind`.
 fn collect_mismatches(kind: &ResultType, value: &Value, path: &str, found: &mut Vec<String>) {
     if found.len() >= MAX_MISMATCHES {
         return;
     }
-    let mut push = |words: String| {
-        found.push(if path.is_empty() { words } else { format!("`{path}` {words}") });
+    let mut push = |problem: String| {
+        found.push(if path.is_empty() { problem } else { format!("`{path}` {problem}") });
     };
     match (kind, value) {
         (ResultType::OneOf { types }, value) => {
-            let mut admitting = types.iter().filter(|kind| kind.admits(value));
+            let mut admitting = types.iter().filter(|kind| kind.accepts(value));
             match (admitting.next(), admitting.next()) {
                 (None, _) => push(format!("must be {}, found {}", kind.describe(), value.kind())),
                 (Some(only), None) => collect_mismatches(only, value, path, found),
-                // Of several that it may be, one has to fit.
+                // Several alternatives have this kind: one must match completely.
                 (Some(_), Some(_)) => {
-                    let mut admitting = types.iter().filter(|kind| kind.admits(value));
+                    let mut admitting = types.iter().filter(|kind| kind.accepts(value));
                     if !admitting.any(|kind| kind.type_mismatches(value).is_empty()) {
                         push(format!("fits none of {}", kind.describe()));
                     }
                 }
             }
         }
-        (kind, value) if !kind.admits(value) => {
+        (kind, value) if !kind.accepts(value) => {
             push(format!("must be {}, found {}", kind.describe(), value.kind()));
         }
         (ResultType::Choice { options }, Value::String(text))
@@ -322,24 +321,27 @@ fn collect_mismatches(kind: &ResultType, value: &Value, path: &str, found: &mut 
             }
         }
         (ResultType::Map { values }, Value::Map(map)) => {
-            map.iter().for_each(|(key, value)| collect_mismatches(values, value, &below(path, key), found));
+            map.iter()
+                .for_each(|(key, value)| collect_mismatches(values, value, &join_path(path, key), found));
         }
         (ResultType::Object(object), Value::Map(map)) => {
             for field in &object.fields {
                 match map.get(&field.name) {
-                    Some(value) => collect_mismatches(&field.kind, value, &below(path, &field.name), found),
+                    Some(value) => {
+                        collect_mismatches(&field.kind, value, &join_path(path, &field.name), found)
+                    }
                     None if field.optional => {}
-                    None => found.push(format!("`{}` is missing", below(path, &field.name))),
+                    None => found.push(format!("`{}` is missing", join_path(path, &field.name))),
                 }
             }
             let unknown = map.keys().filter(|key| !object.open && object.field(key).is_none());
-            found.extend(unknown.map(|key| format!("`{}` is not declared", below(path, key))));
+            found.extend(unknown.map(|key| format!("`{}` is not declared", join_path(path, key))));
         }
         _ => {}
     }
 }
 
-fn below(path: &str, key: &str) -> String {
+fn join_path(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_fits_has_no_misfits() {
+    fn a_matching_value_has_no_mismatches() {
         check(&page(), r#"{"id":"1","parentId":null,"status":"draft"}"#, &[]);
         check(&page(), r#"{"id":"1","parentId":"2","tags":["a"],"status":"current"}"#, &[]);
         check(&ResultType::Any, r#"{"anything":[1]}"#, &[]);
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn every_misfit_is_told_with_its_path() {
+    fn every_mismatch_has_its_path() {
         check(
             &ResultType::list(page()),
             r#"[{"parentId":3,"tags":["a",null],"status":"gone","more":1}]"#,
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_is_flat_and_says_nothing_where_anything_may_be() {
+    fn a_union_is_flat_and_any_absorbs_it() {
         let text_or_null = ResultType::Text.or_null();
         assert_eq!(ResultType::one_of([text_or_null.clone(), ResultType::Text]), text_or_null);
         assert_eq!(text_or_null.clone().or_null(), text_or_null);
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_value_has_the_type_that_it_fits() {
+    fn a_value_matches_its_inferred_type() {
         for json in [r#"{"a":[1,"x",null],"b":{}}"#, "[]", "1.5", "[[true],[1]]"] {
             let value = Value::from_json(json.as_bytes(), JsonLimits::default()).expect("JSON");
             assert_eq!(ResultType::infer(&value).type_mismatches(&value), Vec::<String>::new(), "{json}");

@@ -1,4 +1,4 @@
-//! How a sender asks of an address whether it is meant, before it sends anything to it, and what it wants to hear.
+//! Challenges: requests by which a sender verifies the owner of a webhook URL, and the responses that it expects.
 
 use std::borrow::Cow;
 
@@ -6,93 +6,93 @@ use super::Encoding;
 use crate::expression::Expression;
 use crate::template::Template;
 
-/// A question that is answered without an execution.
+/// A challenge that a webhook answers without starting an execution.
 #[derive(Clone, Debug)]
 pub struct Challenge {
-    /// Whose question it is, for logs: the name of the preset, or `echo`.
+    /// The name of the preset, or `echo`; for logs.
     pub name: &'static str,
-    /// How it is asked and answered.
+    /// How to recognise and answer it.
     pub rule: ChallengeRule,
-    /// The secret that it takes.
+    /// The source of its secret.
     pub key: ChallengeKey,
 }
 
-/// The secret of a challenge.
+/// The source of a challenge's secret.
 #[derive(Clone, Debug)]
 pub enum ChallengeKey {
-    /// It takes none.
+    /// No secret.
     None,
-    /// One of its own; may read `secrets` and `env`.
+    /// A secret for challenges only. Its expression may read `secrets` and `env`.
     Dedicated(Template),
-    /// The one that the sender signs with.
+    /// The key that the sender signs requests with.
     FromVerify,
 }
 
-/// How a challenge is asked, and what it is answered with.
+/// The rule of a challenge: how to recognise it, and how to respond.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChallengeRule {
-    /// The method that it is asked with.
+    /// The HTTP method.
     pub method: &'static str,
-    /// What tells it from any other request: places with the text that has to stand there.
-    pub marks: &'static [(RequestField, &'static str)],
-    /// Where the text stands that the answer is made of; none where it is asked by its method alone.
+    /// Fields that must have these texts in a challenge.
+    pub markers: &'static [(RequestField, &'static str)],
+    /// The field with the text for the response; `None` if the method alone identifies the challenge.
     pub value: Option<RequestField>,
-    /// What is given back.
-    pub answer: ChallengeResponse,
-    /// Who is answered.
+    /// The response.
+    pub response: ChallengeResponse,
+    /// Who may get the response.
     pub guard: ChallengeGuard,
 }
 
-/// What a challenge is answered with, with the status 200.
+/// The response to a challenge, with the status 200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChallengeResponse {
-    /// Nothing else.
-    Nothing,
-    /// The text, as `text/plain`.
+    /// No body.
+    Empty,
+    /// The text as `text/plain`.
     Text,
-    /// The header with the text, as it came.
+    /// The same header with the same text.
     Header,
-    /// The text as JSON, under this name.
+    /// A JSON object with the text under this name.
     Json(&'static str),
-    /// The HMAC-SHA-256 of the text as JSON.
+    /// A JSON object with the HMAC-SHA-256 of the text.
     Mac {
-        /// The name of the text itself, where it is given back too.
+        /// The name of the text itself; `None` if it is not returned.
         value: Option<&'static str>,
         /// The name of the MAC.
         mac: &'static str,
-        /// What stands before the MAC.
+        /// The prefix of the MAC.
         prefix: &'static str,
-        /// How the MAC is written.
+        /// The encoding of the MAC.
         encoding: Encoding,
     },
 }
 
-/// Who gets the answer of a challenge.
+/// The condition for responding to a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChallengeGuard {
-    /// Whoever asks: the answer is worth nothing to a stranger.
+    /// Responds to everyone: the response is of no use to an attacker.
     Open,
-    /// Whoever is let in by `verify`, where there is one.
+    /// Requires the webhook's `verify`, if it has one.
     Verified,
-    /// Whoever knows the secret of the challenge, which stands at this place.
+    /// Requires the secret of the challenge in this field.
     Token(RequestField),
-    /// The first one to ask after a person has opened the pairing: what it sends becomes the secret of `verify`.
+    /// Responds to the first challenge after a person has started pairing. Its text becomes the secret of `verify`.
     Pairing,
 }
 
-/// A place in a request.
+/// A field of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestField {
-    /// The parameter of the query with this name.
+    /// The query parameter with this name.
     Query(Cow<'static, str>),
     /// The header with this name, in lower case.
     Header(Cow<'static, str>),
-    /// In a JSON body, where this JSON Pointer (RFC 6901) leads.
+    /// The value in a JSON body at this JSON Pointer (RFC 6901).
     Body(Cow<'static, str>),
 }
 
 impl Challenge {
-    /// Calls `visit` with every expression in it.
+    /// Calls `visit` with every expression of the challenge.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         if let ChallengeKey::Dedicated(secret) = &self.key {
             secret.expressions(visit);

@@ -1,4 +1,4 @@
-//! JavaScript that an author writes.
+//! JavaScript of authors, in `code` steps and triggers.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use super::{Automation, DefinitionHash, SpannedName, Verb};
 use crate::diagnostic::{Source, Span};
 use crate::yaml::Text;
 
-/// What a file of code ends in.
+/// The file name extensions of code files.
 pub const CODE_EXTENSIONS: [&str; 2] = [".js", ".mjs"];
 
-/// A module: an ES module with a default export, or one that sets `module.exports`. It is never interpolated.
+/// A JavaScript module: an ES module with a default export, or one that sets `module.exports`. Never interpolated.
 #[derive(Clone, Debug)]
 pub enum Code {
-    /// Written into the Automation.
+    /// Code in the automation's file.
     Inline {
-        /// The text, with the place of each part of it.
+        /// The text and its mapping to the file.
         text: Arc<Text>,
-        /// Where it stands.
+        /// The span of the text.
         span: Span,
     },
-    /// A file beside it; its path is relative to the project folder.
+    /// A code file, by its path relative to the project folder.
     File(SpannedName),
 }
 
 impl Code {
-    /// Where it is written in the Automation's file.
+    /// Returns the span of the code or of the file's path in the automation's file.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -34,7 +34,7 @@ impl Code {
         }
     }
 
-    /// The text; `None` for a file that is not there. `automation` is the one it is of.
+    /// Returns the text; `None` if the file does not exist. `automation` must be the automation that contains the code.
     #[must_use]
     pub fn text<'a>(&'a self, automation: &'a Automation) -> Option<&'a str> {
         match self {
@@ -43,13 +43,14 @@ impl Code {
         }
     }
 
-    /// The file in which it stands, and the place there of a line and column of the text, both counted from 1, the
-    /// columns in characters. A place past the end is the end.
+    /// Converts a line and column of the code to its file and a span there.
+    ///
+    /// Both count from 1, columns in characters. A position past the end gives the end.
     #[must_use]
     pub fn locate(&self, automation: &Automation, line: usize, column: usize) -> (Arc<Source>, Span) {
         let whole = || (automation.source.clone(), self.span());
         let Some(text) = self.text(automation) else { return whole() };
-        let (start, end) = stretch(text, line, column);
+        let (start, end) = char_range(text, line, column);
         match self {
             Self::Inline { text, .. } => (automation.source.clone(), text.locate_span(start, end)),
             Self::File(file) => match automation.code_file(&file.name) {
@@ -60,8 +61,8 @@ impl Code {
     }
 }
 
-/// The bytes of the character at a line and column.
-fn stretch(text: &str, line: usize, column: usize) -> (usize, usize) {
+/// Returns the byte range of the character at a line and column.
+fn char_range(text: &str, line: usize, column: usize) -> (usize, usize) {
     let mut start = 0;
     for (at, content) in text.split_inclusive('\n').enumerate() {
         if at + 1 >= line {
@@ -77,7 +78,7 @@ fn stretch(text: &str, line: usize, column: usize) -> (usize, usize) {
 }
 
 impl Automation {
-    /// The code of its trigger and its steps, with the id of the step.
+    /// Returns the code of the trigger and the steps, with the id of the step.
     #[must_use]
     pub fn code_modules(&self) -> Vec<(Option<&Arc<str>>, &Code)> {
         let mut found = Vec::new();
@@ -92,14 +93,15 @@ impl Automation {
         found
     }
 
-    /// The file of code at a path relative to the project folder, where it is there.
+    /// Returns the code file at a path relative to the project folder; `None` if it does not exist.
     #[must_use]
     pub fn code_file(&self, path: &str) -> Option<&Arc<Source>> {
         self.code_files.iter().find(|source| source.path() == path)
     }
 
-    /// The same Automation with its files of code in it, which are then a part of its definition: another text of one of
-    /// them makes another definition. `find` gives the file at a path relative to the project folder.
+    /// Adds the code files to the automation. They become part of its definition, so a change of their text changes its hash.
+    ///
+    /// `find` returns the file at a path relative to the project folder.
     #[must_use]
     pub fn with_code_files(&self, find: impl Fn(&str) -> Option<Arc<Source>>) -> Self {
         let mut paths: Vec<&str> = self
@@ -125,12 +127,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_character_and_past_the_end_the_end() {
+    fn a_position_is_a_character_and_past_the_end_the_end() {
         let text = "ab\nžluť x\n";
-        assert_eq!(stretch(text, 1, 2), (1, 2));
-        assert_eq!(stretch(text, 2, 1), (3, 5));
-        assert_eq!(stretch(text, 2, 6), (10, 11));
-        assert_eq!(stretch(text, 2, 99), (11, 11));
-        assert_eq!(stretch(text, 9, 1), (12, 12));
+        assert_eq!(char_range(text, 1, 2), (1, 2));
+        assert_eq!(char_range(text, 2, 1), (3, 5));
+        assert_eq!(char_range(text, 2, 6), (10, 11));
+        assert_eq!(char_range(text, 2, 99), (11, 11));
+        assert_eq!(char_range(text, 9, 1), (12, 12));
     }
 }

@@ -1,35 +1,35 @@
-//! The way down to each step, in words.
+//! Display paths of nested steps.
 
 use std::collections::HashMap;
 
 use super::{Automation, Block, OnError, Step};
 
 impl Automation {
-    /// The way to each step by its id: the steps around it, and the list inside each that leads on, where it has a name:
-    /// `["both", "left", "fetch"]`. It begins with the list of the file where that is not `steps`.
+    /// Returns the path of each step by its id: the ids of the enclosing steps, the names of their blocks (if named), and its
+    /// own id: `["both", "left", "fetch"]`. A step in `onError` or `finally` of the file has that key as its first element.
     #[must_use]
     pub fn step_paths(&self) -> HashMap<&str, Vec<&str>> {
         let mut paths = HashMap::new();
-        list(&self.steps, &[], &mut paths);
-        self.on_error.iter().for_each(|block| list(block, &["onError"], &mut paths));
-        self.finally.iter().for_each(|block| list(block, &["finally"], &mut paths));
+        collect_paths(&self.steps, &[], &mut paths);
+        self.on_error.iter().for_each(|block| collect_paths(block, &["onError"], &mut paths));
+        self.finally.iter().for_each(|block| collect_paths(block, &["finally"], &mut paths));
         paths
     }
 }
 
-fn list<'a>(block: &'a Block, above: &[&'a str], paths: &mut HashMap<&'a str, Vec<&'a str>>) {
+fn collect_paths<'a>(block: &'a Block, parents: &[&'a str], paths: &mut HashMap<&'a str, Vec<&'a str>>) {
     for step in &block.steps {
-        let way = [above, &[step.id.as_ref()]].concat();
-        for (name, inner) in inside(step) {
-            let below = [way.as_slice(), name.as_slice()].concat();
-            list(inner, &below, paths);
+        let path = [parents, &[step.id.as_ref()]].concat();
+        for (name, inner) in named_blocks(step) {
+            let inner_path = [path.as_slice(), name.as_slice()].concat();
+            collect_paths(inner, &inner_path, paths);
         }
-        paths.insert(&step.id, way);
+        paths.insert(&step.id, path);
     }
 }
 
-/// The lists inside a step with the name of each, where it has one.
-fn inside(step: &Step) -> impl Iterator<Item = (Vec<&str>, &Block)> {
+/// Returns the blocks nested in a step, each with its name (empty if it has none).
+fn named_blocks(step: &Step) -> impl Iterator<Item = (Vec<&str>, &Block)> {
     let on_error = match &step.on_error {
         OnError::Steps(block) => Some((vec!["onError"], block)),
         OnError::Fail | OnError::Continue => None,

@@ -1,4 +1,4 @@
-//! The steps of an Automation: what each does, and the lists inside it.
+//! Steps, their verbs, and the blocks nested in them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,43 +14,43 @@ use crate::expression::Expression;
 use crate::retry::RetryPolicy;
 use crate::template::Template;
 
-/// Steps in the order they are written.
+/// A list of steps, in document order.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// One piece of work.
+/// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What `steps.<id>` and the history call it; unique in the file. Without `id` it is the name in camelCase,
-    /// and without a name `stepN`, the N-th step of the file in reading order.
+    /// The id, unique in the file, used in `steps.<id>` and the history. Default: the name in camelCase, or `stepN` for the
+    /// N-th step of the file in document order.
     pub id: Arc<str>,
-    /// For people.
+    /// The name for people.
     pub name: Option<String>,
-    /// Where the step begins.
+    /// The span of the step's start.
     pub span: Span,
-    /// A guard: not met, the step is skipped.
+    /// The condition of the step: if it is false, the step is skipped.
     pub guard: Option<Expression>,
-    /// The steps it waits for, in place of the one before it.
+    /// The steps that must finish first; `None` for the previous step of the block.
     pub needs: Option<Vec<SpannedName>>,
-    /// Further tries, where the step says how many; that there are none is said by zero of them.
+    /// The retry policy; `None` if the file sets none. An explicit `retry: 0` is a policy without retries.
     pub retry: Option<Box<RetryPolicy>>,
-    /// The longest that one try may take.
+    /// The timeout of one attempt.
     pub timeout: Option<Duration>,
-    /// What follows when it fails for good.
+    /// The handling of a permanent failure.
     pub on_error: OnError,
-    /// What follows when the daemon died while it was under way.
+    /// The handling of an interruption by a daemon's crash.
     pub on_interrupt: OnInterrupt,
-    /// What takes back what it did, should the execution fail later.
+    /// The compensation, which runs if the execution fails later.
     pub undo: Option<Block>,
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
 }
 
 impl Step {
-    /// Calls `visit` with every expression that the step itself reads at any time, those of the lists inside it left out.
+    /// Calls `visit` with every expression of the step itself, without those of nested blocks.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         self.guard.iter().for_each(&mut *visit);
         self.verb.expressions(visit);
@@ -61,76 +61,76 @@ impl Step {
     }
 }
 
-/// What follows when the daemon died while a step was under way.
+/// The handling of a step that a daemon's crash interrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnInterrupt {
-    /// It begins again (guarantee G5).
+    /// The step runs again (guarantee G5).
     #[default]
     Retry,
-    /// It has failed: it is never begun twice (guarantee G6).
+    /// The step fails: it never starts twice (guarantee G6).
     Fail,
 }
 
-/// What follows when a step fails for good.
+/// The handling of a permanent failure of a step.
 #[derive(Clone, Debug)]
 pub enum OnError {
-    /// The error passes up.
+    /// The error propagates.
     Fail,
     /// The result is `null` and `steps.<id>.error` is set.
     Continue,
-    /// These steps run and see `error`; where they end well, their last result takes the step's place.
+    /// These steps run and read `error`. If they succeed, their last result replaces that of the step.
     Steps(Block),
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Calls an action.
     Action(ActionStep),
-    /// BlockKind JavaScript.
+    /// Runs JavaScript.
     Code(Code),
-    /// Names values.
+    /// Sets variables.
     Set(Vec<(Arc<str>, Template)>),
-    /// Branches.
+    /// Branches by a condition.
     If(IfStep),
     /// Branches by a value.
     Switch(SwitchStep),
-    /// BlockKind steps for each item of a list.
+    /// Runs steps for each item of a list.
     ForEach(Box<ForEachStep>),
-    /// BlockKind steps again and again.
+    /// Repeats steps.
     Repeat(RepeatStep),
-    /// BlockKind named lists of steps side by side.
+    /// Runs named blocks in parallel.
     Parallel(Vec<(Arc<str>, Block)>),
-    /// BlockKind steps that share a guard, a time limit, tries or an error list.
+    /// Runs steps that share a condition, a timeout, a retry policy or an error handler.
     Group(Block),
-    /// BlockKind another Automation.
+    /// Runs another automation.
     Call(CallStep),
-    /// Pauses for a time.
+    /// Waits for a duration or until an instant.
     Wait(WaitStep),
-    /// Pauses until something happens.
+    /// Waits for an event or an answer.
     WaitFor(Box<WaitForStep>),
     /// Answers the caller.
     Respond(Box<RespondStep>),
-    /// Ends the loop around it.
+    /// Ends the innermost loop.
     Break,
-    /// Ends the turn of the loop around it.
+    /// Ends the iteration of the innermost loop.
     Continue,
-    /// Ends the execution well.
+    /// Ends the execution successfully.
     Stop {
-        /// Its result.
+        /// The result of the execution.
         result: Template,
     },
     /// Ends the execution with an error.
     Fail {
-        /// What the error says.
+        /// The error message.
         message: Template,
     },
 }
 
 impl Verb {
-    /// The key that is written for it.
+    /// Returns the YAML key of the verb.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn keyword(&self) -> &'static str {
         match self {
             Self::Action(_) => "action",
             Self::Code(_) => "code",
@@ -152,7 +152,7 @@ impl Verb {
         }
     }
 
-    /// The lists of steps inside it, and when each of them runs.
+    /// Returns the nested blocks and when each of them runs.
     #[must_use]
     pub fn nested_blocks(&self) -> Vec<NestedBlock<'_>> {
         match self {
@@ -209,7 +209,7 @@ impl Verb {
         }
     }
 
-    /// Whether one of its [`BlockKind::Case`] lists runs for certain.
+    /// True if exactly one of its [`BlockKind::Case`] blocks always runs.
     #[must_use]
     pub fn covers_every_case(&self) -> bool {
         match self {
@@ -219,14 +219,15 @@ impl Verb {
         }
     }
 
-    /// Whether nothing after it in its list runs.
+    /// True if no later step of the same block runs.
     #[must_use]
-    pub fn ends(&self) -> bool {
+    pub fn ends_block(&self) -> bool {
         matches!(self, Self::Stop { .. } | Self::Fail { .. } | Self::Break | Self::Continue)
     }
 
-    /// Calls `visit` with every expression that the verb itself reads before any list inside it runs. Left out are what
-    /// is read after a turn ([`NestedBlock::after`]) and what is read of an event ([`WaitForStep::condition`]).
+    /// Calls `visit` with every expression that the verb itself evaluates before its nested blocks run.
+    ///
+    /// This excludes end conditions of loops ([`NestedBlock::until`]) and conditions on events ([`WaitForStep::condition`]).
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Action(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
@@ -262,10 +263,10 @@ impl Verb {
     }
 }
 
-/// A list of steps inside a step.
+/// A block nested in a step.
 #[derive(Clone, Copy, Debug)]
 pub struct NestedBlock<'a> {
-    /// What it is called, where it has a name.
+    /// The name; `None` for an unnamed block.
     pub name: Option<&'a str>,
     /// The steps.
     pub block: &'a Block,
@@ -307,7 +308,7 @@ pub enum BlockKind<'a> {
 }
 
 impl Block {
-    /// Calls `visit` with every step, blocks inside, `onError` and `undo` lists included, in reading order.
+    /// Calls `visit` with every step in document order, including those of nested, `onError` and `undo` blocks.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         for step in &self.steps {
             visit(step);

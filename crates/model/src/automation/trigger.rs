@@ -1,4 +1,4 @@
-//! What starts an Automation.
+//! Triggers.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::diagnostic::Span;
 use crate::expression::Expression;
 use crate::json_schema::JsonSchema;
 
-/// What starts an Automation.
+/// The trigger of an automation.
 #[derive(Clone, Debug)]
 pub enum Trigger {
-    /// A request on its address.
+    /// A request to the webhook's URL.
     Webhook(Box<WebhookTrigger>),
-    /// The clock.
+    /// A schedule.
     Schedule(ScheduleTrigger),
-    /// Something that happens in another application, as its connector declares it.
+    /// An event of another application, as declared by its connector.
     Event(Box<EventTrigger>),
-    /// New data in the results of an action.
+    /// New data in the results of a polled action.
     Poll(Box<PollTrigger>),
-    /// A person, the command line or the API.
+    /// A manual start by a person, the command line or the API.
     Manual,
 }
 
 impl Trigger {
-    /// The key that is written for it.
+    /// Returns the YAML key of the trigger.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn keyword(&self) -> &'static str {
         match self {
             Self::Webhook(_) => "webhook",
             Self::Schedule(_) => "schedule",
@@ -35,7 +35,7 @@ impl Trigger {
         }
     }
 
-    /// What is asked, with which connection and inputs, by a trigger that call: the action of a poll, or an app event.
+    /// Returns the polled action or the connector's event, with its connection and inputs; `None` for other triggers.
     #[must_use]
     pub fn call(&self) -> Option<&ActionStep> {
         match self {
@@ -45,7 +45,7 @@ impl Trigger {
         }
     }
 
-    /// Calls `visit` with every expression of a trigger that call.
+    /// Calls `visit` with every expression of a poll or event trigger.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         for (_, template) in self.call().into_iter().flat_map(|call| &call.with) {
             template.expressions(visit);
@@ -56,171 +56,171 @@ impl Trigger {
     }
 }
 
-/// Something that happens in another application. Whether its connector is told of it or polls for it, the connector says.
+/// A trigger on an event of another application. The connector determines if it is received by subscription or polled.
 #[derive(Clone, Debug)]
 pub struct EventTrigger {
-    /// The event in the place of an action: `connector.event`, its connection and its inputs.
+    /// The event (`connector.event`, in the place of an action), its connection and inputs.
     pub call: ActionStep,
-    /// How often it is polled for, where it is, and where that is written; else as often as the connector says.
+    /// The polling interval and its span; `None` for the connector's default.
     pub every: Option<(Duration, Span)>,
-    /// What the first poll does, and where that is written.
+    /// The handling of the first poll, and its span; `None` for the default.
     pub start: Option<(PollStart, Span)>,
-    /// Whether several are given to one execution, and where that is written.
+    /// The delivery of several events, and its span; `None` for the default.
     pub deliver: Option<(Delivery, Span)>,
 }
 
-/// New data in the results of any action.
+/// A trigger on new data in the results of any action.
 #[derive(Clone, Debug)]
 pub struct PollTrigger {
-    /// The action, its connection and its inputs. These may read `cursor`.
+    /// The action, its connection and its inputs. The inputs may read `cursor`.
     pub call: ActionStep,
-    /// How often.
+    /// The polling interval.
     pub every: Duration,
-    /// The list, read from `result`; else the result itself, or its `results`.
+    /// The list of items, read from `result`. Default: the result itself, or its `results`.
     pub items: Option<Expression>,
-    /// What tells one from all others, read from `item`; else its `id`, or the whole of it.
+    /// The unique id of an item, read from `item`. Default: its `id`, or the whole item.
     pub id: Option<Expression>,
-    /// What the next poll reads as `cursor`, from `result`.
+    /// The `cursor` of the next poll, read from `result`.
     pub cursor: Option<Expression>,
-    /// What the first poll does.
+    /// The handling of the first poll.
     pub start: PollStart,
-    /// Whether several are given to one execution.
+    /// The delivery of several items.
     pub deliver: Delivery,
 }
 
-/// What becomes of what the first poll finds.
+/// The handling of the items of the first poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PollStart {
-    /// It is known from then on, and starts nothing.
+    /// They are recorded as known, and start nothing.
     #[default]
     New,
-    /// All of it is new.
+    /// All of them count as new.
     All,
 }
 
-/// How what is new is given to executions.
+/// The delivery of new items to executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// All that one poll found to one execution, as a list.
+    /// One execution gets all items of a poll, as a list.
     #[default]
     Batch,
-    /// Each to one of its own.
+    /// Each item gets an execution of its own.
     Each,
 }
 
-/// A universal webhook.
+/// A webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookTrigger {
-    /// Whether the caller waits for the end.
+    /// Tells if the caller waits for the end.
     pub mode: WebhookMode,
-    /// The methods that are taken; all five where none is named.
+    /// The accepted methods. Default: all five.
     pub methods: Vec<String>,
-    /// The static answer of an asynchronous start.
+    /// The static response of an asynchronous webhook; `None` for the default one.
     pub respond: Option<StaticResponse>,
-    /// How long a synchronous caller waits before 504.
+    /// The time that a synchronous caller waits before it gets 504.
     pub timeout: Duration,
-    /// The most bytes of a body.
+    /// The maximum size of a body, in bytes.
     pub max_body: usize,
-    /// Who may start it, where the secret in the address is not enough.
+    /// The verification of senders; `None` if the secret in the URL is enough.
     pub verify: Option<Verify>,
-    /// What a body has to be.
+    /// The JSON Schema of the body; `None` accepts any body.
     pub schema: Option<JsonSchema>,
-    /// What its sender call before it sends anything.
+    /// The sender's challenge; `None` if there is none.
     pub challenge: Option<Challenge>,
-    /// What tells that the same was sent before.
+    /// The detection of repeated deliveries; `None` disables it.
     pub dedup: Option<Dedup>,
-    /// How often it may be started.
+    /// The rate limit; `None` for no limit.
     pub rate_limit: Option<RateLimit>,
-    /// Decides the payload and the answer of an asynchronous start (specification 6.4).
+    /// The code that computes the payload, and the response of an asynchronous webhook (specification 6.4).
     pub code: Option<Code>,
 }
 
-/// What tells that the same was sent before, and for how long that is remembered.
+/// The detection of repeated deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dedup {
-    /// What two sendings of the same have in common.
+    /// The key that repeated deliveries have in common.
     pub by: DedupBy,
-    /// How long it is remembered, whatever becomes of the execution.
+    /// The time for which a key is remembered, independent of the execution.
     pub window: Duration,
 }
 
-/// What two sendings of the same have in common.
+/// The key of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DedupBy {
-    /// The text at this place.
+    /// The text of this field.
     Field(RequestField),
-    /// Everything that is signed.
+    /// The signed content.
     Signed,
 }
 
-/// How often a webhook may be started.
+/// The rate limit of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// So many requests.
+    /// The number of requests per period.
     pub max: u32,
-    /// In this time, evenly.
+    /// The period, over which requests are spread evenly.
     pub per: Duration,
-    /// How many may come at once.
+    /// The maximum burst.
     pub burst: u32,
 }
 
-/// Whether a caller waits.
+/// The response mode of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookMode {
-    /// It gets the execution's id at once.
+    /// The caller gets the execution's id at once.
     Async,
-    /// It gets the result at the end.
+    /// The caller waits for the result.
     Sync,
 }
 
-/// An answer that is the same for every caller.
+/// A constant response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticResponse {
-    /// 200 to 599.
+    /// The status code, 200 to 599.
     pub status: u16,
-    /// The media type of the body; `text/plain` where a body has none.
+    /// The media type of the body. Default: `text/plain`.
     pub content_type: Option<String>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
-    /// The body; the execution's id as JSON where there is none.
+    /// The body. Default: the execution's id as JSON.
     pub body: Option<String>,
 }
 
-/// A schedule as it is written; the trigger crate compiles and checks it further.
+/// A schedule. The trigger crate compiles it and validates cron fields and time zones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleTrigger {
-    /// When it fires.
+    /// The instants at which it fires.
     pub cadence: Cadence,
-    /// Where the cadence is written.
+    /// The span of the cadence.
     pub cadence_span: Span,
-    /// The IANA zone of its local times; `UTC` where none is given.
+    /// The IANA time zone of its local times. Default: `UTC`.
     pub timezone: SpannedName,
-    /// What happens to instants missed while no daemon ran.
+    /// The handling of instants missed while no daemon ran.
     pub misfire: Misfire,
-    /// What happens when the last execution still runs.
+    /// The handling of an instant while the previous execution still runs.
     pub overlap: Overlap,
 }
 
-/// When a schedule fires.
+/// The instants at which a schedule fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cadence {
-    /// At fixed distances of elapsed time, counted from the Unix epoch.
+    /// At fixed intervals of elapsed time, counted from the Unix epoch.
     Every(Duration),
-    /// Each hour at this minute.
+    /// Hourly at this minute.
     Hourly {
-        /// 0 to 59.
+        /// The minute, 0 to 59.
         minute: u8,
     },
-    /// Each day at this local time.
+    /// Daily at this local time.
     Daily {
-        /// When.
+        /// The local time.
         at: LocalTime,
     },
     /// On these weekdays at this local time.
     Weekly {
-        /// Which days, at least one.
+        /// The weekdays, at least one.
         on: Vec<Weekday>,
-        /// When.
+        /// The local time.
         at: LocalTime,
     },
     /// A cron expression of five fields.
@@ -230,9 +230,9 @@ pub enum Cadence {
 /// A time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
-    /// 0 to 23.
+    /// The hour, 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
+    /// The minute, 0 to 59.
     pub minute: u8,
 }
 
@@ -256,7 +256,7 @@ pub enum Weekday {
 }
 
 impl Weekday {
-    /// All of them by the names that are written, Sunday first as in cron.
+    /// All weekdays by their YAML names, Sunday first as in cron.
     pub const ALL: [(&'static str, Self); 7] = [
         ("sun", Self::Sun),
         ("mon", Self::Mon),
@@ -268,10 +268,10 @@ impl Weekday {
     ];
 }
 
-/// What happens to instants that were missed.
+/// The handling of missed instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfire {
-    /// Nothing.
+    /// None runs.
     Skip,
     /// The latest one runs.
     Latest,
@@ -279,13 +279,13 @@ pub enum Misfire {
     All,
 }
 
-/// What happens when the last execution still runs.
+/// The handling of an instant while the previous execution still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// The instant is passed over.
+    /// The instant is skipped.
     Skip,
     /// Both run.
     Allow,
-    /// It runs after.
+    /// The new execution runs after the previous one.
     Queue,
 }

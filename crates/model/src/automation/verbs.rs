@@ -1,4 +1,4 @@
-//! What is said of each verb, beside the lists of steps inside it.
+//! Settings of the verbs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,126 +9,126 @@ use crate::diagnostic::Span;
 use crate::expression::Expression;
 use crate::template::Template;
 
-/// A call of an action.
+/// The settings of an `action` step.
 #[derive(Clone, Debug)]
 pub struct ActionStep {
-    /// Which action: `connector.action`.
+    /// The action, `connector.action`.
     pub action: SpannedName,
-    /// With which connection.
+    /// The connection; `None` if the step names none.
     pub connection: Option<SpannedName>,
-    /// The inputs as they are written, by name with the place of each.
+    /// The inputs by name.
     pub with: Vec<(SpannedName, Template)>,
-    /// Where `with` stands, or the step if it does not.
+    /// The span of `with`, or of the step without one.
     pub with_span: Span,
-    /// Whether the request is logged (Debug Request).
+    /// True if the request is logged (Debug Request).
     pub debug: bool,
 }
 
-/// A branch.
+/// The settings of an `if` step.
 #[derive(Clone, Debug)]
 pub struct IfStep {
-    /// What decides.
+    /// The condition.
     pub condition: Expression,
-    /// Runs when it holds.
+    /// The steps that run if the condition is true.
     pub then: Block,
-    /// Runs when it does not.
+    /// The steps that run if it is false.
     pub otherwise: Option<Block>,
 }
 
-/// A branch by a value.
+/// The settings of a `switch` step.
 #[derive(Clone, Debug)]
 pub struct SwitchStep {
-    /// What decides. It is compared as text: `3` and `"3"` are the same case, lists and maps are none.
+    /// The value, compared as text: `3` and `"3"` select the same case; lists and maps select none.
     pub value: Expression,
-    /// The lists by the value that each is for.
+    /// The blocks by the value that selects them.
     pub cases: Vec<(SpannedName, Block)>,
-    /// Runs where no case fits.
+    /// The block that runs if no case matches.
     pub default: Option<Block>,
 }
 
-/// A loop that ends by what its turns find.
+/// The settings of a `repeat` step.
 #[derive(Clone, Debug)]
 pub struct RepeatStep {
-    /// Ends the loop after the turn in which it holds; without it there are `max` turns.
+    /// The end condition, evaluated after each iteration; `None` for `max` iterations.
     pub until: Option<Expression>,
-    /// The most turns, at least 1. Where there is an `until` that does not hold after so many, the step fails.
+    /// The maximum number of iterations, at least 1. The step fails if `until` is still false after them.
     pub max: u32,
-    /// How long it pauses between turns.
+    /// The delay between iterations.
     pub delay: Duration,
-    /// Runs in each turn.
+    /// The steps of an iteration.
     pub steps: Block,
 }
 
-/// A call of another Automation.
+/// The settings of a `call` step.
 #[derive(Clone, Debug)]
 pub struct CallStep {
-    /// Its id.
+    /// The id of the called automation.
     pub automation: SpannedName,
-    /// The inputs as they are written, by name with the place of each.
+    /// The inputs by name.
     pub with: Vec<(SpannedName, Template)>,
-    /// Where `with` stands, or the step if it does not.
+    /// The span of `with`, or of the step without one.
     pub with_span: Span,
-    /// Whether it goes on by itself: the result is then `{executionId}`.
+    /// True if the step does not wait for the execution; its result is then `{executionId}`.
     pub detached: bool,
 }
 
-/// A pause.
+/// The settings of a `wait` step.
 #[derive(Clone, Debug)]
 pub enum WaitStep {
-    /// Of this length.
+    /// Waits for this duration.
     For(Duration),
-    /// Of a length that is computed: a text such as `90s`.
+    /// Waits for a computed duration: a text such as `90s`.
     Computed(Template),
-    /// Until an instant: RFC 3339 text, or seconds since 1970.
+    /// Waits until an instant: RFC 3339 text, or seconds since 1970.
     Until(Expression),
 }
 
-/// A pause until something happens. The step's `timeout` bounds it.
+/// The settings of a `waitFor` step. The step's `timeout` limits the wait.
 #[derive(Clone, Debug)]
 pub struct WaitForStep {
-    /// What it waits for.
+    /// What the step waits for.
     pub on: WaitOn,
-    /// What follows when its time is up.
+    /// The handling of a timeout.
     pub on_timeout: OnTimeout,
 }
 
-/// What a pause waits for.
+/// The end condition of a `waitFor` step.
 #[derive(Clone, Debug)]
 pub enum WaitOn {
-    /// An event that `events.emit`, the resume address or the API sends.
+    /// An event sent by `events.emit`, the resume URL or the API.
     Event {
-        /// Its name.
+        /// The name of the event.
         name: Template,
-        /// Which of them: reads `event.name` and `event.data` beside the names in force.
+        /// The condition on events of that name, which may also read `event.name` and `event.data`; `None` accepts any.
         condition: Option<Expression>,
     },
     /// A person's answer.
     Approval(Approval),
 }
 
-/// What a person is asked.
+/// An approval: a question to a person.
 #[derive(Clone, Debug)]
 pub struct Approval {
     /// The question.
     pub message: Template,
-    /// The answers to choose from, at least one.
+    /// The options to choose from, at least one.
     pub options: Vec<String>,
-    /// What else to fill in.
+    /// The fields of the form.
     pub form: Vec<InputSpec>,
 }
 
-/// What follows when a pause's time is up.
+/// The handling of a `waitFor` timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTimeout {
     /// The step fails.
     #[default]
     Fail,
-    /// Its result is null.
+    /// The result is null.
     Continue,
 }
 
 impl WaitForStep {
-    /// Which events it waits for, where it does not take any of the name.
+    /// Returns the condition on events; `None` if the step accepts every event of the name, or waits for an approval.
     #[must_use]
     pub fn condition(&self) -> Option<&Expression> {
         match &self.on {
@@ -138,54 +138,54 @@ impl WaitForStep {
     }
 }
 
-/// A loop over a list.
+/// The settings of a `forEach` step.
 #[derive(Clone, Debug)]
 pub struct ForEachStep {
-    /// The list: an expression, or its items.
+    /// The list: an expression, or a list of items.
     pub items: Template,
-    /// What an item is called inside.
+    /// The name of the item in expressions.
     pub item: Arc<str>,
-    /// Runs for each item.
+    /// The steps of an iteration.
     pub steps: Block,
-    /// How many turns run side by side, at least 1.
+    /// The maximum number of parallel iterations, at least 1.
     pub concurrency: u32,
-    /// Whether the first failed turn ends the loop.
+    /// True if the first failed iteration ends the loop.
     pub fail_fast: bool,
 }
 
-/// An answer to the caller.
+/// The settings of a `respond` step.
 #[derive(Clone, Debug)]
 pub struct RespondStep {
-    /// 200 to 599; 200 where none is given.
+    /// The status code, 200 to 599. Default: 200.
     pub status: Template,
-    /// The media type, where it is not the body's own.
+    /// The media type; `None` for that of the body.
     pub content_type: Option<Template>,
-    /// Further headers, a map.
+    /// Further headers, as a map.
     pub headers: Template,
     /// The body.
     pub body: RespondBody,
-    /// The exceptions from the sandbox of a page.
+    /// The exceptions from the sandbox.
     pub allow: Vec<SandboxPermission>,
 }
 
-/// An exception from the sandbox in which a browser shows a page that an automation answers with.
+/// An exception from the sandbox in which browsers show a page returned by an automation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxPermission {
-    /// Its forms may be sent.
+    /// Forms may be submitted.
     Forms,
-    /// Its scripts may run.
+    /// Scripts may run.
     Scripts,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Clone, Debug)]
 pub enum RespondBody {
-    /// None.
+    /// No body.
     Empty,
-    /// A text, `text/plain` unless the type says otherwise; any other value becomes JSON.
+    /// A text (`text/plain` by default), or any other value as JSON.
     Body(Template),
-    /// JSON, whatever the value.
+    /// Any value as JSON.
     Json(Template),
-    /// A file's bytes with its type.
+    /// The bytes of a file, with its media type.
     File(Template),
 }

@@ -1,4 +1,4 @@
-//! How a webhook tells that a request comes from whom it should.
+//! Verification of webhook senders: signatures, tokens and passwords.
 
 use std::time::Duration;
 
@@ -7,64 +7,64 @@ use jiff::Timestamp;
 use crate::expression::{Expression, Reference};
 use crate::template::Template;
 
-/// Who may start a webhook beside whoever knows its address.
+/// The proof that a webhook's sender must provide in addition to the URL.
 #[derive(Clone, Debug)]
 pub enum Verify {
-    /// Whoever signs with one of the keys.
+    /// A signature with one of the keys.
     Signature(Box<SignatureRule>),
-    /// Whoever sends one of the keys as it is.
+    /// One of the keys itself, in a header.
     Token {
-        /// In which header, in lower case.
+        /// The name of the header, in lower case.
         header: String,
-        /// The keys.
+        /// The accepted keys.
         keys: Vec<VerifyKey>,
     },
-    /// Whoever sends a name and a password (RFC 7617).
+    /// A user name and a password (RFC 7617).
     Basic {
-        /// The name.
+        /// The user name.
         user: Template,
         /// The password.
         password: Template,
     },
 }
 
-/// A key of a sender. Several are in force while one takes the place of another.
+/// A key of a sender. Several are valid during a key rotation.
 #[derive(Clone, Debug)]
 pub struct VerifyKey {
-    /// The secret; may read `secrets` and `env`.
+    /// The secret. Its expression may read `secrets` and `env`.
     pub secret: Template,
-    /// How its bytes are written.
+    /// The encoding of its bytes.
     pub encoding: Encoding,
-    /// What stands before it and is no part of it, such as `whsec_`.
+    /// The prefix to strip, such as `whsec_`.
     pub prefix: Option<String>,
-    /// From when on it counts no more.
+    /// The end of its validity; `None` if unlimited.
     pub not_after: Option<Timestamp>,
 }
 
-/// A signature: over what, made how, and where it stands.
+/// The rule of a signature: its location, algorithm and signed content.
 #[derive(Clone, Debug)]
 pub struct SignatureRule {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The keys, any of which may have made it.
+    /// The accepted keys.
     pub keys: Vec<VerifyKey>,
-    /// The headers that it may stand in, in lower case; one that ends in `*` stands for that name with any number.
+    /// The names of the headers that may contain it, in lower case. A trailing `*` matches any number.
     pub headers: Vec<String>,
-    /// How the header is read.
+    /// The format of the header.
     pub format: Format,
-    /// How the signature's bytes are written.
+    /// The encoding of the signature.
     pub encoding: Encoding,
-    /// When it was made, where the sender says so.
+    /// The timestamp; `None` if the sender sends none.
     pub timestamp: Option<TimestampRule>,
-    /// The header with the message's id, in lower case, where it is signed.
+    /// The header with the message id, in lower case; `None` if no id is signed.
     pub id: Option<String>,
-    /// What is signed, piece by piece.
+    /// The parts of the signed content, in order.
     pub content: Vec<SignedPart>,
-    /// The parameter of the query with the body's SHA-256 in hex, which must be right where the body is no form.
+    /// The query parameter with the body's SHA-256 in hex, which must match unless the body is a form.
     pub body_digest: Option<&'static str>,
 }
 
-/// How signatures are made.
+/// A signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// HMAC with SHA-1.
@@ -75,68 +75,68 @@ pub enum Algorithm {
     Sha384,
     /// HMAC with SHA-512.
     Sha512,
-    /// Ed25519; the key is the public one.
+    /// Ed25519, with the public key.
     Ed25519,
 }
 
-/// How bytes are written.
+/// An encoding of bytes as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As they are.
+    /// The bytes themselves.
     Text,
     /// Hexadecimal, in either case.
     Hex,
-    /// Base64, with or without its padding.
+    /// Base64, with or without padding.
     Base64,
-    /// Base64 with the alphabet of URLs.
+    /// Base64 with the URL-safe alphabet.
     Base64Url,
 }
 
-/// How the header of a signature is read.
+/// The format of a signature header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The whole of it is the signature, behind this prefix.
+    /// The whole header is the signature, after a prefix.
     Plain {
-        /// Such as `sha256=`.
+        /// The prefix, such as `sha256=`.
         prefix: String,
     },
-    /// `key=value` pairs; those of one key are signatures.
+    /// `key=value` pairs, where the values of one key are signatures.
     Pairs {
-        /// What stands between pairs.
+        /// The separator of pairs.
         separator: char,
-        /// The key of a signature.
+        /// The key of the signatures.
         select: String,
     },
-    /// Signatures behind a tag and a comma, with spaces between: `v1,… v1,…`.
+    /// Signatures separated by spaces, each after a tag and a comma: `v1,… v1,…`.
     Tagged {
         /// The tag.
         tag: String,
     },
 }
 
-/// When a signature was made.
+/// The timestamp of a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimestampRule {
-    /// Where it stands.
-    pub place: TimestampSource,
-    /// How it is written.
+    /// The location of the timestamp.
+    pub source: TimestampSource,
+    /// The format.
     pub unit: TimeUnit,
-    /// How old it may be. How far it may be ahead is a minute.
+    /// The maximum age. A timestamp may be at most a minute in the future.
     pub tolerance: Duration,
 }
 
-/// Where the time of a signature stands.
+/// The location of a signature's timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimestampSource {
-    /// In this header, in lower case.
+    /// The header with this name, in lower case.
     Header(String),
-    /// Under this key of the signature's pairs.
+    /// The value of this key in the pairs of the signature header.
     Pair(String),
-    /// At the top of a JSON body, under this key.
+    /// The value of this top-level key of a JSON body.
     Body(String),
 }
 
-/// How a time is written.
+/// A format of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Seconds since 1970.
@@ -147,29 +147,29 @@ pub enum TimeUnit {
     Rfc3339,
 }
 
-/// A piece of what is signed.
+/// A part of the signed content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignedPart {
-    /// This text.
+    /// A constant text.
     Text(String),
-    /// The body, byte for byte as it came.
+    /// The unchanged body.
     Body,
-    /// The time, as it was sent.
+    /// The text of the timestamp.
     Timestamp,
-    /// The message's id.
+    /// The message id.
     Id,
-    /// The method.
+    /// The HTTP method.
     Method,
-    /// The address that the sender was given, with its query.
+    /// The URL as configured at the sender, with its query.
     Url,
-    /// The same, with the characters decoded that `hubspot` decodes.
+    /// The URL, with the characters decoded that `hubspot` decodes.
     UrlDecoded,
-    /// The fields of a form, sorted by name, names and values in a row; nothing of any other body.
+    /// The fields of a form, sorted by name and concatenated as names and values; empty for any other body.
     FormSorted,
 }
 
 impl Verify {
-    /// The name of its only secret, where that is read as it is: `NAME` of `${{ secrets.NAME }}`.
+    /// Returns the name of the secret if there is exactly one key and it is `${{ secrets.NAME }}`.
     #[must_use]
     pub fn secret_name(&self) -> Option<String> {
         let keys = match self {
@@ -188,7 +188,7 @@ impl Verify {
         }
     }
 
-    /// The keys of a sender, where it is known by some.
+    /// Returns the keys; empty for `Basic`.
     #[must_use]
     pub fn keys(&self) -> &[VerifyKey] {
         match self {
@@ -198,7 +198,7 @@ impl Verify {
         }
     }
 
-    /// Calls `visit` with every expression in it.
+    /// Calls `visit` with every expression of the rule.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Signature(rule) => rule.keys.iter().for_each(|key| key.secret.expressions(visit)),

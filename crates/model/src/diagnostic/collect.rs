@@ -1,15 +1,15 @@
-//! The collector that a checker pushes into while it reads one file.
+//! Collector of the diagnostics of one file.
 
 use super::{Diagnostic, Report, Severity, Source};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// How many diagnostics of one file are kept; the rest are counted. An error is never lost to a warning.
+/// The maximum number of diagnostics kept for a file. Further ones are only counted, but errors replace warnings and hints.
 pub const MAX_DIAGNOSTICS: usize = 200;
 
-/// The diagnostics of one file in the making.
+/// Collects the diagnostics of one file.
 ///
-/// Shared by reference between nested readers (it fills through `&self`), used by one thread.
+/// Nested readers share it by reference; it has interior mutability and is not `Sync`.
 #[derive(Debug)]
 pub struct Diagnostics {
     source: Arc<Source>,
@@ -26,20 +26,19 @@ struct State {
 }
 
 impl Diagnostics {
-    /// An empty collector for a file.
+    /// Creates an empty collector for a file.
     #[must_use]
     pub fn new(source: impl Into<Arc<Source>>) -> Self {
         Diagnostics { source: source.into(), state: RefCell::default() }
     }
 
-    /// The file that the diagnostics are about.
+    /// Returns the file.
     #[must_use]
     pub fn source(&self) -> &Arc<Source> {
         &self.source
     }
 
-    /// Adds a problem. Beyond [`MAX_DIAGNOSTICS`] it is only counted, except that an error takes the place of
-    /// something less grave.
+    /// Adds a diagnostic. Above [`MAX_DIAGNOSTICS`] it is only counted, except that an error replaces a warning or hint.
     pub fn push(&self, mut diagnostic: Diagnostic) {
         let mut state = self.state.borrow_mut();
         match diagnostic.severity {
@@ -59,19 +58,19 @@ impl Diagnostics {
         }
     }
 
-    /// How many errors were pushed so far. Compare before and after a piece of work to see whether it was clean.
+    /// Returns the number of errors so far. Compare it before and after an operation to detect new ones.
     #[must_use]
     pub fn error_count(&self) -> usize {
         self.state.borrow().errors
     }
 
-    /// Until the answer is dropped, every problem pushed is said to be in this step. Scopes nest.
+    /// Attributes all diagnostics to this step until the returned guard is dropped. Scopes nest.
     #[must_use = "the scope ends when the value is dropped"]
     pub fn in_step(&self, step: impl Into<String>) -> StepScope<'_> {
         StepScope { outer: self.state.borrow_mut().step.replace(step.into()), diagnostics: self }
     }
 
-    /// The finished report.
+    /// Creates the report.
     #[must_use]
     pub fn into_report(self) -> Report {
         let state = self.state.into_inner();
@@ -79,7 +78,7 @@ impl Diagnostics {
     }
 }
 
-/// See [`Diagnostics::in_step`].
+/// Guard of a step's scope; see [`Diagnostics::in_step`].
 #[derive(Debug)]
 pub struct StepScope<'d> {
     diagnostics: &'d Diagnostics,

@@ -1,8 +1,8 @@
-//! Problems found in what people write, each with its place.
+//! Diagnostics: problems in the files of a project, with their spans.
 //!
-//! A checker pushes [`Diagnostic`]s into [`Diagnostics`] while it reads; when it is done the collector becomes a
-//! [`Report`], which can be shown to a person ([`Report::render`]), to a program ([`Report::to_json`]) or to a
-//! build log ([`Report::to_github`]). All problems of a file are reported at once.
+//! A checker pushes [`Diagnostic`]s into [`Diagnostics`], which then becomes a [`Report`]. A report can be rendered for
+//! people ([`Report::render`]), programs ([`Report::to_json`]) and GitHub's build log ([`Report::to_github`]). All
+//! problems of a file are reported at once.
 
 mod collect;
 mod nearest;
@@ -17,48 +17,48 @@ pub use source::{Position, Source};
 
 use std::ops::Range;
 
-/// A stretch of a file, in bytes from its start; `end` is exclusive and never before `start`.
+/// A range of bytes in a file. Invariant: `start <= end`; `end` is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Span {
-    /// Offset of the first byte.
+    /// The offset of the first byte.
     pub start: u32,
-    /// Offset after the last byte.
+    /// The offset after the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// The stretch from `start` to `end`; an `end` before `start` gives the empty span at `start`.
+    /// Creates the span from `start` to `end`; an `end` before `start` gives the empty span at `start`.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Span {
         let start = u32::try_from(start).unwrap_or(u32::MAX);
         Span { start, end: u32::try_from(end).unwrap_or(u32::MAX).max(start) }
     }
 
-    /// The empty span at an offset.
+    /// Creates the empty span at an offset.
     #[must_use]
     pub fn at(offset: usize) -> Span {
         Span::new(offset, offset)
     }
 
-    /// The same stretch as a range of byte offsets.
+    /// Returns the span as a range of byte offsets.
     #[must_use]
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(self) -> usize {
         self.range().len()
     }
 
-    /// Whether it covers no byte; it still has a place.
+    /// True if the span covers no byte; it still has a position.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// The smallest span that covers both.
+    /// Returns the smallest span that covers both.
     #[must_use]
     pub fn cover(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
@@ -71,7 +71,7 @@ impl From<Range<usize>> for Span {
     }
 }
 
-/// How grave a problem is. Only an error keeps a file from being used.
+/// The severity of a diagnostic. Only an error prevents the use of a file.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
 )]
@@ -86,7 +86,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The word shown to people.
+    /// Returns the name shown to people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,48 +97,48 @@ impl Severity {
     }
 }
 
-/// A correction that a reader can apply: put `text` in the place of `span`.
+/// A correction: replace `span` by `text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
-    /// What to take away.
+    /// The span to replace.
     pub span: Span,
-    /// What to write there.
+    /// The replacement text.
     pub text: String,
 }
 
-/// One problem: what is wrong, where, and the way out.
+/// A problem in a file: message, position and suggested correction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Stable name of the kind of problem, in kebab-case: `unknown-key`.
+    /// The stable name of the kind of problem, in kebab-case: `unknown-key`.
     pub code: &'static str,
-    /// How grave it is.
+    /// The severity.
     pub severity: Severity,
-    /// One sentence: lower case, no final stop, the thing in backticks.
+    /// One sentence in lower case without a final stop; names from the file are in backticks.
     pub message: String,
-    /// The place that is wrong.
+    /// The span of the problem.
     pub span: Span,
-    /// A few words beside the place.
+    /// A short label beside the span.
     pub label: Option<String>,
-    /// The way out.
+    /// How to correct the problem.
     pub help: Option<String>,
-    /// Everything that would have been right there, in the order in which it is documented.
+    /// All values that are allowed at the span, in documented order.
     pub allowed: Vec<String>,
-    /// The right name closest to the one found. `span` must then cover exactly the wrong name.
+    /// The allowed name closest to the wrong one. If set, `span` must cover exactly the wrong name.
     pub nearest: Option<String>,
-    /// Id of the step that the problem is in.
+    /// The id of the step with the problem; `None` outside of steps.
     pub step: Option<String>,
-    /// The way to that step, itself last; empty where nothing is around it (see `Automation::step_paths`).
+    /// The path to that step, which is the last element; empty for a step that is not nested (see `Automation::step_paths`).
     pub step_path: Box<[String]>,
-    /// Other places that explain this one, each with a few words.
+    /// Related spans, each with a label.
     pub related: Vec<(Span, String)>,
-    /// The correction, when one is certain enough to offer.
+    /// A correction that is safe to apply; `None` if there is none.
     pub replacement: Option<Replacement>,
-    /// Whether what stands at `span` is shown to nobody: a credential.
+    /// True if the text at `span` is a credential, which reports must mask.
     pub concealed: bool,
 }
 
 impl Diagnostic {
-    /// A problem of any severity; [`error`](Self::error), [`warning`](Self::warning) and [`hint`](Self::hint) are shorter.
+    /// Creates a diagnostic. See also [`error`](Self::error), [`warning`](Self::warning) and [`hint`](Self::hint).
     #[must_use]
     pub fn new(severity: Severity, code: &'static str, message: impl Into<String>, span: Span) -> Self {
         Diagnostic {
@@ -158,53 +158,53 @@ impl Diagnostic {
         }
     }
 
-    /// A problem that keeps the file from being used.
+    /// Creates an error, which prevents the use of the file.
     #[must_use]
     pub fn error(code: &'static str, message: impl Into<String>, span: Span) -> Self {
         Self::new(Severity::Error, code, message, span)
     }
 
-    /// A problem that the file can be used in spite of.
+    /// Creates a warning.
     #[must_use]
     pub fn warning(code: &'static str, message: impl Into<String>, span: Span) -> Self {
         Self::new(Severity::Warning, code, message, span)
     }
 
-    /// A better way to write the same.
+    /// Creates a hint: a better way to write the same.
     #[must_use]
     pub fn hint(code: &'static str, message: impl Into<String>, span: Span) -> Self {
         Self::new(Severity::Hint, code, message, span)
     }
 
-    /// Words beside the place.
+    /// Sets the label beside the span.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// The way out.
+    /// Sets the help text: how to correct the problem.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// What would have been right there.
+    /// Sets the allowed values.
     #[must_use]
     pub fn allowed<T: Into<String>>(mut self, allowed: impl IntoIterator<Item = T>) -> Self {
         self.allowed = allowed.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The closest right name, if there is one; see [`nearest`](fn@nearest).
+    /// Sets the closest allowed name, if there is one; see [`nearest`](fn@nearest).
     #[must_use]
     pub fn nearest(mut self, nearest: Option<impl Into<String>>) -> Self {
         self.nearest = nearest.map(Into::into);
         self
     }
 
-    /// The names allowed, and the closest of them to the `found` one, in one call.
+    /// Sets the allowed names and the one closest to `found`.
     #[must_use]
     pub fn expected_names<'a>(self, found: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
@@ -212,28 +212,28 @@ impl Diagnostic {
         self.allowed(names).nearest(close)
     }
 
-    /// The step that the problem is in. A problem without one gets the step that the collector is in.
+    /// Sets the step. Without it, the collector sets the step of its current scope.
     #[must_use]
     pub fn step(mut self, step: impl Into<String>) -> Self {
         self.step = Some(step.into());
         self
     }
 
-    /// Another place that explains this one.
+    /// Adds a related span with a label.
     #[must_use]
-    pub fn related(mut self, span: Span, words: impl Into<String>) -> Self {
-        self.related.push((span, words.into()));
+    pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.related.push((span, label.into()));
         self
     }
 
-    /// The correction: `text` in the place of `span`.
+    /// Sets the correction: replace `span` by `text`.
     #[must_use]
     pub fn replace(mut self, span: Span, text: impl Into<String>) -> Self {
         self.replacement = Some(Replacement { span, text: text.into() });
         self
     }
 
-    /// What stands at the place is shown to nobody, whatever is told of its line.
+    /// Marks the text at the span as a credential, which reports mask wherever they quote its line.
     #[must_use]
     pub fn concealed(mut self) -> Self {
         self.concealed = true;

@@ -1,32 +1,32 @@
-//! The right name closest to a wrong one.
+//! Suggests the allowed name that is closest to a misspelt one.
 
-/// Longer names are not compared: nobody mistypes a sentence.
+/// The maximum length of compared names, in bytes.
 const MAX_LENGTH: usize = 64;
 
-/// The candidate that was most likely meant by `name`, or nothing when none is close enough.
+/// Returns the candidate closest to `name`; `None` if none is close enough.
 ///
-/// The same letters in another convention (`space_id` for `spaceId`) always count; otherwise at most a third of
-/// the letters may differ (insertions, deletions, replacements, swapped neighbours), and at least one must be the
-/// same. Of equally close candidates the first wins.
+/// The same letters in another naming convention (`space_id` for `spaceId`) always match. Otherwise at most a third
+/// of the letters may differ (insertion, deletion, substitution, transposition of neighbours), and at least one must be
+/// equal. The first of equally close candidates wins.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > MAX_LENGTH {
         return None;
     }
     let folded = fold(name);
-    let own = folded.chars().count();
+    let length = folded.chars().count();
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= MAX_LENGTH) {
         let other = fold(candidate);
-        let theirs = other.chars().count();
-        let letters = own.max(theirs);
-        let most = letters.max(3) / 3;
-        if own.abs_diff(theirs) > most {
-            // So many letters differ at least; among ten thousand names most need no closer look.
+        let other_length = other.chars().count();
+        let letters = length.max(other_length);
+        let max_distance = letters.max(3) / 3;
+        if length.abs_diff(other_length) > max_distance {
+            // The length difference is a lower bound of the distance: skips most of ten thousand names cheaply.
             continue;
         }
         let distance = if other == folded { 0 } else { strsim::osa_distance(&folded, &other).max(1) };
-        let close_enough = distance <= most && distance < letters;
+        let close_enough = distance <= max_distance && distance < letters;
         if close_enough && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
@@ -34,7 +34,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// Letters only, in lower case: what is left of a name when its convention is taken away.
+/// Removes the naming convention: separators dropped, letters in lower case.
 fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }

@@ -1,22 +1,22 @@
-//! The look of the Rust compiler, by `annotate-snippets`.
+//! Renders diagnostics in the style of the Rust compiler, with `annotate-snippets`.
 //!
-//! That crate panics on a span outside its text or inside a character, and reads the whole text for each report.
-//! So every span is clamped first, and it is given only the lines that it shows.
+//! That crate panics on a span outside its text or inside a character, and reads the whole text for each diagnostic.
+//! Therefore every span is clamped first, and the crate gets only the lines to show.
 
 use super::{Diagnostic, Severity, Source, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use std::borrow::Cow;
 
-/// Longest list of allowed names that is shown; a longer one is cut and counted.
+/// The maximum number of allowed names shown; further ones are only counted.
 const MAX_ALLOWED: usize = 40;
-/// The same where the nearest of them is shown besides, which probably is the one that was meant.
-const MAX_ALLOWED_BESIDE: usize = 32;
-/// How far apart, in lines, a related place may be to be shown with its text.
+/// The maximum number of allowed names shown together with a suggested one.
+const MAX_ALLOWED_WITH_SUGGESTION: usize = 32;
+/// The maximum distance, in lines, at which a related span is shown with its text.
 const MAX_DISTANCE: usize = 2_000;
-/// Lines longer than this, in bytes, are shown in part.
+/// The maximum length of a window, in bytes; longer ones are shown in part.
 const MAX_LINE: usize = 2_000;
 
-/// The correction to offer: the explicit one, else the nearest name in the place of the wrong one.
+/// Returns the correction: the explicit one, otherwise the replacement by the nearest name.
 pub(super) fn correction(diagnostic: &Diagnostic) -> Option<(Span, &str)> {
     match (&diagnostic.replacement, &diagnostic.nearest) {
         (Some(replacement), _) => Some((replacement.span, &replacement.text)),
@@ -26,35 +26,35 @@ pub(super) fn correction(diagnostic: &Diagnostic) -> Option<(Span, &str)> {
 }
 
 pub(super) fn render(source: &Source, diagnostic: &Diagnostic, color: bool) -> String {
-    let window = Window::of(source, diagnostic);
+    let window = Window::for_diagnostic(source, diagnostic);
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
         Severity::Hint => Level::NOTE.with_name("hint"),
     };
-    let mut primary = AnnotationKind::Primary.span(window.place(source, diagnostic.span));
+    let mut primary = AnnotationKind::Primary.span(window.range(source, diagnostic.span));
     if let Some(label) = &diagnostic.label {
         primary = primary.label(printable(label));
     }
     let mut snippet = window.snippet(source).annotation(primary);
     let mut notes = Vec::new();
-    for (span, words) in &diagnostic.related {
+    for (span, label) in &diagnostic.related {
         if window.shows(source, *span) {
-            let place = window.place(source, *span);
-            snippet = snippet.annotation(AnnotationKind::Context.span(place).label(printable(words)));
+            let range = window.range(source, *span);
+            snippet = snippet.annotation(AnnotationKind::Context.span(range).label(printable(label)));
         } else {
-            notes.push(Level::NOTE.message(format!("line {}: {}", line_of(source, *span), printable(words))));
+            notes.push(Level::NOTE.message(format!("line {}: {}", line_of(source, *span), printable(label))));
         }
     }
     if let Some(step) = &diagnostic.step {
-        let way = diagnostic.step_path.join(" › ");
-        let step = if way.is_empty() { step } else { &way };
+        let path = diagnostic.step_path.join(" › ");
+        let step = if path.is_empty() { step } else { &path };
         notes.push(Level::NOTE.message(format!("in step `{}`", printable(step))));
     }
     if !diagnostic.allowed.is_empty() {
-        let most = if diagnostic.nearest.is_some() { MAX_ALLOWED_BESIDE } else { MAX_ALLOWED };
+        let max = if diagnostic.nearest.is_some() { MAX_ALLOWED_WITH_SUGGESTION } else { MAX_ALLOWED };
         notes.push(
-            Level::NOTE.message(format!("allowed: {}", printable(&allowed(&diagnostic.allowed, most)))),
+            Level::NOTE.message(format!("allowed: {}", printable(&list_allowed(&diagnostic.allowed, max)))),
         );
     }
     if let Some(help) = &diagnostic.help {
@@ -66,13 +66,13 @@ pub(super) fn render(source: &Source, diagnostic: &Diagnostic, color: bool) -> S
         .element(snippet)
         .elements(notes);
     let mut groups = vec![main];
-    groups.extend(offer(source, diagnostic));
+    groups.extend(patch(source, diagnostic));
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     renderer.render(&groups)
 }
 
-/// The correction as a patch, where it fits on a line.
-fn offer<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Option<Group<'a>> {
+/// Creates a patch of the correction; `None` if it does not fit on one line of the window.
+fn patch<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Option<Group<'a>> {
     let (span, text) = correction(diagnostic)?;
     let span = source.clamp(span);
     let window = Window::lines(source, line_of(source, span), line_of(source, Span::at(span.end as usize)));
@@ -80,21 +80,21 @@ fn offer<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Option<Group<'a>
     {
         return None;
     }
-    let place = window.place(source, span);
-    if window.text(source).get(place.clone()) != Some(source.slice(span)) {
+    let range = window.range(source, span);
+    if window.text(source).get(range.clone()) != Some(source.slice(span)) {
         return None;
     }
     let title = match &diagnostic.nearest {
         Some(name) if diagnostic.replacement.is_none() => format!("did you mean `{}`?", printable(name)),
         _ => "write it like this".to_owned(),
     };
-    let patch = Patch::new(place, printable(text));
+    let patch = Patch::new(range, printable(text));
     Some(Level::HELP.secondary_title(title).element(window.snippet(source).patch(patch)))
 }
 
-fn allowed(names: &[String], most: usize) -> String {
-    let shown: Vec<String> = names.iter().take(most).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(most) {
+fn list_allowed(names: &[String], max: usize) -> String {
+    let shown: Vec<String> = names.iter().take(max).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(max) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -104,21 +104,21 @@ fn line_of(source: &Source, span: Span) -> usize {
     source.position(span.start as usize).line
 }
 
-/// The lines of a file that a report shows.
+/// The lines of a file that a diagnostic shows.
 struct Window {
     first_line: usize,
     span: Span,
 }
 
 impl Window {
-    fn of(source: &Source, diagnostic: &Diagnostic) -> Window {
+    fn for_diagnostic(source: &Source, diagnostic: &Diagnostic) -> Window {
         let line = line_of(source, diagnostic.span);
         let near = diagnostic.related.iter().map(|(span, _)| line_of(source, *span));
         let near: Vec<usize> = near.filter(|other| other.abs_diff(line) <= MAX_DISTANCE).collect();
         let first = near.iter().copied().fold(line, usize::min);
         let last = near.iter().copied().fold(line, usize::max);
         let window = Window::lines(source, first, last);
-        if window.span.len() <= MAX_LINE { window } else { Window::part(source, diagnostic.span) }
+        if window.span.len() <= MAX_LINE { window } else { Window::single_line(source, diagnostic.span) }
     }
 
     fn lines(source: &Source, first: usize, last: usize) -> Window {
@@ -126,14 +126,14 @@ impl Window {
         Window { first_line: first, span: start.cover(source.line_span(last).unwrap_or(start)) }
     }
 
-    /// Only the span's own line and, if that is very long, only what is around the span.
-    fn part(source: &Source, span: Span) -> Window {
+    /// Creates a window of the span's first line; a very long line ends shortly after the span.
+    fn single_line(source: &Source, span: Span) -> Window {
         let line = line_of(source, span);
         let window = Window::lines(source, line, line);
         if window.span.len() <= MAX_LINE {
             return window;
         }
-        // Kept from the line's start so that the column shown stays true; what lies after is cut.
+        // Starts at the start of the line, so that the shown column is right.
         let end = (span.end as usize).min(window.span.end as usize).max(span.start as usize) + 200;
         let end = source.clamp(Span::at(end.min(window.span.end as usize)));
         Window { first_line: line, span: Span::new(window.span.start as usize, end.start as usize) }
@@ -153,8 +153,8 @@ impl Window {
         self.span.start <= span.start && span.end <= self.span.end
     }
 
-    /// The span as offsets into the window's text, cut to its first line.
-    fn place(&self, source: &Source, span: Span) -> std::ops::Range<usize> {
+    /// Returns the span as offsets into the window's text, truncated to its first line.
+    fn range(&self, source: &Source, span: Span) -> std::ops::Range<usize> {
         let base = self.span.start as usize;
         let text = self.text(source);
         let span = source.clamp(span);
@@ -165,8 +165,8 @@ impl Window {
     }
 }
 
-/// A text on one line, with control and direction characters escaped, so that nothing in a file can drive a
-/// terminal or show other text than there is.
+/// Escapes control and bidirectional formatting characters, so that a file cannot send escape sequences to the terminal or
+/// disguise its text.
 fn printable(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if !text.chars().any(hidden) {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn places_far_apart_are_told_by_line() {
+    fn a_distant_related_span_is_shown_as_a_line_number() {
         let text = format!("a: 1\n{}a: 2\n", "# filler\n".repeat(3_000));
         let second = text.len() - 5;
         let report = Report::new(

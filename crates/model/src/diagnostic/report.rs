@@ -1,4 +1,4 @@
-//! All problems of one file, ready to be shown.
+//! Reports: the sorted diagnostics of one file, and their output formats.
 
 use super::{Diagnostic, Diagnostics, Severity, Source, Span, render};
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Longest piece of a line that an [`DiagnosticEntry`] quotes, in characters.
+/// The maximum length of a [`DiagnosticEntry`]'s snippet, in characters.
 const MAX_SNIPPET: usize = 240;
 
-/// The problems of one file, in the order of their places.
+/// The diagnostics of one file, sorted by position.
 #[derive(Debug, Clone)]
 pub struct Report {
     source: Arc<Source>,
@@ -20,61 +20,61 @@ pub struct Report {
     dropped: usize,
 }
 
-/// One problem as a program reads it. Lines and columns count from 1, columns in characters, ends are exclusive.
+/// The JSON form of a diagnostic. Lines and columns count from 1, columns in characters; ends are exclusive.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiagnosticEntry {
-    /// The file's name.
+    /// The path of the file.
     pub file: String,
-    /// Line of the place that is wrong.
+    /// The first line of the span.
     pub line: usize,
-    /// Column of the place that is wrong.
+    /// The first column of the span.
     pub column: usize,
-    /// Line of its end.
+    /// The last line.
     pub end_line: usize,
-    /// Column after its last character.
+    /// The column after the last character.
     pub end_column: usize,
-    /// How grave it is.
+    /// The severity.
     pub severity: Severity,
-    /// Stable name of the kind of problem.
+    /// The stable name of the kind of problem.
     pub code: String,
-    /// One sentence.
+    /// The message, one sentence.
     pub message: String,
-    /// The way out.
+    /// How to correct the problem.
     pub help: Option<String>,
-    /// What would have been right there.
+    /// The allowed values.
     pub allowed: Vec<String>,
-    /// The right name closest to the one found.
+    /// The allowed name closest to the wrong one.
     pub nearest: Option<String>,
-    /// The step that it is in.
+    /// The id of the step with the problem.
     pub step: Option<String>,
-    /// The way to that step where others are around it, itself last.
+    /// The path to that step, which is the last element; empty for a step that is not nested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub step_path: Vec<String>,
-    /// The line of the place, shortened.
+    /// The first line of the span, shortened.
     pub snippet: String,
-    /// A correction that can be applied as it is.
+    /// A correction that is safe to apply.
     pub fix: Option<Fix>,
 }
 
-/// A correction: `text` in the place of a stretch of the file.
+/// The JSON form of a correction: replace a span by `text`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Fix {
-    /// Line of the stretch.
+    /// The first line of the span.
     pub line: usize,
-    /// Column of the stretch.
+    /// The first column of the span.
     pub column: usize,
-    /// Line of its end.
+    /// The last line.
     pub end_line: usize,
-    /// Column after its last character.
+    /// The column after the last character.
     pub end_column: usize,
-    /// What to write there.
+    /// The replacement text.
     pub text: String,
 }
 
 impl Report {
-    /// A report over diagnostics made elsewhere; the rules of [`Diagnostics`] apply.
+    /// Creates a report from diagnostics, with the limits of [`Diagnostics`].
     #[must_use]
     pub fn new(source: impl Into<Arc<Source>>, diagnostics: impl IntoIterator<Item = Diagnostic>) -> Self {
         let collector = Diagnostics::new(source);
@@ -82,7 +82,7 @@ impl Report {
         collector.into_report()
     }
 
-    /// This report with more about the same file.
+    /// Returns the report with further diagnostics of the same file.
     #[must_use]
     pub fn with(&self, more: impl IntoIterator<Item = Diagnostic>) -> Self {
         let mut all = Self::new(self.source.clone(), self.diagnostics.iter().cloned().chain(more));
@@ -93,7 +93,7 @@ impl Report {
         all
     }
 
-    /// The report with the way to the step of each problem, by the step's id.
+    /// Sets the step path of each diagnostic from a map by step id.
     #[must_use]
     pub fn with_paths(mut self, paths: &HashMap<&str, Vec<&str>>) -> Self {
         for diagnostic in &mut self.diagnostics {
@@ -104,35 +104,36 @@ impl Report {
         self
     }
 
-    /// The report without the problems of one kind, as far as they were kept.
+    /// Removes the kept diagnostics with this code.
     #[must_use]
     pub fn without(self, code: &str) -> Self {
-        self.retain(|told| told.code != code)
+        self.retain(|diagnostic| diagnostic.code != code)
     }
 
-    /// The report with those problems alone of which `keep` holds, as far as they were kept.
+    /// Removes the kept diagnostics for which `keep` returns false.
     #[must_use]
     pub fn retain(mut self, mut keep: impl FnMut(&Diagnostic) -> bool) -> Self {
-        let (kept, taken): (Vec<_>, Vec<_>) = self.diagnostics.into_iter().partition(|told| keep(told));
-        let count = |severity| taken.iter().filter(|told| told.severity == severity).count();
+        let (kept, removed): (Vec<_>, Vec<_>) =
+            self.diagnostics.into_iter().partition(|diagnostic| keep(diagnostic));
+        let count = |severity| removed.iter().filter(|diagnostic| diagnostic.severity == severity).count();
         self.errors = self.errors.saturating_sub(count(Severity::Error));
         self.warnings = self.warnings.saturating_sub(count(Severity::Warning));
         self.diagnostics = kept;
         self
     }
 
-    /// Whether an error was told whose place touches this one, so that what else is wrong there may follow from it.
+    /// True if the span of an error touches `span`. A further problem there may be a consequence of that error.
     #[must_use]
     pub fn has_error_at(&self, span: Span) -> bool {
-        self.diagnostics.iter().filter(|told| told.severity == Severity::Error).any(|told| {
-            let (start, end) = (told.span.start.max(span.start), told.span.end.min(span.end));
-            start < end || (start == end && (span.is_empty() || told.span.is_empty()))
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).any(|error| {
+            let (start, end) = (error.span.start.max(span.start), error.span.end.min(span.end));
+            start < end || (start == end && (span.is_empty() || error.span.is_empty()))
         })
     }
 
-    /// `counts` are of all errors, warnings and hints, whether kept or not.
+    /// Creates a report from the kept diagnostics and the counts of all errors, warnings and hints.
     pub(super) fn counted(source: Arc<Source>, mut diagnostics: Vec<Diagnostic>, counts: [usize; 3]) -> Self {
-        diagnostics.iter_mut().for_each(|diagnostic| within(&source, diagnostic));
+        diagnostics.iter_mut().for_each(|diagnostic| clamp_spans(&source, diagnostic));
         diagnostics
             .sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity, diagnostic.span.end));
         let [errors, warnings, hints] = counts;
@@ -140,86 +141,86 @@ impl Report {
         Report { source, diagnostics, errors, warnings, dropped }
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn source(&self) -> &Arc<Source> {
         &self.source
     }
 
-    /// The problems kept, in the order of their places.
+    /// Returns the kept diagnostics, sorted by position.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// Whether nothing at all was found.
+    /// True if there are no diagnostics.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.diagnostics.is_empty()
     }
 
-    /// Whether the file cannot be used.
+    /// True if there are errors, so the file cannot be used.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.errors > 0
     }
 
-    /// Number of errors, those not kept included.
+    /// Returns the number of errors, including those that were not kept.
     #[must_use]
     pub fn error_count(&self) -> usize {
         self.errors
     }
 
-    /// Number of warnings, those not kept included.
+    /// Returns the number of warnings, including those that were not kept.
     #[must_use]
     pub fn warning_count(&self) -> usize {
         self.warnings
     }
 
-    /// Number of hints that were kept.
+    /// Returns the number of kept hints.
     #[must_use]
     pub fn hint_count(&self) -> usize {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Hint).count()
     }
 
-    /// Number of problems that were found but not kept.
+    /// Returns the number of diagnostics that were not kept.
     #[must_use]
     pub fn dropped(&self) -> usize {
         self.dropped
     }
 
-    /// The problems as a person reads them, in the look of the Rust compiler, with terminal colours if asked.
-    /// Empty when there are none.
+    /// Renders the diagnostics in the style of the Rust compiler, optionally with terminal colours. Empty if there are none.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let mut out = String::new();
-        let shown = self.shown();
+        let masked = self.masked_source();
         for diagnostic in &self.diagnostics {
-            out.push_str(&render::render(&shown, diagnostic, color));
+            out.push_str(&render::render(&masked, diagnostic, color));
             out.push_str("\n\n");
         }
         if self.dropped > 0 {
-            let _ = writeln!(out, "{}: {} more problems are not shown\n", self.source.path(), self.dropped);
+            let _ = writeln!(out, "{}: {} more problems are not masked\n", self.source.path(), self.dropped);
         }
         out
     }
 
-    /// The problems as a program reads them.
+    /// Returns the JSON forms of the diagnostics.
     #[must_use]
     pub fn entries(&self) -> Vec<DiagnosticEntry> {
-        let shown = self.shown();
-        self.diagnostics.iter().map(|diagnostic| self.entry(diagnostic, &shown)).collect()
+        let masked = self.masked_source();
+        self.diagnostics.iter().map(|diagnostic| self.entry(diagnostic, &masked)).collect()
     }
 
-    /// [`entries`](Self::entries) as a JSON list.
+    /// Returns [`entries`](Self::entries) as a JSON array.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         // Entries hold only text and numbers, which always have a JSON form.
         serde_json::to_value(self.entries()).unwrap_or_default()
     }
 
-    /// One workflow command a problem, as GitHub Actions reads them from a build log. `folder` is where the files are, seen
-    /// from the top of the repository; empty for the top itself.
+    /// Renders one GitHub Actions workflow command per diagnostic.
+    ///
+    /// `folder` is the path of the project from the root of the repository; empty for the root.
     #[must_use]
     pub fn to_github(&self, folder: &str) -> String {
         let mut out = String::new();
@@ -234,7 +235,7 @@ impl Report {
             let message = message.into_iter().flatten().collect::<Vec<_>>().join("; ");
             let file =
                 if folder.is_empty() { entry.file.clone() } else { format!("{folder}/{}", entry.file) };
-            // Columns are taken only within one line.
+            // GitHub accepts columns only for a span within one line.
             let columns = if entry.line == entry.end_line {
                 format!("col={},endColumn={},", entry.column, entry.end_column)
             } else {
@@ -253,8 +254,8 @@ impl Report {
         out
     }
 
-    /// The file as it may be shown: with `*` for what is concealed, in as many bytes.
-    fn shown(&self) -> Arc<Source> {
+    /// Returns the file with concealed spans replaced by as many `*` bytes.
+    fn masked_source(&self) -> Arc<Source> {
         let concealed: Vec<Span> =
             self.diagnostics.iter().filter(|it| it.concealed).map(|it| it.span).collect();
         if concealed.is_empty() {
@@ -268,8 +269,8 @@ impl Report {
         Arc::new(Source::new(self.source.path(), text.collect::<String>()))
     }
 
-    fn entry(&self, diagnostic: &Diagnostic, shown: &Source) -> DiagnosticEntry {
-        let [line, column, end_line, end_column] = self.corners(diagnostic.span);
+    fn entry(&self, diagnostic: &Diagnostic, masked: &Source) -> DiagnosticEntry {
+        let [line, column, end_line, end_column] = self.bounds(diagnostic.span);
         DiagnosticEntry {
             file: self.source.path().to_owned(),
             line,
@@ -284,15 +285,15 @@ impl Report {
             nearest: diagnostic.nearest.clone(),
             step: diagnostic.step.clone(),
             step_path: diagnostic.step_path.to_vec(),
-            snippet: snippet(shown, line, column),
+            snippet: snippet(masked, line, column),
             fix: render::correction(diagnostic).map(|(span, text)| {
-                let [line, column, end_line, end_column] = self.corners(span);
+                let [line, column, end_line, end_column] = self.bounds(span);
                 Fix { line, column, end_line, end_column, text: text.to_owned() }
             }),
         }
     }
 
-    fn corners(&self, span: Span) -> [usize; 4] {
+    fn bounds(&self, span: Span) -> [usize; 4] {
         let span = self.source.clamp(span);
         let (start, end) =
             (self.source.position(span.start as usize), self.source.position(span.end as usize));
@@ -300,8 +301,8 @@ impl Report {
     }
 }
 
-/// Moves the places of a diagnostic into its file: a parser may name one behind the end, where something is missing.
-fn within(source: &Source, diagnostic: &mut Diagnostic) {
+/// Clamps the spans of a diagnostic to its file: a parser may report one past the end.
+fn clamp_spans(source: &Source, diagnostic: &mut Diagnostic) {
     diagnostic.span = source.clamp(diagnostic.span);
     diagnostic.related.iter_mut().for_each(|(span, _)| *span = source.clamp(*span));
     if let Some(replacement) = &mut diagnostic.replacement {
@@ -309,7 +310,7 @@ fn within(source: &Source, diagnostic: &mut Diagnostic) {
     }
 }
 
-/// The line around a column, at most [`MAX_SNIPPET`] characters of it.
+/// Returns at most [`MAX_SNIPPET`] characters of a line, around a column.
 fn snippet(source: &Source, line: usize, column: usize) -> String {
     let text = source.line(line).unwrap_or_default();
     let skipped = if column > MAX_SNIPPET { column - MAX_SNIPPET / 2 } else { 0 };
@@ -340,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn problems_come_in_the_order_of_their_places() {
+    fn diagnostics_are_sorted_by_position() {
         let codes: Vec<_> = report().diagnostics().iter().map(|d| d.code).collect();
         assert_eq!(codes, ["short-name", "unknown-key"]);
         assert_eq!((report().error_count(), report().warning_count()), (1, 1));
     }
 
     #[test]
-    fn more_about_a_file_is_sorted_in_and_nothing_counted_is_lost() {
+    fn further_diagnostics_are_sorted_in_and_counts_are_kept() {
         let flood = (0..300).map(|_| Diagnostic::warning("flood", "again", Span::at(0)));
         let first = Report::new(Source::new("a.yaml", "a: 1\n"), flood);
         let both = first.with([Diagnostic::error("grave", "really wrong", Span::new(0, 1))]);
@@ -358,16 +359,16 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_at_every_place_that_it_touches() {
+    fn an_error_is_found_at_every_span_that_it_touches() {
         let report = report();
-        let told = |start, end| report.has_error_at(Span::new(start, end));
-        assert!(told(8, 13) && told(0, 9) && told(12, 20) && told(8, 8));
-        // Beside it, and where there is only a warning.
-        assert!(!told(13, 14) && !told(0, 8) && !told(6, 7));
+        let has_error = |start, end| report.has_error_at(Span::new(start, end));
+        assert!(has_error(8, 13) && has_error(0, 9) && has_error(12, 20) && has_error(8, 8));
+        // Next to the error, and at a warning.
+        assert!(!has_error(13, 14) && !has_error(0, 8) && !has_error(6, 7));
     }
 
     #[test]
-    fn a_program_reads_place_names_and_correction() {
+    fn the_json_form_has_position_names_and_correction() {
         let json = serde_json::to_string_pretty(&report().to_json()[1]).unwrap_or_default();
         insta::assert_snapshot!(json, @r#"
         {
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_log_gets_one_escaped_line_a_problem() {
+    fn a_build_log_gets_one_escaped_line_per_diagnostic() {
         insta::assert_snapshot!(report().to_github(""), @r#"
         ::warning file=automations/order.yaml,line=1,endLine=1,col=7,endColumn=8,title=short-name::100%25 short,%0Areally; say more
         ::error file=automations/order.yaml,line=2,endLine=2,col=1,endColumn=6,title=unknown-key::unknown key `stepz` in an automation; did you mean `steps`?
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_concealed_is_shown_to_nobody_whatever_is_told_of_its_line() {
+    fn a_concealed_span_is_masked_in_every_output() {
         let source = Source::new("a.yaml", "token: \"hémlich\" # x\n");
         let hidden = Diagnostic::warning("literal-credential", "a credential", Span::new(8, 16)).concealed();
         let other = Diagnostic::error("other", "the comment", Span::new(18, 21));
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_reads_it_as_from_the_compiler() {
+    fn the_text_form_looks_like_that_of_the_compiler() {
         insta::assert_snapshot!(report().render(false), @r#"
         warning[short-name]: 100% short,\nreally
          --> automations/order.yaml:1:7

@@ -1,30 +1,30 @@
-//! A file's text, and where in it a byte is for a person.
+//! Source texts, and the conversion of byte offsets to lines and columns.
 
 use super::Span;
 
-/// The byte order mark that some editors write first; no person counts it as a column.
+/// The byte order mark that some editors write at the start of a file. It does not count as a column.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The text of one file, with the name it is shown under.
+/// The text of a file and its display path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: String,
     text: Box<str>,
-    /// Offset of the first byte of each line; never empty. Spans have no larger ones either.
+    /// The offset of the first byte of each line. Never empty. `u32` as in spans.
     line_starts: Box<[u32]>,
 }
 
-/// A place as people name it.
+/// A position as line and column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// From 1, in characters (Unicode scalar values).
+    /// The column, from 1, in characters (Unicode scalar values).
     pub column: usize,
 }
 
 impl Source {
-    /// A file's text under the name that people know it by.
+    /// Creates a source from its display path and text.
     #[must_use]
     pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let text: Box<str> = text.into().into();
@@ -34,32 +34,31 @@ impl Source {
         Source { path: path.into(), text, line_starts }
     }
 
-    /// The name it is shown under.
+    /// Returns the display path.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The whole text.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Number of lines; an empty file has one.
+    /// Returns the number of lines; an empty file has one.
     #[must_use]
     pub fn line_count(&self) -> usize {
         self.line_starts.len()
     }
 
-    /// The text of a span, moved outwards to whole characters and inwards to the file.
+    /// Returns the text of a span, after [`clamp`](Self::clamp).
     #[must_use]
     pub fn slice(&self, span: Span) -> &str {
         &self.text[self.clamp(span).range()]
     }
 
-    /// The span moved inwards to the file and outwards to whole characters: never out of bounds, never inside a
-    /// character, whoever made it.
+    /// Clamps a span to the file and extends it to whole characters. Accepts any span.
     #[must_use]
     pub fn clamp(&self, span: Span) -> Span {
         let start = self.text.floor_char_boundary(span.start as usize);
@@ -67,7 +66,7 @@ impl Source {
         Span::new(start, end)
     }
 
-    /// Line and column of a byte; past the end it is the end.
+    /// Returns the position of a byte; an offset past the end gives the end.
     #[must_use]
     pub fn position(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
@@ -77,16 +76,17 @@ impl Source {
         Position { line, column }
     }
 
-    /// Byte offset of a line and column, both from 1; beyond the file or the line it is their end.
+    /// Returns the byte offset of a position; one past the end of the line or the file gives that end.
     #[must_use]
-    pub fn offset(&self, place: Position) -> usize {
-        let Some(line) = self.line_span(place.line) else { return self.text.len() };
+    pub fn offset(&self, position: Position) -> usize {
+        let Some(line) = self.line_span(position.line) else { return self.text.len() };
         let text = self.slice(line);
-        let within = text.char_indices().nth(place.column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+        let within =
+            text.char_indices().nth(position.column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
         line.start as usize + within
     }
 
-    /// The span of a line without its line break, by number from 1.
+    /// Returns the span of a line without its line break, by number from 1; `None` if there is no such line.
     #[must_use]
     pub fn line_span(&self, line: usize) -> Option<Span> {
         let start = *self.line_starts.get(line.checked_sub(1)?)? as usize;
@@ -95,7 +95,7 @@ impl Source {
         Some(Span::new(start, end))
     }
 
-    /// The text of a line without its line break, by number from 1.
+    /// Returns the text of a line without its line break, by number from 1; `None` if there is no such line.
     #[must_use]
     pub fn line(&self, line: usize) -> Option<&str> {
         self.line_span(line).map(|span| &self.text[span.range()])
@@ -128,13 +128,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn place_and_offset_are_each_others_inverse(text in "[a-é\n\r日\u{feff}]{0,40}", at in 0usize..60) {
+        fn position_and_offset_are_inverse(text in "[a-é\n\r日\u{feff}]{0,40}", at in 0usize..60) {
             let source = Source::new("a.yaml", text.as_str());
             let boundary = text.floor_char_boundary(at);
-            let place = source.position(boundary);
-            // A line break has no place of its own in a line, so only what is inside a line comes back the same.
-            if source.line_span(place.line).is_some_and(|line| line.range().contains(&boundary)) {
-                prop_assert_eq!(source.offset(place), boundary);
+            let position = source.position(boundary);
+            // A line break has no position of its own in a line.
+            if source.line_span(position.line).is_some_and(|line| line.range().contains(&boundary)) {
+                prop_assert_eq!(source.offset(position), boundary);
             }
         }
 

@@ -1,4 +1,4 @@
-//! What happens to an execution.
+//! Events of executions: the append-only log that the store keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,194 +12,195 @@ use crate::automation::{AutomationId, DefinitionHash};
 use crate::payload::{HttpResponse, Payload};
 use crate::value::Value;
 
-/// One thing that happened to an execution. The list is append-only; the state is its fold.
+/// One entry of an execution's append-only log. The state of an execution is the fold of its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// It was accepted. Always the first event, committed before any caller hears of it.
+    /// The execution was accepted. Always the first event, committed before any caller learns of it.
     Started {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Of which Automation.
+        /// The id of the automation.
         automation: AutomationId,
-        /// On which definition, kept by content hash until the end.
+        /// The hash of the definition, which the store keeps until the execution ends.
         definition: DefinitionHash,
-        /// What started it.
+        /// The kind of start.
         origin: Origin,
-        /// With what. Shared with whoever carries it on: a body may be large.
+        /// The input. Shared, because its body may be large.
         payload: Arc<Payload>,
     },
-    /// A daemon took it up again after another had stopped in its midst.
+    /// A daemon resumed the execution after another one had stopped before its end.
     Resumed {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Whether it waited when the other one stopped, so that the stop does not count as an interruption.
+        /// True if the execution was waiting at the stop, which therefore does not count as an interruption.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         waited: bool,
     },
-    /// A step began a try. Committed beforehand only where the step may not run twice.
+    /// An attempt of a step started. Committed before the attempt only if the step must not run twice.
     StepStarted {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Which step, with its loop turns: `createPage`, `copy[2]`.
+        /// The step, with the index of each iteration around it: `createPage`, `copy[2]`.
         step: String,
-        /// Which try, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// A try failed and another follows.
+    /// An attempt failed and will be retried.
     StepRetry {
-        /// When it failed.
+        /// The time of the failure.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// Which try failed, from 1.
+        /// The number of the failed attempt, from 1.
         attempt: u32,
-        /// Why.
+        /// The error.
         error: ActionError,
-        /// When the next try begins.
+        /// The time of the next attempt.
         next_at: Timestamp,
     },
-    /// A step failed for good and its `onError` list begins: the step itself never runs again.
+    /// A step failed permanently, and its `onError` block starts. The step itself never runs again.
     StepFailed {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// Why.
+        /// The error.
         error: ActionError,
     },
-    /// A step came to its end; it never runs again in this execution.
+    /// A step finished; it never runs again in this execution.
     StepFinished {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// How long its last try took, in microseconds.
+        /// The duration of its last attempt, in microseconds.
         took_us: u64,
-        /// How it ended.
+        /// The outcome.
         outcome: StepOutcome,
     },
-    /// A step made a call. Recorded with what follows it and committed with that: a call that a crash cut off is not named.
+    /// A step made a call. Committed with the next event, so a crash during the call leaves no record of it.
     StepCalled {
-        /// When the call was recorded.
+        /// The time of this record.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
         /// The call.
         call: CallRecord,
     },
-    /// A step began at an instant that stays part of what it does: it reads the clock or the Automation's state, or its
-    /// time limit spans pauses.
+    /// Records the start time of a step and the state that it read, so that a replay gives the same values.
+    ///
+    /// Written for steps that read the clock or the automation's state, and for steps whose timeout includes pauses.
     #[serde(rename = "stepDated")]
     StepContextRecorded {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// What it read of the state, by key.
+        /// The values of the state that the step read, by key.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         state: Value,
     },
-    /// A step pauses. It holds no slot while it does.
+    /// A step started to wait. It holds no slot meanwhile.
     Waiting {
-        /// When the pause began.
+        /// The start of the wait.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// When it ends at the latest, where that is known.
+        /// The latest end of the wait; `None` if it is unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
-        /// When a time limit around it is up.
+        /// The deadline of the innermost timeout around the step; `None` if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<Timestamp>,
-        /// For what.
+        /// What the step waits for.
         on: WaitReason,
     },
-    /// What a pausing step may have waited for has come. Whether it lets it through is the step's to say.
+    /// A signal arrived for a waiting step. The step's condition decides if it ends the wait.
     Signalled {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// What came.
+        /// The signal.
         signal: Signal,
     },
     /// The wait of a step ended.
     WaitEnded {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Which step.
+        /// The step.
         step: String,
-        /// The id of the signal that it let through; `None` where its time was up.
+        /// The id of the signal that ended the wait; `None` if it timed out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<String>,
     },
-    /// The caller's answer was decided by a `respond` step.
+    /// A `respond` step set the response to the caller.
     Responded {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// The answer.
+        /// The response.
         response: HttpResponse,
     },
-    /// It failed for good, and its closing steps begin: what was undone, handled and closed goes by this error.
+    /// The execution failed permanently, and its `undo`, `onError` and `finally` blocks start. They read this error.
     Failing {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Why.
+        /// The error.
         error: ActionError,
     },
-    /// Somebody ended it, and its closing steps begin.
+    /// The execution was cancelled, and its closing blocks start.
     Cancelling {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// Who or what, in words.
+        /// The reason, as text that names the source of the cancellation.
         reason: String,
     },
-    /// Since the event before, the clock of the machine was set: what lasts a certain time counts from the instants before
-    /// as if they had been so much later.
+    /// The wall clock was set since the previous event. Durations measured from earlier timestamps must shift those
+    /// timestamps by this amount.
     #[serde(rename = "clockSet")]
     ClockChanged {
-        /// When that was seen, as the clock shows it by now.
+        /// The time of detection, by the new clock.
         at: Timestamp,
-        /// Forward by so many milliseconds; back where it is negative.
+        /// The shift in milliseconds; negative if the clock was set back.
         by_ms: i64,
     },
-    /// The execution waited for something other than its own pauses and retries, for [`Event::MIN_WAITED`] or longer.
-    /// Recorded when the wait ends and committed with what follows it.
+    /// The execution was delayed by something other than its own waits and retries, for [`Event::MIN_WAITED`] or longer.
+    /// Recorded when the delay ends, and committed with the next event.
     Waited {
-        /// When the wait ended.
+        /// The end of the delay.
         at: Timestamp,
-        /// The step that waited; `None` if the whole execution did.
+        /// The delayed step; `None` if the whole execution was delayed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<String>,
-        /// The cause of the wait.
+        /// The cause of the delay.
         reason: DelayReason,
-        /// The length of the wait in milliseconds.
+        /// The length of the delay, in milliseconds.
         ms: u64,
     },
-    /// The answer that the caller of a synchronous webhook got, if no other event of the log tells it: 504 after a timeout.
+    /// The caller of a synchronous webhook got a response that no other event records: 504 after a timeout.
     Answered {
-        /// When the caller was answered.
+        /// The time of the response.
         at: Timestamp,
         /// The HTTP status code.
         status: u16,
     },
-    /// The whole execution will be tried again from the step that failed.
+    /// The execution failed and will be retried from the failed step.
     Retried {
-        /// When it failed.
+        /// The time of the failure.
         at: Timestamp,
-        /// Which try of the execution failed, from 1.
+        /// The number of the failed attempt of the execution, from 1.
         attempt: u32,
-        /// Why.
+        /// The error.
         error: ActionError,
-        /// When the next try begins.
+        /// The time of the next attempt.
         next_at: Timestamp,
     },
-    /// It came to its end. Always the last event.
+    /// The execution finished. Always the last event.
     Finished {
-        /// When.
+        /// The time of the event.
         at: Timestamp,
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
     },
 }
@@ -208,13 +209,13 @@ impl Event {
     /// The shortest wait that is recorded as [`Event::Waited`].
     pub const MIN_WAITED: Duration = Duration::from_millis(100);
 
-    /// True for events that only explain the history: nothing in the state of an execution depends on them.
+    /// True if the event only explains the history: the folded state does not depend on it.
     #[must_use]
     pub fn is_informational(&self) -> bool {
         matches!(self, Self::Waited { .. } | Self::Answered { .. })
     }
 
-    /// When it happened.
+    /// The time of the event.
     #[must_use]
     pub fn at(&self) -> Timestamp {
         match self {
@@ -241,18 +242,18 @@ impl Event {
     }
 }
 
-/// A call that a step made.
+/// A call made by a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum CallRecord {
-    /// The last request that one try of an action sent.
+    /// The last HTTP request of one attempt of an action.
     Request {
         /// The HTTP method.
         method: String,
-        /// The address without credentials, query and fragment, at most [`CallRecord::MAX_URL_CHARS`] characters.
+        /// The URL without credentials, query and fragment, at most [`CallRecord::MAX_URL_CHARS`] characters.
         url: String,
     },
-    /// The execution that one try of a `call` started.
+    /// The execution started by one attempt of a `call`.
     Execution {
         /// Its id.
         id: ExecutionId,
@@ -260,27 +261,27 @@ pub enum CallRecord {
 }
 
 impl CallRecord {
-    /// The most characters of an address that are kept.
+    /// The maximum number of characters of a recorded URL.
     pub const MAX_URL_CHARS: usize = 300;
 }
 
-/// The cause of a delay that the execution itself did not ask for.
+/// The cause of a delay that the automation did not request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DelayReason {
-    /// As many executions as `limits.inFlight` allows were running.
+    /// The number of running executions was at the limit `limits.inFlight`.
     Slot,
     /// Other executions held all permits of its concurrency key.
     Permit {
         /// The concurrency key; empty if the automation has none.
         key: String,
-        /// The execution whose permit it got, or that held one when the wait was cancelled.
+        /// The execution that passed on its permit, or that held one when the wait was cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<ExecutionId>,
     },
-    /// The store had not committed what the step depends on.
+    /// The store had not yet committed the events that the step depends on.
     Commit,
-    /// The limit of concurrent requests to a host was reached, or the host had asked for a break.
+    /// The number of concurrent requests to a host was at its limit, or the host had requested a pause.
     Host {
         /// The name of the host.
         host: String,
@@ -288,9 +289,9 @@ pub enum DelayReason {
 }
 
 impl DelayReason {
-    /// The word for it in JSON and tables.
+    /// Returns the name used in JSON and tables.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Slot => "slot",
             Self::Permit { .. } => "permit",
@@ -300,35 +301,35 @@ impl DelayReason {
     }
 }
 
-/// For what a step pauses.
+/// The end condition of a waiting step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum WaitReason {
-    /// For its time to be up.
+    /// Waits for a duration or until an instant.
     Time,
-    /// For an event of this name.
+    /// Waits for an event.
     Event {
-        /// The name.
+        /// The name of the event.
         name: String,
     },
-    /// For a person's answer.
+    /// Waits for a person's answer.
     Approval {
         /// The question.
         message: String,
-        /// The answers to choose from.
+        /// The options to choose from.
         options: Vec<String>,
     },
-    /// For the end of the execution that it started.
+    /// Waits for the end of a called execution.
     Call {
-        /// Which.
+        /// The id of the called execution.
         execution: ExecutionId,
     },
 }
 
 impl WaitReason {
-    /// The word for it in JSON and tables.
+    /// Returns the name used in JSON and tables.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Time => "time",
             Self::Event { .. } => "event",
@@ -338,68 +339,68 @@ impl WaitReason {
     }
 }
 
-/// What comes to a step that pauses.
+/// An event or an answer delivered to a waiting step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
-    /// What tells it from others, so that one that is sent twice counts once.
+    /// The unique id, by which a repeated delivery is ignored.
     pub id: String,
-    /// The event's name; empty for an answer.
+    /// The name of the event; empty for an answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The event's data, or the answer `{option, form}`.
+    /// The data of the event, or the answer `{option, form}`.
     pub data: Value,
-    /// Who or what sent it, in words.
+    /// A description of the sender; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// What started an execution.
+/// The kind of start of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Origin {
-    /// A request on the live address.
+    /// A request to the live webhook.
     Webhook,
-    /// A request on the test address; marked as a test everywhere.
+    /// A request to the test webhook; marked as a test everywhere.
     Test,
-    /// The clock.
+    /// A schedule.
     Schedule {
-        /// The instant that was due; with the Automation it is unique for ever.
+        /// The scheduled instant. With the automation's id it is unique for all time.
         instant: Timestamp,
     },
-    /// New data that a poll found.
+    /// New data found by a poll.
     Poll,
-    /// Something that happened in another application, which told of it or was polled for it.
+    /// An event of another application, received from a subscription or found by a poll.
     Event,
-    /// A person, the command line or the API.
+    /// A manual start by a person, the command line or the API.
     Manual,
     /// A `call` step of another execution.
     Call {
-        /// Which execution.
+        /// The id of the calling execution.
         execution: ExecutionId,
-        /// Which of its steps.
+        /// The calling step.
         step: String,
-        /// How many calls deep: 1 for a call by an execution that was not called itself.
+        /// The depth of nested calls: 1 if the caller was not called itself.
         depth: u32,
-        /// Whether the caller is a test.
+        /// True if the caller is a test.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         test: bool,
-        /// The chain of executions that the caller belongs to, as its calls name it.
+        /// The trace id of the caller's chain of executions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<String>,
     },
 }
 
 impl Origin {
-    /// Whether the execution is a test: shown apart, with its own state.
+    /// True if the execution is a test. Tests are listed separately and have their own state.
     #[must_use]
     pub fn is_test(&self) -> bool {
         matches!(self, Self::Test | Self::Call { test: true, .. })
     }
 
-    /// The word for it in tables and filters.
+    /// Returns the name used in tables and filters.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
             Self::Test => "test",

@@ -1,4 +1,4 @@
-//! The state of an execution: the fold of its events.
+//! The state of an execution, folded from its events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,78 +10,78 @@ use crate::action::ActionError;
 use crate::automation::{AutomationId, DefinitionHash};
 use crate::payload::{HttpResponse, Payload};
 
-/// The state of an execution: the fold of its events.
+/// The state of an execution, folded from its events.
 #[derive(Clone, Debug)]
 pub struct Execution {
-    /// Its id.
+    /// The id.
     pub id: ExecutionId,
-    /// Of which Automation.
+    /// The id of the automation.
     pub automation: AutomationId,
-    /// On which definition.
+    /// The hash of the definition.
     pub definition: DefinitionHash,
-    /// What started it.
+    /// The kind of start.
     pub origin: Origin,
-    /// With what.
+    /// The input.
     pub payload: Arc<Payload>,
-    /// When it was accepted.
+    /// The time of acceptance.
     pub started_at: Timestamp,
-    /// The steps that have begun, by step with loop turns.
+    /// The steps that have started, by step with iteration indices.
     pub steps: HashMap<String, StepState>,
-    /// The answer that a `respond` step decided.
+    /// The response set by a `respond` step; `None` if none has run.
     pub response: Option<HttpResponse>,
-    /// The try of the whole execution, from 1.
+    /// The number of the attempt of the whole execution, from 1.
     pub attempt: u32,
-    /// When the next try of the whole execution begins, while one is due.
+    /// The time of the next attempt of the whole execution; `None` if none is scheduled.
     pub retry_at: Option<Timestamp>,
-    /// How often it was taken up again since a step last came to the end of a try.
+    /// The number of interruptions by a daemon's stop since a step last finished an attempt.
     pub interruptions: u32,
-    /// How it ended, if it did.
+    /// The outcome; `None` if the execution has not finished.
     pub outcome: Option<Outcome>,
-    /// When it ended, if it did.
+    /// The time of the end; `None` if the execution has not finished.
     pub finished_at: Option<Timestamp>,
-    /// How many events were folded.
+    /// The number of folded events.
     pub events: u32,
 }
 
-/// Where one step of an execution stands.
+/// The state of one step of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepState {
-    /// The tries that have failed.
+    /// The number of failed attempts.
     pub failed_attempts: u32,
-    /// Whether a try has begun whose end is not known.
+    /// True if an attempt has started whose end is not recorded.
     pub in_flight: bool,
-    /// When the next try begins, while one is due.
+    /// The time of the next attempt; `None` if none is scheduled.
     pub retry_at: Option<Timestamp>,
-    /// Why it failed for good, while its `onError` list runs.
+    /// The permanent error, while the `onError` block runs.
     pub failure: Option<ActionError>,
-    /// For what it pauses, while it does.
+    /// The current wait; `None` if the step does not wait.
     pub waiting: Option<StepWait>,
-    /// How it ended, if it did.
+    /// The outcome; `None` if the step has not finished.
     pub outcome: Option<StepOutcome>,
-    /// Whether it failed and a list has been tried again since in which it may stand, so that it may begin again.
+    /// True if the step failed and a block that may contain it was retried since: the step may run again.
     may_reopen: bool,
 }
 
-/// A pause.
+/// The wait of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepWait {
-    /// When it began.
+    /// The start of the wait.
     pub since: Timestamp,
-    /// When it ends at the latest, where that is known.
+    /// The latest end of the wait; `None` if it is unknown.
     pub until: Option<Timestamp>,
-    /// For what.
+    /// The end condition.
     pub on: WaitReason,
 }
 
-/// An event that cannot follow the ones before it: the log is damaged or was written by something else.
+/// Error: an event cannot follow the previous ones. The log is damaged, or another program wrote it.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("event {index} of execution {id} is not possible there: {reason}")]
 pub struct InvalidEvent {
-    /// Of which execution.
+    /// The id of the execution.
     pub id: ExecutionId,
-    /// Which event, from 0.
+    /// The index of the event, from 0.
     pub index: u32,
-    /// Why.
+    /// The violated rule.
     pub reason: &'static str,
 }
 
@@ -89,7 +89,7 @@ impl Execution {
     /// Folds the whole log of an execution.
     ///
     /// # Errors
-    /// An event that cannot stand where it stands.
+    /// Returns an error if an event cannot follow the previous ones, or the first one is not `started`.
     pub fn from_events(
         id: ExecutionId,
         events: impl IntoIterator<Item = Event>,
@@ -120,40 +120,40 @@ impl Execution {
         Ok(execution)
     }
 
-    /// Folds one more event.
+    /// Folds one more event into the state.
     ///
     /// # Errors
-    /// The event cannot follow those before it.
+    /// Returns an error if the event cannot follow the previous ones.
     pub fn apply(&mut self, event: Event) -> Result<(), InvalidEvent> {
         let illegal = |reason| InvalidEvent { id: self.id, index: self.events, reason };
         if self.outcome.is_some() {
             return Err(illegal("the execution has finished"));
         }
         match event {
-            Event::Started { .. } => return Err(illegal("it has started already")),
+            Event::Started { .. } => return Err(illegal("the execution has already started")),
             Event::Resumed { waited, .. } => self.interruptions += u32::from(!waited),
             Event::Cancelling { .. }
             | Event::ClockChanged { .. }
             | Event::Waited { .. }
             | Event::Answered { .. } => {}
             Event::StepStarted { step, .. } => {
-                let state = open(&mut self.steps, step).map_err(illegal)?;
+                let state = unfinished(&mut self.steps, step).map_err(illegal)?;
                 state.in_flight = true;
                 state.retry_at = None;
             }
             Event::StepRetry { step, attempt, next_at, .. } => {
-                let state = open(&mut self.steps, step).map_err(illegal)?;
+                let state = unfinished(&mut self.steps, step).map_err(illegal)?;
                 *state =
                     StepState { failed_attempts: attempt, retry_at: Some(next_at), ..StepState::default() };
                 self.interruptions = 0;
-                // Which steps are inside it, the log does not say: what failed there may begin again.
+                // The log does not tell which steps are nested in this one, so any failed step may run again.
                 for state in self.steps.values_mut() {
                     state.may_reopen =
                         matches!(state.outcome, Some(StepOutcome::Failed { handled: None, .. }));
                 }
             }
             Event::StepFailed { step, error, .. } => {
-                let state = open(&mut self.steps, step).map_err(illegal)?;
+                let state = unfinished(&mut self.steps, step).map_err(illegal)?;
                 *state = StepState { failure: Some(error), ..StepState::default() };
                 self.interruptions = 0;
             }
@@ -170,10 +170,10 @@ impl Execution {
             | Event::Signalled { .. }
             | Event::WaitEnded { .. }
             | Event::Failing { .. } => {}
-            // What a loop keeps of one of its turns is no step: `poll[2]#delay`.
+            // A key with `#` is the delay of a loop iteration, not a step: `poll[2]#delay`.
             Event::Waiting { step, .. } if step.contains('#') => {}
             Event::Waiting { at, step, until, on, .. } => {
-                let state = open(&mut self.steps, step).map_err(illegal)?;
+                let state = unfinished(&mut self.steps, step).map_err(illegal)?;
                 state.waiting = Some(StepWait { since: at, until, on });
             }
             Event::Responded { response, .. } => {
@@ -186,7 +186,7 @@ impl Execution {
                 self.attempt = attempt + 1;
                 self.retry_at = Some(next_at);
                 self.interruptions = 0;
-                // What failed is forgotten, what succeeded stays: the next try starts at the failure.
+                // The next attempt starts at the failed step: forget failed steps, keep successful ones.
                 self.steps.retain(|_, step| {
                     !matches!(step.outcome, None | Some(StepOutcome::Failed { handled: None, .. }))
                 });
@@ -200,7 +200,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Where it stands.
+    /// Returns the status. Waiting executions count as running here.
     #[must_use]
     pub fn status(&self) -> Status {
         match &self.outcome {
@@ -211,8 +211,8 @@ impl Execution {
     }
 }
 
-/// The state of a step that something more happens to: it must not have ended.
-fn open(steps: &mut HashMap<String, StepState>, step: String) -> Result<&mut StepState, &'static str> {
+/// Returns the state of a step that must not have finished, and resets a failed step that may run again.
+fn unfinished(steps: &mut HashMap<String, StepState>, step: String) -> Result<&mut StepState, &'static str> {
     let state = steps.entry(step).or_default();
     if state.may_reopen {
         *state = StepState::default();

@@ -1,4 +1,4 @@
-//! The identity of an execution.
+//! Ids of executions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,37 +7,38 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Where the hyphens of an id are.
+/// The positions of the hyphens in the text form of an id.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// The identity of an execution: a version 7 UUID, so ids sort by the time of acceptance.
+/// The id of an execution: a version 7 UUID, so that ids sort by time of acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExecutionId(Uuid);
 
 impl ExecutionId {
-    /// An id for an execution accepted at `now`, with these random bits.
+    /// Creates the id of an execution accepted at `now`.
     #[must_use]
     pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
         let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
-    /// The 16 bytes, in order of time.
+    /// Returns the 16 bytes; their order is that of acceptance.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
 
-    /// The first and the last id that begin with `prefix`: hexadecimal digits, with the hyphens of an id or without any.
-    /// None where no id does.
+    /// Returns the first and the last id whose text starts with `prefix`; `None` if `prefix` is not the start of an id.
+    ///
+    /// `prefix` has hexadecimal digits, either with all hyphens of an id or without any.
     #[must_use]
     pub fn range_for_prefix(prefix: &str) -> Option<(Self, Self)> {
         let hyphens = prefix.contains('-');
         let mut digits = 0;
         let mut first = 0_u128;
-        for (place, character) in prefix.chars().enumerate() {
-            if hyphens && HYPHENS.contains(&place) {
+        for (index, character) in prefix.chars().enumerate() {
+            if hyphens && HYPHENS.contains(&index) {
                 if character != '-' {
                     return None;
                 }
@@ -49,13 +50,13 @@ impl ExecutionId {
         if !(1..=32).contains(&digits) {
             return None;
         }
-        let rest = 4 * (32 - digits);
-        let first = first << rest;
-        let last = first | ((1_u128 << rest) - 1);
+        let free_bits = 4 * (32 - digits);
+        let first = first << free_bits;
+        let last = first | ((1_u128 << free_bits) - 1);
         Some((Self::from_bytes(first.to_be_bytes()), Self::from_bytes(last.to_be_bytes())))
     }
 
-    /// The id of these 16 bytes.
+    /// Creates an id from its 16 bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))

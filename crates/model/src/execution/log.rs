@@ -1,46 +1,46 @@
-//! Lines that executions leave for people.
+//! Log lines of executions.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::redact::TRUNCATION_MARK;
 
-/// How grave a log line is.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LogLevel {
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// For whoever follows along.
+    /// Progress.
     Info,
-    /// Something is not as it should be.
+    /// An unexpected condition.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
-/// A line that an execution left for people.
+/// A log line of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// How grave.
+    /// The severity.
     pub level: LogLevel,
-    /// By which step, if by one.
+    /// The step that logged it; `None` if it is of the execution as a whole.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub step: Option<String>,
-    /// The text, cut at [`LogLine::MAX_CHARS`] characters.
+    /// The text, truncated at [`LogLine::MAX_CHARS`] characters.
     pub message: String,
 }
 
 impl LogLine {
-    /// The most characters of a line (semantics 3.9).
+    /// The maximum number of characters of a line (semantics 3.9).
     pub const MAX_CHARS: usize = 4096;
 
-    /// A line, cut with a mark where it is too long, control characters escaped.
+    /// Creates a line: truncates a long message with a mark, and escapes control characters.
     ///
-    /// It hides nothing: a message that may hold a secret comes out of [`Redactor::redact_excerpt`](crate::redact::Redactor::redact_excerpt).
+    /// It does not redact secrets. Pass a message that may contain one through [`Redactor::redact_excerpt`](crate::redact::Redactor::redact_excerpt).
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, step: Option<String>, message: &str) -> Self {
         let mut text = String::with_capacity(message.len().min(Self::MAX_CHARS));
@@ -54,7 +54,7 @@ impl LogLine {
         Self { at, level, step, message: text }
     }
 
-    /// Appends the character as a line shows it: a control character other than a line break or a tab is escaped.
+    /// Appends a character, escaped if it is a control character other than a line break or a tab.
     pub(crate) fn push_escaped(text: &mut String, character: char) {
         match character {
             '\n' | '\t' => text.push(character),

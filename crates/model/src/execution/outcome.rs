@@ -1,4 +1,4 @@
-//! How steps and executions end, and where an execution stands.
+//! Outcomes of steps and executions, and the status of an execution.
 
 use std::str::FromStr;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use crate::action::ActionError;
 use crate::value::Value;
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum StepOutcome {
-    /// With this result.
+    /// The step succeeded.
     Succeeded {
-        /// The result; `null` for steps that give none.
+        /// The result; `null` for steps without one.
         result: Value,
     },
-    /// Its guard did not hold.
+    /// The step's `if` was false.
     Skipped,
-    /// With this error.
+    /// The step failed.
     Failed {
-        /// Why.
+        /// The error.
         error: ActionError,
-        /// What takes its place where `onError` lets the execution go on; absent where the error passes up.
+        /// The result from `onError`, with which the execution continues; `None` if the error propagates.
         #[serde(
             default,
             skip_serializing_if = "Option::is_none",
@@ -30,10 +30,10 @@ pub enum StepOutcome {
         )]
         handled: Option<Value>,
     },
-    /// By a step inside it, or itself, that led out of more than it.
+    /// The step, or a step nested in it, ended a loop, an iteration or the execution.
     #[serde(rename = "left")]
     Jumped {
-        /// How.
+        /// The kind of jump.
         by: Jump,
         /// The execution's result, for `stop`.
         #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -41,46 +41,46 @@ pub enum StepOutcome {
     },
 }
 
-/// What leads out of more than one step.
+/// A jump out of several nested steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Jump {
-    /// Out of the loop.
+    /// Ends the innermost loop.
     Break,
-    /// Out of the turn of the loop.
+    /// Ends the iteration of the innermost loop.
     Continue,
-    /// Out of the execution.
+    /// Ends the execution.
     Stop,
 }
 
-/// How an execution ended.
+/// The outcome of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum Outcome {
-    /// With this result.
+    /// The execution succeeded.
     Succeeded {
-        /// The last step's result, or the Automation's `outputs`.
+        /// The result: the automation's `outputs`, or the result of the last step.
         result: Value,
     },
-    /// With this error.
+    /// The execution failed.
     Failed {
-        /// Why.
+        /// The error.
         error: ActionError,
     },
-    /// Somebody ended it.
+    /// The execution was cancelled.
     Cancelled {
-        /// Who or what, in words.
+        /// The reason, as text that names the source of the cancellation.
         reason: String,
     },
-    /// A crash interrupted the same step too often; it is kept for a person to look at.
+    /// Crashes interrupted the same step too often. The execution is kept for a person to inspect.
     Stuck {
-        /// Why.
+        /// The error.
         error: ActionError,
     },
 }
 
 impl Outcome {
-    /// The status it leaves.
+    /// Returns the final status.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
@@ -91,7 +91,7 @@ impl Outcome {
         }
     }
 
-    /// What went wrong, in words, if anything did.
+    /// Returns the error message or the cancellation reason; `None` after success.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         match self {
@@ -102,28 +102,28 @@ impl Outcome {
     }
 }
 
-/// Where an execution stands.
+/// The status of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Status {
-    /// Accepted, not begun.
+    /// Accepted, not started.
     Queued,
-    /// Its steps run, or wait for a retry.
+    /// Its steps run or wait for a retry.
     Running,
-    /// It is paused: for a time, an event, an answer or another execution. It takes no slot.
+    /// It waits for a time, an event, an answer or another execution, and holds no slot.
     Waiting,
-    /// It ended well.
+    /// It succeeded.
     Succeeded,
-    /// It ended with an error.
+    /// It failed.
     Failed,
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
-    /// It was interrupted too often.
+    /// Crashes interrupted it too often.
     Stuck,
 }
 
 impl Status {
-    /// All of them, in the order of a life.
+    /// All statuses, in the order of a life cycle.
     pub const ALL: [Self; 7] = [
         Self::Queued,
         Self::Running,
@@ -134,15 +134,15 @@ impl Status {
         Self::Stuck,
     ];
 
-    /// Whether nothing more will happen.
+    /// True if the execution has finished.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Waiting)
     }
 
-    /// The word for it in JSON, tables and filters.
+    /// Returns the name used in JSON, tables and filters.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
@@ -159,8 +159,11 @@ impl FromStr for Status {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|status| status.word() == text).ok_or_else(|| {
-            format!("`{text}` is no state of an execution; use {}", Self::ALL.map(Self::word).join(", "))
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+            format!(
+                "`{text}` is not a status of an execution; use one of {}",
+                Self::ALL.map(Self::as_str).join(", ")
+            )
         })
     }
 }
@@ -171,7 +174,7 @@ mod tests {
     use crate::action::ErrorKind;
 
     #[test]
-    fn what_takes_the_place_of_an_error_is_read_back_though_it_is_nothing() {
+    fn a_handled_result_of_null_survives_a_round_trip() {
         let error = ActionError::new(ErrorKind::Failed, "no");
         for handled in [None, Some(Value::Null), Some(Value::from(1))] {
             let outcome = StepOutcome::Failed { error: error.clone(), handled };

@@ -167,7 +167,7 @@ fn unused_inputs(reader: &MapReader<'_, '_>, started: &trigger::Read, diagnostic
     if matches!(trigger, Trigger::Manual) {
         return;
     }
-    let word = trigger.word();
+    let word = trigger.keyword();
     let message = format!("a `{word}` start gives no inputs: each has its default, or nothing");
     diagnostics.push(
         Diagnostic::warning("unused-setting", message, reader.key_span("inputs"))

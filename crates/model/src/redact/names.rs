@@ -1,4 +1,4 @@
-//! Names of headers and query parameters whose values are credentials.
+//! Recognises headers and query parameters that carry credentials, by their names.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,8 +8,8 @@ use percent_encoding::percent_decode_str;
 
 use super::MASK;
 
-/// Pieces of the names of credentials. A signature is good for its own body alone, but many of them are what a brute force on the
-/// secret needs.
+/// Substrings of the names of credentials. A signature is valid only for its own body, but a collection of signatures would
+/// help a brute-force attack on the secret.
 const CREDENTIALS: [&str; 12] = [
     "auth",
     "cookie",
@@ -25,8 +25,8 @@ const CREDENTIALS: [&str; 12] = [
     "token",
 ];
 
-/// Pieces of names, without what stands between their words, that hold one of [`CREDENTIALS`] and are none: what names a thing, says
-/// how to go on, or asks for a credential. What is left of the name decides.
+/// Substrings of names (without separators) that contain one of [`CREDENTIALS`] but are harmless: identifiers, cursors, and
+/// requests for a credential. They are removed before the rest of the name is checked.
 const HARMLESS: [&str; 26] = [
     "authenticate",
     "authenticationresults",
@@ -56,28 +56,28 @@ const HARMLESS: [&str; 26] = [
     "surrogatekey",
 ];
 
-/// Words of credentials in which a piece of [`HARMLESS`] stands.
+/// Names of credentials that contain an entry of [`HARMLESS`].
 const AUTHORIZATION: [&str; 2] = ["authoriz", "authoris"];
 
-/// Finds [`CREDENTIALS`].
-static PIECES: LazyLock<Option<AhoCorasick>> =
+/// Matcher of [`CREDENTIALS`].
+static MATCHER: LazyLock<Option<AhoCorasick>> =
     LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(CREDENTIALS).ok());
 
 /// Returns true if a header or a query parameter of this name carries a credential or a signature.
 #[must_use]
 pub fn is_credential_name(name: &str) -> bool {
-    // Without a search all of them may.
-    let Some(pieces) = &*PIECES else { return true };
-    pieces.is_match(name) && {
+    // Without a matcher, treat every name as a credential.
+    let Some(matcher) = &*MATCHER else { return true };
+    matcher.is_match(name) && {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
         let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-        let harmless = |name: String, piece: &&str| name.replace(*piece, " ");
+        let harmless = |name: String, part: &&str| name.replace(*part, " ");
         AUTHORIZATION.iter().any(|word| name.contains(word))
-            || pieces.is_match(&HARMLESS.iter().fold(name, harmless))
+            || matcher.is_match(&HARMLESS.iter().fold(name, harmless))
     }
 }
 
-/// The query with `***` as the value of each parameter whose name is one of a credential; borrowed if there is none.
+/// Replaces the value of each query parameter that carries a credential by `***`; borrows if there is none.
 #[must_use]
 pub fn query_without_credentials(query: &str) -> Cow<'_, str> {
     let masked = |pair: &'_ str| {

@@ -17,7 +17,7 @@ fn a_secret_is_hidden_in_every_form_in_which_it_is_sent() {
         SECRET.to_owned(),
         format!("x{SECRET}y"),
         serde_json::json!({ "key": SECRET }).to_string(),
-        format!("https://h.example/?key={}", utf8_percent_encode(SECRET, ENCODED)),
+        format!("https://h.example/?key={}", utf8_percent_encode(SECRET, UNRESERVED)),
         "key=p%40ss%2Fw%22rd+%2B1&x".to_owned(),
         "key=p%40ss%2fw%22rd%20%2b1&x".to_owned(),
         format!("Basic {}", STANDARD.encode(format!("user:{SECRET}"))),
@@ -93,7 +93,7 @@ fn what_holds_no_secret_is_not_copied() {
 fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
     let redactor = redactor();
     redactor.add_secret("never-read-again");
-    for number in 0..MOST {
+    for number in 0..MAX_SECRETS {
         redactor.add_secret(&format!("rotated-token-{number}"));
         redactor.add_secret(SECRET);
     }
@@ -105,9 +105,9 @@ fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
 #[test]
 fn a_text_is_cut_after_its_secrets_are_hidden_wherever_the_cut_falls() {
     let redactor = redactor();
-    for form in forms(SECRET) {
+    for encoding in encodings_of(SECRET) {
         for before in 0..40 {
-            let text = format!("{}{form}{}", "ö".repeat(before), "z".repeat(40));
+            let text = format!("{}{encoding}{}", "ö".repeat(before), "z".repeat(40));
             let hidden = redactor.redact_text(&text).into_owned();
             let by_chars = redactor.redact_excerpt(&text, LengthLimit::Chars(32));
             let by_bytes = redactor.redact_excerpt(&text, LengthLimit::Bytes(32));
@@ -145,9 +145,9 @@ fn a_text_within_the_limit_is_not_copied() {
 #[test]
 fn the_beginning_of_a_secret_before_the_mark_of_a_cut_is_hidden_in_messages() {
     let redactor = redactor();
-    for form in forms(SECRET) {
-        for length in telling(&form)..form.len() {
-            let Some(beginning) = form.get(..length) else { continue };
+    for encoding in encodings_of(SECRET) {
+        for length in min_prefix_len(&encoding)..encoding.len() {
+            let Some(beginning) = encoding.get(..length) else { continue };
             let text = format!("must be a number, found `{beginning}…`, and more");
             let hidden = redactor.redact_message(&text);
             assert!(!hidden.contains(beginning), "{text} gave {hidden}");

@@ -97,7 +97,7 @@ pub enum Slot {
 
 /// Adds the log lines of the trigger's code to the log of the execution.
 pub(super) fn log_trigger_code(journal: &Journal, payload: &Payload) {
-    for line in payload.decided().iter().flat_map(|decided| &decided.logs) {
+    for line in payload.code_result().iter().flat_map(|decided| &decided.logs) {
         journal.log(line.level, None, &line.message);
     }
 }

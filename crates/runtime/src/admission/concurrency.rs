@@ -213,7 +213,7 @@ impl RunGuard {
                 tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");
             }
             Some(outcome) => {
-                tracing::debug!(execution = %id, %automation, status = outcome.status().word(), "execution ended")
+                tracing::debug!(execution = %id, %automation, status = outcome.status().as_str(), "execution ended")
             }
             None => {}
         }

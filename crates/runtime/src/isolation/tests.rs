@@ -235,7 +235,7 @@ async fn status(engine: &Arc<Runtime>, id: ExecutionId) -> &'static str {
     if let Outcome::Stuck { error } = &outcome {
         assert!(error.message.contains("died 5 times"), "{}", error.message);
     }
-    outcome.status().word()
+    outcome.status().as_str()
 }
 
 /// Starts these automations, each after the call of the one before, in a process that dies during the last.

@@ -165,7 +165,7 @@ pub fn to_action_error(
     let (source, span) = code.locate(automation, line, column);
     let place = source.position(span.start as usize);
     let text = code.text(automation).and_then(|text| text.lines().nth(line.saturating_sub(1)));
-    told.place = Some(Box::new(CodeLocation {
+    told.code_location = Some(Box::new(CodeLocation {
         file: source.path().to_owned(),
         line: place.line,
         column: place.column,

@@ -228,7 +228,7 @@ impl Run {
         if let Some(reason) = self.journal.cancelling() {
             self.cancelled.cancel(&reason);
         }
-        if self.payload.decided().is_some_and(|decided| decided.declined) {
+        if self.payload.code_result().is_some_and(|decided| decided.declined) {
             return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
         }
         loop {

@@ -121,7 +121,7 @@ impl Api {
             labels: automation.labels.clone(),
             enabled: automation.enabled,
             state: deployed.state(),
-            trigger: automation.trigger.word(),
+            trigger: automation.trigger.keyword(),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
             live_url: deployed.live_url(&base),
@@ -295,7 +295,7 @@ pub(crate) async fn run(
         && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.runtime().wait(execution)).await
     {
         let outcome = outcome?;
-        let status = Some(outcome.status().word());
+        let status = Some(outcome.status().as_str());
         return Ok(Answer::ok(Started {
             execution_id: execution.to_string(),
             status,

@@ -70,7 +70,7 @@ impl From<ExecutionRow> for ExecutionView {
             automation: row.automation.to_string(),
             definition: row.definition.to_string(),
             origin: serde_json::to_value(&row.origin).unwrap_or_default(),
-            status: row.status.word(),
+            status: row.status.as_str(),
             started_at: row.started_at,
             finished_at: row.finished_at,
             took_ms: row.finished_at.map(|end| end.as_millisecond() - row.started_at.as_millisecond()),
@@ -429,7 +429,7 @@ mod tests {
             assert_eq!((problem.status, problem.detail.as_str()), (400, expected));
         };
         let query = ListQuery::default;
-        let status = "`done` is no state of an execution; use queued, running, waiting, succeeded, failed, cancelled, stuck";
+        let status = "`done` is not a status of an execution; use one of queued, running, waiting, succeeded, failed, cancelled, stuck";
         check(ListQuery { status: Some("failed, done".into()), ..query() }, status);
         let automation = "`A b` cannot be the id of an automation";
         check(ListQuery { automation: Some("A b".into()), ..query() }, automation);

@@ -215,7 +215,7 @@ impl Follow {
     }
 
     fn end(&mut self, outcome: &Outcome) {
-        self.push("end", &serde_json::json!({ "status": outcome.status().word() }));
+        self.push("end", &serde_json::json!({ "status": outcome.status().as_str() }));
         self.ended = true;
     }
 

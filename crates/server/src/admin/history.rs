@@ -485,7 +485,7 @@ steps:
             query_parameters: Map::new(),
             raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
-            decided: None,
+            code_result: None,
             body: File { content_type: "".into(), filename: None, data: model::value::Data::default() },
         });
         let shown = masked(&payload);

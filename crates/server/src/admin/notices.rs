@@ -60,7 +60,7 @@ impl Watch {
                 ("catalog", json!({ "generation": generation }))
             }
             Ok(EngineEvent::ExecutionEvents { id, automation, status, .. }) => {
-                ("execution", json!({ "id": id, "automation": automation, "status": status.word() }))
+                ("execution", json!({ "id": id, "automation": automation, "status": status.as_str() }))
             }
             Err(RecvError::Lagged(missed)) => {
                 self.ended = true;

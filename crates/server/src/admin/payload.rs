@@ -257,7 +257,7 @@ impl Reader<'_> {
         for key in parts.keys().filter(|key| !known.contains(&key.as_str())) {
             let near = nearest(key, known.iter().copied());
             let near = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            let trigger = self.deployed.automation.trigger.word();
+            let trigger = self.deployed.automation.trigger.keyword();
             // The names of saved payloads are taken, and need not be known.
             let shown: Vec<_> = known.iter().take(5).map(|name| format!("`{name}`")).collect();
             self.wrong.push(format!(

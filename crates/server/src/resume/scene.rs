@@ -164,7 +164,7 @@ impl Scene {
             "execution": self.id,
             "automation": self.automation,
             "automationName": self.name,
-            "status": self.status.word(),
+            "status": self.status.as_str(),
             "waiting": waiting,
             "closed": closed,
         }))

@@ -25,7 +25,7 @@ pub(super) async fn round_trip(fixture: &dyn Fixture) {
         raw_query: TEXT.to_owned(),
         query_parameters: [("q", Value::from(TEXT))].into_iter().collect::<Map>(),
         headers: BTreeMap::from([("x-text".to_owned(), TEXT.to_owned())]),
-        decided: None,
+        code_result: None,
         body: file(bytes.clone(), None),
     });
     let mut new =

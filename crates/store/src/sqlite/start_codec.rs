@@ -36,8 +36,16 @@ pub(super) struct StartColumns {
 
 /// A request without its body: time of acceptance, method, path fragment, query parameters, raw query, headers, content
 /// type, and the decision of the trigger's code.
-type RequestHead =
-    (Nanoseconds, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<TriggerCodeResult>>);
+type RequestHead = (
+    Nanoseconds,
+    String,
+    String,
+    Map,
+    String,
+    BTreeMap<String, String>,
+    Arc<str>,
+    Option<Box<TriggerCodeResult>>,
+);
 
 /// A decoded text: the first item and the later events.
 struct StartText<Opening> {
@@ -89,7 +97,7 @@ impl Serialize for StartEncoder<'_> {
                     raw_query,
                     headers,
                     body,
-                    decided,
+                    code_result,
                 } = request;
                 items.serialize_element(&(
                     Nanoseconds(self.at),
@@ -99,7 +107,7 @@ impl Serialize for StartEncoder<'_> {
                     raw_query,
                     headers,
                     &body.content_type,
-                    decided,
+                    code_result,
                 ))?;
             }
         }
@@ -131,11 +139,18 @@ pub(super) fn read(
                 raw_query,
                 headers,
                 content_type,
-                decided,
+                code_result,
             ) = opening;
             let body = File { content_type, filename: None, data: Data::from(raw.to_vec()) };
-            let request =
-                WebhookPayload { method, path_fragment, query_parameters, raw_query, headers, body, decided };
+            let request = WebhookPayload {
+                method,
+                path_fragment,
+                query_parameters,
+                raw_query,
+                headers,
+                body,
+                code_result,
+            };
             (at, Payload::Webhook(request), events)
         }
     };
@@ -193,7 +208,7 @@ mod tests {
         btree_map("[a-z$]{0,6}", value(), 0..3).prop_map(|map| map.into_iter().collect())
     }
 
-    fn decided() -> impl Strategy<Value = Box<TriggerCodeResult>> {
+    fn code_results() -> impl Strategy<Value = Box<TriggerCodeResult>> {
         let results = option::of(value());
         (results, any::<bool>()).prop_map(|(results, declined)| {
             Box::new(TriggerCodeResult { results, declined, ..TriggerCodeResult::default() })
@@ -208,8 +223,8 @@ mod tests {
             data: bytes.into(),
         });
         let headers = btree_map("[a-z-]{1,6}", ".{0,6}", 0..4);
-        ("[A-Z]{1,5}", ".{0,6}", map(), ".{0,6}", headers, body, option::of(decided())).prop_map(
-            |(method, path_fragment, query_parameters, raw_query, headers, body, decided)| {
+        ("[A-Z]{1,5}", ".{0,6}", map(), ".{0,6}", headers, body, option::of(code_results())).prop_map(
+            |(method, path_fragment, query_parameters, raw_query, headers, body, code_result)| {
                 Payload::Webhook(WebhookPayload {
                     method,
                     path_fragment,
@@ -217,7 +232,7 @@ mod tests {
                     raw_query,
                     headers,
                     body,
-                    decided,
+                    code_result,
                 })
             },
         )
@@ -268,7 +283,7 @@ mod tests {
                 filename: None,
                 data: Data::from("{\"a\":1}"),
             },
-            decided: None,
+            code_result: None,
         };
         let payload = Payload::Webhook(request);
         let at = Timestamp::from_second(1).expect("a time");

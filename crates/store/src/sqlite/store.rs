@@ -88,7 +88,7 @@ impl SqliteStore {
             folder: folder.clone(),
             usage: usage.clone(),
             lock,
-            mishaps: options.mishaps,
+            failpoints: options.failpoints,
         };
         let thread = writer
             .start()

@@ -47,7 +47,7 @@ pub(super) struct Writer {
     pub(super) folder: Arc<Folder>,
     pub(super) usage: Usage,
     pub(super) lock: Lock,
-    pub(super) mishaps: Failpoints,
+    pub(super) failpoints: Failpoints,
 }
 
 /// The results of the writes of a batch, in order.
@@ -88,7 +88,7 @@ impl Writer {
                     folder: &self.folder,
                     usage: &self.usage,
                     since: UnmeasuredBytes::default(),
-                    mishaps: &self.mishaps,
+                    failpoints: &self.failpoints,
                 };
                 session.serve(&self.receiver, &mut closers);
             }
@@ -132,7 +132,7 @@ struct Session<'writer> {
     folder: &'writer Folder,
     usage: &'writer Usage,
     since: UnmeasuredBytes,
-    mishaps: &'writer Failpoints,
+    failpoints: &'writer Failpoints,
 }
 
 impl Session<'_> {
@@ -267,13 +267,13 @@ impl Session<'_> {
         reason = "a test delays the writer, which has no other event to wait for"
     )]
     fn reach(&self, boundary: Failpoint) -> rusqlite::Result<()> {
-        match self.mishaps.at(boundary) {
+        match self.failpoints.at(boundary) {
             None => Ok(()),
             Some(FailpointAction::Abort) => std::process::abort(),
             Some(FailpointAction::Error) if boundary == Failpoint::BeforeCommit => {
                 Err(error_map::failure(ffi::SQLITE_FULL))
             }
-            Some(FailpointAction::Error | FailpointAction::Doubt) => {
+            Some(FailpointAction::Error | FailpointAction::UnknownOutcome) => {
                 Err(error_map::failure(ffi::SQLITE_IOERR_FSYNC))
             }
             Some(FailpointAction::Delay(time)) => {

@@ -39,7 +39,7 @@ struct Arming {
 struct Held(Arc<Arming>);
 
 impl Faults {
-    fn mishaps(&self) -> Failpoints {
+    fn failpoints(&self) -> Failpoints {
         let arming = self.0.clone();
         Failpoints::new(move |boundary| arming.at(boundary))
     }
@@ -65,7 +65,7 @@ impl Arming {
         let mut commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
         let mishap = match (*commit, boundary) {
             (Some(CommitFault::Full), Failpoint::BeforeCommit) => FailpointAction::Error,
-            (Some(CommitFault::NotWritten), Failpoint::BeforeCommit) => FailpointAction::Doubt,
+            (Some(CommitFault::NotWritten), Failpoint::BeforeCommit) => FailpointAction::UnknownOutcome,
             (Some(CommitFault::Written), Failpoint::AfterCommit) => FailpointAction::Error,
             _ => return None,
         };
@@ -83,7 +83,7 @@ impl Drop for Held {
 
 async fn store(faults: &Faults) -> (TempDir, Arc<dyn Store>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = Options { mishaps: faults.mishaps(), ..Options::default() };
+    let options = Options { failpoints: faults.failpoints(), ..Options::default() };
     let store = common::open(directory.path(), options).expect("it opens");
     prepare(&*store).await;
     (directory, store)
@@ -266,7 +266,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
 async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = Faults::default();
-    let store = open(directory.path(), Options { mishaps: faults.mishaps(), ..options() }).await;
+    let store = open(directory.path(), Options { failpoints: faults.failpoints(), ..options() }).await;
     faults.fail_next_commit(CommitFault::NotWritten);
     let error = store.accept(&accept(1, LARGE)).await.expect_err("it is not committed");
     assert!(error.outcome_unknown());
@@ -284,7 +284,7 @@ async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
 async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = Faults::default();
-    let store = open(directory.path(), Options { mishaps: faults.mishaps(), ..options() }).await;
+    let store = open(directory.path(), Options { failpoints: faults.failpoints(), ..options() }).await;
     // Its only user is deleted except for its events, so its deletion is next.
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");

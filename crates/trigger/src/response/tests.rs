@@ -178,7 +178,7 @@ fn an_invalid_respond_step_is_reported() {
     );
     check(
         parts(200, r#"{"Set-Cookie": "a=1"}"#, Body::Empty),
-        "header `set-cookie` may not be set here: it would act on more than this answer",
+        "header `set-cookie` may not be set here: it would affect more than this response",
     );
     check(
         parts(200, r#"{"Access-Control-Allow-Origin": "*"}"#, Body::Empty),

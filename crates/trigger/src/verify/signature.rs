@@ -101,7 +101,7 @@ fn signature_timestamp(
     request: &Request,
     headers: &[&str],
 ) -> Result<String, Reason> {
-    let sent = match &at.place {
+    let sent = match &at.source {
         TimestampSource::Header(name) => single_text(request, name)?.map(str::to_owned),
         TimestampSource::Pair(key) => match &rule.format {
             Format::Pairs { separator, .. } => headers

@@ -450,7 +450,7 @@ fn an_external_body_is_verified_like_one_in_memory() {
         let mut request = request(vector.headers, vector.body);
         // A form is parsed in memory, and so is a document that contains the timestamp.
         let reads = matches!(&rule, Verify::Signature(rule)
-            if rule.timestamp.as_ref().is_some_and(|at| matches!(at.place, model::automation::TimestampSource::Body(_))));
+            if rule.timestamp.as_ref().is_some_and(|at| matches!(at.source, model::automation::TimestampSource::Body(_))));
         if reads || vector.preset == "twilio" {
             continue;
         }

@@ -171,7 +171,7 @@ fn into_payload(request: Request, query_parameters: Map, content_type: Arc<str>)
         headers: fold_headers(request.headers),
         body: File { content_type, filename: None, data: request.body },
         method: request.method,
-        decided: None,
+        code_result: None,
     }
 }
 

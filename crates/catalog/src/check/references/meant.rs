@@ -179,7 +179,7 @@ impl Checker<'_> {
         if self.unreadable.has("trigger") || has_code {
             return None;
         }
-        let word = self.automation.trigger.word();
+        let word = self.automation.trigger.keyword();
         let position = read.position(2);
         let Some(other) = names::trigger_with(name) else {
             let message = format!("the results of a `{word}` trigger have no `{name}`");

@@ -121,9 +121,9 @@ fn print(rows: &[(ExecutionRow, Option<Pauses>)]) -> anyhow::Result<()> {
             row.id.to_string().as_str(),
             &time::local(row.started_at),
             &took,
-            row.status.word(),
+            row.status.as_str(),
             row.automation.as_str(),
-            row.origin.word(),
+            row.origin.as_str(),
             &cut(note, NOTE),
         ]);
     }

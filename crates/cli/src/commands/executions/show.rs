@@ -22,7 +22,7 @@ const PAUSES: usize = 10;
 pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result<Exit> {
     let store = history::require(config)?;
     let row = history::find(&*store, id).await?;
-    let (id, origin, definition) = (row.id, row.origin.word(), row.definition);
+    let (id, origin, definition) = (row.id, row.origin.as_str(), row.definition);
     let has_ended = row.status.is_terminal();
     let events =
         store.events(id).await?.with_context(|| format!("execution `{id}` was cleared away just now"))?;

@@ -101,11 +101,11 @@ impl Drawing<'_> {
             match self.steps.get_key_value(key.as_str()).map(|(key, step)| (*key, *step)) {
                 Some((key, found)) => {
                     self.drawn.insert(key);
-                    branches.push(leaf(found, step.verb.word(), inside));
+                    branches.push(leaf(found, step.verb.keyword(), inside));
                 }
                 // A block that has begun and not ended has no event of its own.
                 None if !inside.is_empty() => {
-                    let text = format!("{} {key}  {}", paint(WARN, "…"), paint(QUIET, step.verb.word()));
+                    let text = format!("{} {key}  {}", paint(WARN, "…"), paint(QUIET, step.verb.keyword()));
                     branches.push(Branch { text, note: None, inside });
                 }
                 None => {}

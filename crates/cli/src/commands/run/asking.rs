@@ -205,7 +205,7 @@ impl<'r> Asking<'r> {
         let (step, what) = (plain(&pending.step), pauses::what(&pending.on));
         let asked =
             pauses::question(&pending.on).map_or_else(String::new, |question| format!(": {question}"));
-        let value = if pending.on.word() == "event" { "JSON" } else { "ANSWER" };
+        let value = if pending.on.as_str() == "event" { "JSON" } else { "ANSWER" };
         let text = format!(
             "`{step}` waits for {what}{asked}\n  answer {place}beforehand with --answer {step}={value}"
         );

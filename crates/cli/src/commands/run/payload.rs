@@ -113,7 +113,7 @@ impl Given {
             query_parameters: Map::new(),
             raw_query: String::new(),
             headers,
-            decided: None,
+            code_result: None,
             body: model::File { content_type: content_type.into(), filename: None, data: body.into() },
         }))
     }

@@ -31,9 +31,9 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
     }
     let fields = [
         ResultField::new("messageId", ResultType::Text)
-            .about("The id of the mail; the same when the step is tried again."),
+            .with_description("The id of the mail; the same when the step is tried again."),
         ResultField::new("recipients", ResultType::list(ResultType::Text))
-            .about("The addresses that the server accepted."),
+            .with_description("The addresses that the server accepted."),
     ];
     let spec = ActionSpec {
         description: Some(

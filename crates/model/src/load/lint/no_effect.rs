@@ -25,7 +25,7 @@ pub(super) fn check(map: &Map, step: &Step, around: Around) -> Vec<Diagnostic> {
             found.push(no_effect(&format!("`{key}` has no effect: {why}"), span).help(help));
         }
     };
-    let word = step.verb.word();
+    let word = step.verb.keyword();
     if step.retry.as_ref().is_some_and(|retry| retry.max > 0) && fails_the_same_way(&step.verb) {
         tell("retry", format!("a `{word}` step that fails would fail the same way again"), "remove it");
     }

@@ -84,7 +84,7 @@ fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
                 .help("write `mode: sync` in the webhook, or answer with its own `respond`")
         }
         Trigger::Schedule(_) | Trigger::Event(_) | Trigger::Poll(_) | Trigger::Manual => {
-            let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.word());
+            let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.keyword());
             Diagnostic::error("respond-without-caller", message, step.span)
                 .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")
         }
@@ -184,7 +184,7 @@ impl Flow<'_> {
                 }
                 Ways::default()
             }
-            verb if verb.ends() => Ways::default(),
+            verb if verb.ends_block() => Ways::default(),
             verb => self.inside(step, verb, start),
         };
         if let Some(undo) = &step.undo {

@@ -55,7 +55,7 @@ fn if_with_then_branches_and_if_beside_a_verb_guards() {
         "trigger: {manual: {}}\nsteps:\n  - if: a\n    then: [{action: log.info}]\n  - if: b\n    action: log.info\n",
     );
     let shown: Vec<_> =
-        automation.steps.steps.iter().map(|step| (step.verb.word(), step.guard.is_some())).collect();
+        automation.steps.steps.iter().map(|step| (step.verb.keyword(), step.guard.is_some())).collect();
     assert_eq!(shown, [("if", false), ("action", true)]);
     check_step("then: [{action: log.info}]", &["missing-key 1:3"]);
     check_step("if: a\nelse: [{action: log.info}]", &["missing-key 1:3"]);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::challenges::{CHALLENGES, Row};
+use super::challenges::{CHALLENGES, ChallengePreset};
 use super::verify::secret;
 use crate::automation::{
     Challenge, ChallengeGuard, ChallengeKey, ChallengeResponse, ChallengeRule, RequestField, Verify,
@@ -55,14 +55,14 @@ pub(super) fn lower(
 ) -> Option<Challenge> {
     let signs = webhook.get("verify").and_then(|verify| verify.get("preset")).and_then(Node::as_str);
     let Some(node) = field.node() else {
-        let row = CHALLENGES.iter().find(|row| row.implied && Some(row.name) == signs)?;
+        let preset_row = CHALLENGES.iter().find(|preset_row| preset_row.implied && Some(preset_row.name) == signs)?;
         verify?;
-        let key = if needs_key(&row.rule) { ChallengeKey::FromVerify } else { ChallengeKey::None };
-        return Some(Challenge { name: row.name, rule: row.rule.clone(), key });
+        let key = if needs_key(&preset_row.rule) { ChallengeKey::FromVerify } else { ChallengeKey::None };
+        return Some(Challenge { name: preset_row.name, rule: preset_row.rule.clone(), key });
     };
     if node.as_map().is_none() {
-        let row = row(field.choice(WORDS)?)?;
-        return of_row(row, None, signs, verify, node, diagnostics);
+        let preset_row = preset_row(field.choice(WORDS)?)?;
+        return of_row(preset_row, None, signs, verify, node, diagnostics);
     }
     let mut reader = CHALLENGE.open(node, diagnostics)?;
     let challenge = match reader.take("preset") {
@@ -71,8 +71,8 @@ pub(super) fn lower(
             let own = reader.take("secret").node();
             preset
                 .choice(WORDS)
-                .and_then(row)
-                .and_then(|row| of_row(row, own, signs, verify, node, diagnostics))
+                .and_then(preset_row)
+                .and_then(|preset_row| of_row(preset_row, own, signs, verify, node, diagnostics))
         }
         _ => {
             own_only(&reader, &["secret"], "`query` and `header`", diagnostics);
@@ -83,23 +83,23 @@ pub(super) fn lower(
     challenge
 }
 
-fn row(name: &str) -> Option<&'static Row> {
-    CHALLENGES.iter().find(|row| row.name == name)
+fn preset_row(name: &str) -> Option<&'static ChallengePreset> {
+    CHALLENGES.iter().find(|preset_row| preset_row.name == name)
 }
 
 fn needs_key(rule: &ChallengeRule) -> bool {
-    matches!(rule.answer, ChallengeResponse::Mac { .. }) || matches!(rule.guard, ChallengeGuard::Token(_))
+    matches!(rule.response, ChallengeResponse::Mac { .. }) || matches!(rule.guard, ChallengeGuard::Token(_))
 }
 
 fn of_row(
-    row: &Row,
+    preset_row: &ChallengePreset,
     own: Option<&Node>,
     signs: Option<&str>,
     verify: Option<&Verify>,
     node: &Node,
     diagnostics: &Diagnostics,
 ) -> Option<Challenge> {
-    let Row { name, rule, .. } = row;
+    let ChallengePreset { name, rule, .. } = preset_row;
     let lacks = |message: String, help: &str| {
         diagnostics.push(Diagnostic::error("missing-key", message, node.head()).help(help));
         None
@@ -113,7 +113,7 @@ fn of_row(
             return None;
         }
         // A key that signs other things too could be made to sign one of those.
-        None if matches!(rule.answer, ChallengeResponse::Mac { .. })
+        None if matches!(rule.response, ChallengeResponse::Mac { .. })
             && verify.is_some()
             && signs == Some(name) =>
         {
@@ -142,14 +142,14 @@ fn of_row(
 fn echo(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Challenge> {
     let (query, name) = (reader.take("query"), reader.take("header"));
     let method = reader.take("method").one_of(&METHODS).unwrap_or("GET");
-    let (value, answer) = match (query.name(), name.name()) {
+    let (value, response) = match (query.name(), name.name()) {
         (Some(query), None) => (RequestField::Query(Cow::Owned(query.to_owned())), ChallengeResponse::Text),
         (None, Some(sent)) if response_headers::name(sent, name.span().unwrap_or_default(), diagnostics) => {
             (RequestField::Header(Cow::Owned(sent.to_ascii_lowercase())), ChallengeResponse::Header)
         }
         _ => return None,
     };
-    let rule = ChallengeRule { method, marks: &[], value: Some(value), answer, guard: ChallengeGuard::Open };
+    let rule = ChallengeRule { method, markers: &[], value: Some(value), response, guard: ChallengeGuard::Open };
     Some(Challenge { name: "echo", rule, key: ChallengeKey::None })
 }
 

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use crate::automation::{
-    ChallengeGuard as Guard, ChallengeResponse as Answer, ChallengeRule, Encoding, RequestField,
+    ChallengeGuard, ChallengeResponse, ChallengeRule, Encoding, RequestField,
 };
 
 /// A sender's question.
-pub(super) struct Row {
+pub(super) struct ChallengePreset {
     /// What `challenge:` calls it.
     pub(super) name: &'static str,
     /// How it is asked and answered.
@@ -33,114 +33,114 @@ const fn body(pointer: &'static str) -> RequestField {
 const fn echo(method: &'static str, parameter: &'static str) -> ChallengeRule {
     ChallengeRule {
         method,
-        marks: &[],
+        markers: &[],
         value: Some(query(parameter)),
-        answer: Answer::Text,
-        guard: Guard::Open,
+        response: ChallengeResponse::Text,
+        guard: ChallengeGuard::Open,
     }
 }
 
 /// All challenges, by name.
-pub(super) static CHALLENGES: &[Row] = &[
+pub(super) static CHALLENGES: &[ChallengePreset] = &[
     // The secret with which it will sign comes in the question: trusted once, after a person has opened the pairing.
-    Row {
+    ChallengePreset {
         name: "asana",
         rule: ChallengeRule {
             method: "POST",
-            marks: &[],
+            markers: &[],
             value: Some(header("x-hook-secret")),
-            answer: Answer::Header,
-            guard: Guard::Pairing,
+            response: ChallengeResponse::Header,
+            guard: ChallengeGuard::Pairing,
         },
         implied: false,
     },
-    Row { name: "dropbox", rule: echo("GET", "challenge"), implied: false },
-    Row {
+    ChallengePreset { name: "dropbox", rule: echo("GET", "challenge"), implied: false },
+    ChallengePreset {
         name: "meta",
         rule: ChallengeRule {
             method: "GET",
-            marks: &[(query("hub.mode"), "subscribe")],
+            markers: &[(query("hub.mode"), "subscribe")],
             value: Some(query("hub.challenge")),
-            answer: Answer::Text,
-            guard: Guard::Token(query("hub.verify_token")),
+            response: ChallengeResponse::Text,
+            guard: ChallengeGuard::Token(query("hub.verify_token")),
         },
         implied: false,
     },
-    Row { name: "microsoftGraph", rule: echo("POST", "validationToken"), implied: false },
-    Row {
+    ChallengePreset { name: "microsoftGraph", rule: echo("POST", "validationToken"), implied: false },
+    ChallengePreset {
         name: "okta",
         rule: ChallengeRule {
             method: "GET",
-            marks: &[],
+            markers: &[],
             value: Some(header("x-okta-verification-challenge")),
-            answer: Answer::Json("verification"),
-            guard: Guard::Verified,
+            response: ChallengeResponse::Json("verification"),
+            guard: ChallengeGuard::Verified,
         },
         implied: false,
     },
-    Row {
+    ChallengePreset {
         name: "slack",
         rule: ChallengeRule {
             method: "POST",
-            marks: &[(body("/type"), "url_verification")],
+            markers: &[(body("/type"), "url_verification")],
             value: Some(body("/challenge")),
-            answer: Answer::Text,
-            guard: Guard::Verified,
+            response: ChallengeResponse::Text,
+            guard: ChallengeGuard::Verified,
         },
         implied: true,
     },
-    Row {
+    ChallengePreset {
         name: "trello",
         rule: ChallengeRule {
             method: "HEAD",
-            marks: &[],
+            markers: &[],
             value: None,
-            answer: Answer::Nothing,
-            guard: Guard::Open,
+            response: ChallengeResponse::Empty,
+            guard: ChallengeGuard::Open,
         },
         implied: true,
     },
-    Row {
+    ChallengePreset {
         name: "twitch",
         rule: ChallengeRule {
             method: "POST",
-            marks: &[(header("twitch-eventsub-message-type"), "webhook_callback_verification")],
+            markers: &[(header("twitch-eventsub-message-type"), "webhook_callback_verification")],
             value: Some(body("/challenge")),
-            answer: Answer::Text,
-            guard: Guard::Verified,
+            response: ChallengeResponse::Text,
+            guard: ChallengeGuard::Verified,
         },
         implied: true,
     },
-    Row {
+    ChallengePreset {
         name: "x",
         rule: ChallengeRule {
             method: "GET",
-            marks: &[],
+            markers: &[],
             value: Some(query("crc_token")),
-            answer: Answer::Mac {
+            response: ChallengeResponse::Mac {
                 value: None,
                 mac: "response_token",
                 prefix: "sha256=",
                 encoding: Encoding::Base64,
             },
-            guard: Guard::Open,
+            guard: ChallengeGuard::Open,
         },
         implied: true,
     },
     // Some of its senders leave out the signature of this one call.
-    Row {
+    ChallengePreset {
         name: "zoom",
         rule: ChallengeRule {
             method: "POST",
-            marks: &[(body("/event"), "endpoint.url_validation")],
+            markers: &[(body("/event"), "endpoint.url_validation")],
             value: Some(body("/payload/plainToken")),
-            answer: Answer::Mac {
+            response: ChallengeResponse::Mac {
                 value: Some("plainToken"),
                 mac: "encryptedToken",
                 prefix: "",
                 encoding: Encoding::Hex,
             },
-            guard: Guard::Open,
+            guard: ChallengeGuard::Open,
         },
         implied: true,
     },

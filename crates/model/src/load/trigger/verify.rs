@@ -198,8 +198,8 @@ fn signature_rule(
     };
     let timestamp = match reader.take("timestamp").node() {
         Some(node) => timestamp(node, diagnostics),
-        None => preset.timestamp.map(|(place, unit, tolerance)| TimestampRule {
-            place: match place {
+        None => preset.timestamp.map(|(source, unit, tolerance)| TimestampRule {
+            source: match source {
                 Time::Header(name) => TimestampSource::Header(name.to_owned()),
                 Time::Pair(key) => TimestampSource::Pair(key.to_owned()),
                 Time::Body(key) => TimestampSource::Body(key.to_owned()),
@@ -236,7 +236,7 @@ fn timestamp(node: &Node, diagnostics: &Diagnostics) -> Option<TimestampRule> {
     let tolerance = duration_within(reader.take("tolerance"), "tolerance", &range, diagnostics);
     reader.finish();
     let tolerance = tolerance.unwrap_or(Duration::from_secs(300));
-    Some(TimestampRule { place: TimestampSource::Header(header?), unit, tolerance })
+    Some(TimestampRule { source: TimestampSource::Header(header?), unit, tolerance })
 }
 
 fn keys(

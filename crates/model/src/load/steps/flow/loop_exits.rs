@@ -48,7 +48,7 @@ impl Leaving<'_> {
     }
 
     fn leaves(&self, step: &Step, around: Around) {
-        let word = step.verb.word();
+        let word = step.verb.keyword();
         let diagnostic = match around {
             Around { each: None, undo: Some(undo), .. } => {
                 let message =
