@@ -55,7 +55,8 @@ pub(super) fn lower(
 ) -> Option<Challenge> {
     let signs = webhook.get("verify").and_then(|verify| verify.get("preset")).and_then(Node::as_str);
     let Some(node) = field.node() else {
-        let preset_row = CHALLENGES.iter().find(|preset_row| preset_row.implied && Some(preset_row.name) == signs)?;
+        let preset_row =
+            CHALLENGES.iter().find(|preset_row| preset_row.implied && Some(preset_row.name) == signs)?;
         verify?;
         let key = if needs_key(&preset_row.rule) { ChallengeKey::FromVerify } else { ChallengeKey::None };
         return Some(Challenge { name: preset_row.name, rule: preset_row.rule.clone(), key });
@@ -149,7 +150,8 @@ fn echo(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Cha
         }
         _ => return None,
     };
-    let rule = ChallengeRule { method, markers: &[], value: Some(value), response, guard: ChallengeGuard::Open };
+    let rule =
+        ChallengeRule { method, markers: &[], value: Some(value), response, guard: ChallengeGuard::Open };
     Some(Challenge { name: "echo", rule, key: ChallengeKey::None })
 }
 

@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::automation::{
-    ChallengeGuard, ChallengeResponse, ChallengeRule, Encoding, RequestField,
-};
+use crate::automation::{ChallengeGuard, ChallengeResponse, ChallengeRule, Encoding, RequestField};
 
 /// A sender's question.
 pub(super) struct ChallengePreset {
