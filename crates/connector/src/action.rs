@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, Map, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{Admission, Context, Detail, Http, Request, Response};
+use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::LogSink;
+use crate::static_inputs::{InputProblem, StaticInputs};
 use crate::trace::Trace;
-use crate::written::{InputProblem, Written};
 
 /// One operation of a connector. It describes itself, and any number of calls may run concurrently.
 #[async_trait]
@@ -28,7 +28,7 @@ pub trait Action: Send + Sync {
     /// Returns the reason why there is no result, as a record for people and for `onError`.
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError>;
 
-    /// Builds the first request of a call with these checked inputs, without sending it; `None` if the action sends
+    /// Builds the first request of a call with these checked inputs, without mode it; `None` if the action sends
     /// no request.
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         let _ = (inputs, base);
@@ -37,8 +37,8 @@ pub trait Action: Send + Sync {
 
     /// Returns the reasons, visible in the file, why a call with these inputs can never succeed. The types of the
     /// inputs are checked elsewhere, and computed values by the call itself.
-    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
-        let _ = written;
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let _ = inputs;
         Vec::new()
     }
 
@@ -69,13 +69,13 @@ pub struct Call<'a> {
 
 /// Variations in how an action sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub(crate) enum SendMode {
     /// No variation.
-    Plain,
+    Default,
     /// Debug Request may show credentials.
-    Revealing,
+    RevealCredentials,
     /// The action retries by itself, as its inputs define.
-    Retrying,
+    OwnRetries,
 }
 
 impl<'a> Call<'a> {
@@ -84,14 +84,14 @@ impl<'a> Call<'a> {
         &self,
         spec: &ActionSpec,
     ) -> Result<Option<&'a ResolvedConnection>, ActionError> {
-        let refuse = |message| Err(ActionError::new(ErrorKind::Connection, message));
+        let connection_error = |message| Err(ActionError::new(ErrorKind::Connection, message));
         match self.connection {
-            None if spec.connection_required => refuse(format!(
+            None if spec.connection_required => connection_error(format!(
                 "`{}` needs a connection; name one of type {} with `connection:`",
                 spec.name,
                 spec.connections.join(" or ")
             )),
-            Some(connection) if !spec.connections.contains(&connection.kind) => refuse(format!(
+            Some(connection) if !spec.connections.contains(&connection.kind) => connection_error(format!(
                 "the connection `{}` is of type `{}`, which `{}` does not accept; it takes {}",
                 connection.name,
                 connection.kind,
@@ -107,22 +107,22 @@ impl<'a> Call<'a> {
         &self,
         request: &Request,
         subject: &str,
-        sending: Sending,
+        mode: SendMode,
     ) -> Result<Response, ActionError> {
-        let reveal = sending == Sending::Revealing && self.http.may_reveal_credentials();
-        let detail = match (self.debug, reveal) {
-            (false, _) => Detail::Nothing,
-            (true, false) => Detail::Masked,
-            (true, true) => Detail::Everything,
+        let reveal = mode == SendMode::RevealCredentials && self.http.may_reveal_credentials();
+        let log_detail = match (self.debug, reveal) {
+            (false, _) => LogDetail::None,
+            (true, false) => LogDetail::Masked,
+            (true, true) => LogDetail::Full,
         };
-        let context = Context {
+        let context = RequestContext {
             subject,
             connection: self.connection,
             idempotency_key: self.idempotency_key,
-            detail,
-            admission: match sending {
-                Sending::Retrying => Admission::OwnRetries,
-                Sending::Plain | Sending::Revealing => Admission::Ordinary,
+            log_detail,
+            host_policy: match mode {
+                SendMode::OwnRetries => HostPolicy::RetryAfterOnly,
+                SendMode::Default | SendMode::RevealCredentials => HostPolicy::Full,
             },
             log: self.log,
             trace: self.trace,

@@ -1,7 +1,7 @@
 //! Connection types that connectors declare, and connections resolved for use.
 
 mod base;
-mod words;
+mod vocabulary;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use model::{ActionError, ErrorKind, InputSpec, Map, Secret, Value};
 use serde::Serialize;
 
 use crate::input;
-use crate::oauth::{Flow, Gateway, OAuthClient, OAuthRule, TokenSource};
+use crate::oauth::{Flow, Gateway, OAuthClient, OAuthConfig, TokenSource};
 
 pub use base::{BaseUrl, BaseUrlError};
-pub(crate) use words::Words;
+pub(crate) use vocabulary::Vocabulary;
 
 /// A connection type of a connector: its inputs, and the rules that derive an address and credentials from them.
 #[derive(Clone, Debug, Serialize)]
@@ -42,7 +42,7 @@ pub struct ConnectionType {
     pub(crate) test: Option<ConnectionTest>,
     /// Manifest terms, each with the input that names the service's term for it.
     #[serde(skip)]
-    pub(crate) words: Vec<(String, String)>,
+    pub(crate) vocabulary: Vec<(String, String)>,
     /// The input that names the header with the service's request id, which its support asks for.
     #[serde(skip)]
     pub(crate) request_id: Option<String>,
@@ -85,7 +85,7 @@ pub(crate) enum Auth {
     Basic { user: Vec<String>, password: Vec<String> },
     Bearer { token: Vec<String> },
     Header { name: AuthHeader, value: Vec<String>, prefix: String },
-    Granted(Box<OAuthRule>),
+    OAuth2(Box<OAuthConfig>),
 }
 
 /// The name of the header that carries the credential.
@@ -111,7 +111,7 @@ pub struct ResolvedConnection {
     oauth: Option<Arc<OAuthClient>>,
     gateway: Option<Gateway>,
     tokens: Option<Tokens>,
-    words: Words,
+    vocabulary: Vocabulary,
     request_id: Option<HeaderName>,
 }
 
@@ -158,8 +158,8 @@ impl ResolvedConnection {
     }
 
     /// Returns the terms in which the service differs from the manifest.
-    pub(crate) fn words(&self) -> &Words {
-        &self.words
+    pub(crate) fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
     }
 
     /// Returns the header with the service's request id; `None` if the connection names none.
@@ -172,7 +172,7 @@ impl ResolvedConnection {
     }
 
     /// Returns the base address and the path of a request for `path`; the gateway has other paths for some of them.
-    pub(crate) fn place<'p>(&'p self, path: &'p str) -> (&'p BaseUrl, &'p str) {
+    pub(crate) fn route<'p>(&'p self, path: &'p str) -> (&'p BaseUrl, &'p str) {
         let moved = self.gateway.as_ref().and_then(|gateway| {
             let (_, there) = gateway.paths.iter().find(|(here, _)| here == path)?;
             Some((&gateway.base, there.as_str()))
@@ -181,7 +181,7 @@ impl ResolvedConnection {
     }
 
     /// True if the credentials are sent in this header.
-    pub(crate) fn sets(&self, header: &HeaderName) -> bool {
+    pub(crate) fn sends_header(&self, header: &HeaderName) -> bool {
         let bearer = self.tokens.is_some() && header == ::http::header::AUTHORIZATION;
         bearer || self.credentials.iter().any(|(name, _)| name == header)
     }
@@ -216,13 +216,13 @@ impl ConnectionType {
     /// True if connections of this type use tokens, which change over their lifetime.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
-        matches!(&self.auth, Auth::Granted(_))
+        matches!(&self.auth, Auth::OAuth2(_))
     }
 
     /// True if a person must consent before a connection of this type is usable.
     #[must_use]
     pub fn needs_login(&self) -> bool {
-        matches!(&self.auth, Auth::Granted(rule) if rule.flow == Flow::AuthorizationCode)
+        matches!(&self.auth, Auth::OAuth2(rule) if rule.flow == Flow::AuthorizationCode)
     }
 
     /// Returns the alternative inputs of which at least one must be set, such as `apiToken` and `password`. The list
@@ -230,7 +230,7 @@ impl ConnectionType {
     #[must_use]
     pub fn needs_one_of(&self) -> &[String] {
         let lists = match &self.auth {
-            Auth::None | Auth::Granted(_) => return &[],
+            Auth::None | Auth::OAuth2(_) => return &[],
             Auth::Basic { password, .. } => password,
             Auth::Bearer { token } => token,
             Auth::Header { value, .. } => value,
@@ -241,7 +241,7 @@ impl ConnectionType {
     /// Returns the base address if calls to `address` would leave it; `None` if they stay below it, or if the base is
     /// not known before the run. `given` returns the literal value of an input. Unless `is_whole`, only the host of
     /// `address` is known.
-    pub fn leaves<'v>(
+    pub fn base_if_outside<'v>(
         &self,
         given: &dyn Fn(&str) -> Option<&'v str>,
         address: &str,
@@ -252,7 +252,7 @@ impl ConnectionType {
             Base::Input { name, strip } => BaseUrl::parse(given(name)?, strip.as_deref()).ok()?,
         };
         let url = url::Url::parse(address).ok()?;
-        let stays = if is_whole { base.holds(&url) } else { base.same_origin(&url) };
+        let stays = if is_whole { base.contains(&url) } else { base.same_origin(&url) };
         (!stays).then(|| base.to_string())
     }
 
@@ -269,7 +269,7 @@ impl ConnectionType {
             )
         };
         let specs: Vec<InputSpec> = self.inputs.iter().map(|input| input.spec.clone()).collect();
-        let checked = input::fields_of(&specs, inputs).map_err(refuse)?;
+        let checked = input::check_fields(&specs, inputs).map_err(refuse)?;
         let base = match &self.base {
             Base::Fixed(base) => base.clone(),
             Base::Input { name, strip } => {
@@ -279,14 +279,15 @@ impl ConnectionType {
         };
         let credentials = self.credentials(&checked).map_err(refuse)?;
         let (oauth, gateway) = match &self.auth {
-            Auth::Granted(rule) => {
+            Auth::OAuth2(rule) => {
                 let client = rule.client(name, &checked, &base).map_err(refuse)?;
                 (Some(Arc::new(client)), rule.gateway(&base))
             }
             _ => (None, None),
         };
         let text = |name: &String| checked.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let words = Words::new(self.words.iter().map(|(word, input)| (word.clone(), text(input))));
+        let vocabulary =
+            Vocabulary::new(self.vocabulary.iter().map(|(word, input)| (word.clone(), text(input))));
         let request_id = self.request_id.as_ref().map(|input| (input, text(input)));
         let request_id = request_id.filter(|(_, header)| !header.is_empty()).map(|(input, header)| {
             let wrong = || refuse(format!("`{input}` is not the name of a header"));
@@ -311,7 +312,7 @@ impl ConnectionType {
             oauth,
             gateway,
             tokens: None,
-            words,
+            vocabulary,
             request_id,
         })
     }
@@ -326,7 +327,7 @@ impl ConnectionType {
             })
         };
         let (name, value) = match &self.auth {
-            Auth::None | Auth::Granted(_) => return Ok(Vec::new()),
+            Auth::None | Auth::OAuth2(_) => return Ok(Vec::new()),
             Auth::Basic { user, password } => {
                 let (user, password) = (first(user)?, first(password)?);
                 // RFC 7617, section 2: the first colon ends the user name.
@@ -393,7 +394,7 @@ mod tests {
                 password: vec!["apiToken".to_owned(), "password".to_owned()],
             },
             test: None,
-            words: Vec::new(),
+            vocabulary: Vec::new(),
             request_id: None,
         }
     }

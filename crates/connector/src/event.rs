@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::{InputSpec, Map, Value};
 use serde::Serialize;
 
-use crate::http::dig;
+use crate::http::value_at_path;
 
 /// An event of another application.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +37,7 @@ pub enum EventSource {
     /// The engine polls a list.
     Poll(PolledEvent),
     /// The other application sends webhooks.
-    Hook(HookedEvent),
+    Hook(SubscribedEvent),
 }
 
 /// A polled event: a list with the newest entry first, read until an entry is older than the known ones.
@@ -71,7 +71,7 @@ pub struct PolledEvent {
 /// An event that the other application sends to a webhook, after a subscription.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HookedEvent {
+pub struct SubscribedEvent {
     /// The full name of the action that subscribes.
     pub subscribe: String,
     /// Its constant inputs.
@@ -88,7 +88,7 @@ pub struct HookedEvent {
     pub id_input: String,
     /// The listing of existing subscriptions; `None` if the application cannot list them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub list: Option<Box<ListedHooks>>,
+    pub list: Option<Box<SubscriptionListing>>,
     /// The signature preset that verifies requests.
     pub verify: String,
     /// The header, in lower case, with the delivery id, which is the same when a delivery is repeated.
@@ -102,7 +102,7 @@ pub struct HookedEvent {
 /// The listing of subscriptions that exist in another application.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListedHooks {
+pub struct SubscriptionListing {
     /// The full name of the listing action.
     pub action: String,
     /// Its constant inputs.
@@ -133,7 +133,7 @@ impl PolledEvent {
     /// # Errors
     /// Returns a message if the result does not have the form that the manifest declares.
     pub fn records(&self, result: &Value) -> Result<Vec<Record>, String> {
-        let list = dig(result, &self.items);
+        let list = value_at_path(result, &self.items);
         let list = list.as_ref().and_then(Value::as_list);
         let list = list.ok_or_else(|| format!("`{}` gave no list at `{}`", self.action, self.items))?;
         list.iter().map(|record| self.record(record)).collect()
@@ -142,16 +142,18 @@ impl PolledEvent {
     fn record(&self, record: &Value) -> Result<Record, String> {
         let missing = |path: &str| format!("`{}` gave a record without `{path}`", self.action);
         let parts = self.id.iter().map(|path| {
-            let part = dig(record, path).filter(|part| !part.is_null());
+            let part = value_at_path(record, path).filter(|part| !part.is_null());
             part.map(|part| part.to_text()).ok_or_else(|| missing(path))
         });
         let key = parts.collect::<Result<Vec<_>, _>>()?.join("/");
-        let at = dig(record, &self.time).ok_or_else(|| missing(&self.time))?;
+        let at = value_at_path(record, &self.time).ok_or_else(|| missing(&self.time))?;
         let at = at.to_text().parse().map_err(|_| {
             format!("`{}` gave a record whose `{}` is no instant: `{}`", self.action, self.time, at.to_text())
         })?;
-        let is_new =
-            self.created.as_ref().is_none_or(|(path, value)| dig(record, path).as_ref() == Some(value));
+        let is_new = self
+            .created
+            .as_ref()
+            .is_none_or(|(path, value)| value_at_path(record, path).as_ref() == Some(value));
         let change = if is_new { "created" } else { "updated" };
         let value = Map::from_iter([("changeType", Value::from(change)), ("record", record.clone())]);
         Ok(Record { key, at, value: Value::from(value) })

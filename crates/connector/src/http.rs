@@ -5,14 +5,14 @@ pub mod guard;
 mod cassette;
 mod debug;
 mod failure;
-mod hosts;
+mod host_health;
+mod host_limits;
 mod multipart;
-mod pieces;
 mod request;
 mod resolve;
 mod response;
 mod send;
-mod slots;
+mod streaming_body;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -33,21 +33,21 @@ use crate::trace::Trace;
 use guard::Guard;
 
 pub use cassette::{
-    Exchange, HeaderValues, RecordedBody, RecordedPart, RecordedRequest, RecordedResponse, Recording, Tape,
-    Unrecorded,
+    Cassette, Exchange, HeaderValues, RecordedBody, RecordedPart, RecordedRequest, RecordedResponse,
+    Recording, UnmatchedRequest,
 };
 pub use guard::AllowList;
-pub use hosts::{HostHealth, OPEN_AFTER, OPEN_AT_MOST, OPEN_FOR, RateLimit};
+pub use host_health::{FAILURES_TO_OPEN, HostHealth, INITIAL_OPEN_TIME, MAX_OPEN_TIME, RateLimit};
 pub use multipart::Part;
-pub use pieces::Pieces;
 pub use request::{Body, Request};
 pub use resolve::{Lookup, SystemLookup};
 pub use response::Response;
+pub use streaming_body::StreamingBody;
 
 pub use failure::may_have_acted;
-pub(crate) use failure::{ErrorShape, dig};
-pub(crate) use request::{decode, encode, whole};
-pub(crate) use response::Reading;
+pub(crate) use failure::{ErrorShape, value_at_path};
+pub(crate) use request::{decode, encode, load_files};
+pub(crate) use response::BodyFormat;
 
 /// The largest number of redirects followed for a GET or HEAD (threat model 4.4).
 pub const MAX_REDIRECTS: usize = 5;
@@ -98,20 +98,20 @@ pub struct HttpOptions {
 pub enum Transport {
     /// The network.
     #[default]
-    Wire,
+    Network,
     /// A cassette: requests go to the network and are recorded, or a recording answers them offline.
-    Tape(Arc<Tape>),
+    Cassette(Arc<Cassette>),
     /// None: every request fails.
-    Nowhere,
+    Disabled,
 }
 
 impl Transport {
     /// True if requests reach the network.
     fn is_open(&self) -> bool {
         match self {
-            Self::Wire => true,
-            Self::Tape(tape) => tape.records(),
-            Self::Nowhere => false,
+            Self::Network => true,
+            Self::Cassette(cassette) => cassette.is_recording(),
+            Self::Disabled => false,
         }
     }
 }
@@ -132,7 +132,7 @@ impl Default for HttpOptions {
             redactor: Redactor::default(),
             lookup: Arc::new(SystemLookup),
             timer: Arc::new(SystemTimer),
-            transport: Transport::Wire,
+            transport: Transport::Network,
         }
     }
 }
@@ -167,8 +167,8 @@ pub struct Http {
     /// `None` if no request reaches the network.
     client: Option<reqwest::Client>,
     guard: Arc<Guard>,
-    slots: slots::Slots,
-    hosts: hosts::Hosts,
+    host_limits: host_limits::HostLimits,
+    hosts: host_health::HostTable,
     options: HttpOptions,
 }
 
@@ -181,8 +181,8 @@ impl Http {
         let guard =
             Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
         let client = options.transport.is_open().then(|| Self::client(&options, &guard)).transpose()?;
-        let slots = slots::Slots::new(options.per_host);
-        Ok(Self { client, guard, slots, hosts: hosts::Hosts::default(), options })
+        let host_limits = host_limits::HostLimits::new(options.per_host);
+        Ok(Self { client, guard, host_limits, hosts: host_health::HostTable::default(), options })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]
@@ -216,11 +216,16 @@ impl Http {
     }
 
     /// Resolves a host for another protocol than HTTP, under the rules of the guard.
-    pub(crate) async fn judged(&self, host: &str, port: u16, subject: &str) -> Result<IpAddr, ActionError> {
+    pub(crate) async fn resolve_checked(
+        &self,
+        host: &str,
+        port: u16,
+        subject: &str,
+    ) -> Result<IpAddr, ActionError> {
         if self.client.is_none() {
-            return Err(failure::nowhere(subject));
+            return Err(failure::network_disabled(subject));
         }
-        self.guard.find(host, port).await.map_err(|error| failure::unfound(subject, host, &error))
+        self.guard.resolve(host, port).await.map_err(|error| failure::lookup_error(subject, host, &error))
     }
 
     pub(crate) fn timer(&self) -> &dyn Timer {
@@ -235,48 +240,48 @@ impl Http {
 }
 
 /// The context of one request: the called system, the connection, and the logging.
-pub(crate) struct Context<'a> {
+pub(crate) struct RequestContext<'a> {
     /// The called system as messages name it: `the wiki`.
     pub subject: &'a str,
     pub connection: Option<&'a ResolvedConnection>,
     pub idempotency_key: &'a str,
-    pub detail: Detail,
-    pub admission: Admission,
+    pub log_detail: LogDetail,
+    pub host_policy: HostPolicy,
     pub log: &'a dyn LogSink,
     pub trace: Option<&'a Trace>,
 }
 
 /// The checks of a host's state that a request must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub(crate) enum HostPolicy {
     /// A short back-off delays the request; a longer one and an open circuit are errors.
-    Ordinary,
+    Full,
     /// Only a `Retry-After` of the host applies, and always as an error with `not_sent`. Used where the author set
     /// retries on the call itself: the caller then waits without counting an attempt.
-    OwnRetries,
+    RetryAfterOnly,
 }
 
 /// The amount of detail logged of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    Nothing,
+pub(crate) enum LogDetail {
+    None,
     /// All but credentials.
     Masked,
     /// All, including credentials.
-    Everything,
+    Full,
 }
 
-impl Context<'_> {
+impl RequestContext<'_> {
     fn connection_name(&self) -> Option<&str> {
         self.connection.map(|connection| connection.name.as_str())
     }
 
-    fn note(&self, text: impl FnOnce() -> String) {
-        if self.detail != Detail::Nothing {
+    fn log_debug(&self, text: impl FnOnce() -> String) {
+        if self.log_detail != LogDetail::None {
             self.log.line(LogLevel::Info, &text());
         }
     }
 }
 
-/// The result of sending a request.
-type Sent = Result<Response, ActionError>;
+/// The result of mode a request.
+type SendResult = Result<Response, ActionError>;

@@ -49,7 +49,7 @@ impl Problems {
     }
 }
 
-pub(crate) fn fields_of(specs: &[InputSpec], given: &Map) -> Result<Map, String> {
+pub(crate) fn check_fields(specs: &[InputSpec], given: &Map) -> Result<Map, String> {
     let mut problems = Problems::default();
     let checked = fields(specs, given, "", &mut problems);
     if problems.0.is_empty() { Ok(checked) } else { Err(problems.0.join("; ")) }

@@ -7,8 +7,8 @@
 
 mod error;
 mod log;
+mod static_inputs;
 mod trace;
-mod written;
 
 pub mod action;
 pub mod connection;
@@ -29,15 +29,15 @@ pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };
 pub use error::Error;
-pub use event::{EventSource, EventSpec, HookedEvent, ListedHooks, PolledEvent, Record};
+pub use event::{EventSource, EventSpec, PolledEvent, Record, SubscribedEvent, SubscriptionListing};
 pub use http::{
-    AllowList, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Tape, Timer, Transport,
-    Unrecorded, install_crypto, may_have_acted,
+    AllowList, Cassette, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Timer, Transport,
+    UnmatchedRequest, install_crypto, may_have_acted,
 };
 pub use import::{ImportOptions, Imported, openapi};
 pub use input::{check_inputs, check_value};
 pub use log::LogSink;
 pub use manifest::{Shown, show};
 pub use registry::{Connector, Registry, manifest_schema};
-pub use trace::{NotATrace, TRACE_HEADER, Trace};
-pub use written::{InputProblem, Written};
+pub use static_inputs::{InputProblem, StaticInputs};
+pub use trace::{ParseTraceError, TRACE_HEADER, Trace};

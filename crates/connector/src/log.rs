@@ -11,13 +11,13 @@ pub trait LogSink: Send + Sync {
 
     /// Reports a request before it is sent; redirects and repetitions are reported separately. `url` has no
     /// credentials, query or fragment. It must not block.
-    fn request(&self, method: &str, url: &str) {
+    fn record_request(&self, method: &str, url: &str) {
         let _ = (method, url);
     }
 
     /// Reports the time that a request waited for its host: for a free slot, or for a back-off that the host had
     /// requested. It must not block.
-    fn waited(&self, host: &str, time: Duration) {
+    fn record_host_wait(&self, host: &str, time: Duration) {
         let _ = (host, time);
     }
 }

@@ -23,7 +23,7 @@ use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Ma
 use crate::connection::ResolvedConnection;
 use crate::http::{MAX_TIMEOUT, Request};
 use crate::manifest::{Head, empty_filter};
-use crate::written::{InputProblem, Written};
+use crate::static_inputs::{InputProblem, StaticInputs};
 
 /// Returns the spec of an optional input.
 fn optional(name: &str, kind: InputType, description: &str) -> InputSpec {
@@ -131,22 +131,22 @@ fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
 }
 
 /// Returns the problems that any request may have: in its timeout, its headers and its query.
-fn request_problems(written: &Written<'_>, query: &str) -> Vec<InputProblem> {
+fn request_problems(inputs: &StaticInputs<'_>, query: &str) -> Vec<InputProblem> {
     let mut found = Vec::new();
-    if let Err(error) = timeout_of(&written.alone_as_text("timeout")) {
+    if let Err(error) = timeout_of(&inputs.literal_text("timeout")) {
         let help = "write how long with its unit, such as `500ms` or `30s`";
         found.push(InputProblem::new("timeout", error.into_message(), help));
     }
     let mut probe = Request::new(::http::Method::GET, nowhere());
-    let known = written.literal_entries("headers");
-    for name in written.keys("headers").unwrap_or_default() {
+    let known = inputs.literal_entries("headers");
+    for name in inputs.keys("headers").unwrap_or_default() {
         let value = known.get(name).cloned().unwrap_or_else(|| Value::from("computed"));
         if let Err(error) = probe.set_header(name, &value) {
             let help = "leave it out, or correct its name or value";
             found.push(InputProblem::new("headers", error.into_message(), help));
         }
     }
-    if let Some(problem) = empty_filter(query, &written.literal_entries(query)) {
+    if let Some(problem) = empty_filter(query, &inputs.literal_entries(query)) {
         found.push(InputProblem::new(query, problem, EMPTY_FILTER));
     }
     found
@@ -178,7 +178,7 @@ fn add_headers(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
 /// Rejects a header of the author that the connection's credentials would silently replace.
 fn check_credentials(request: &Request, connection: Option<&ResolvedConnection>) -> Result<(), ActionError> {
     let Some(connection) = connection else { return Ok(()) };
-    match request.headers.keys().find(|name| connection.sets(name)) {
+    match request.headers.keys().find(|name| connection.sends_header(name)) {
         Some(name) => Err(input_error(format!(
             "the header `{name}` comes from the connection `{}`; leave it out",
             connection.name

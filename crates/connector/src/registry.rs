@@ -95,7 +95,7 @@ pub struct Registry {
     connection_types: IndexMap<String, ConnectionType>,
     events: IndexMap<String, Arc<EventSpec>>,
     /// Connectors whose manifests have errors, by name, with the paths of the files.
-    broken: IndexMap<String, String>,
+    invalid: IndexMap<String, String>,
 }
 
 impl Registry {
@@ -109,13 +109,13 @@ impl Registry {
             actions: IndexMap::new(),
             connection_types: IndexMap::new(),
             events: IndexMap::new(),
-            broken: IndexMap::new(),
+            invalid: IndexMap::new(),
         };
         let mut reports = Vec::new();
         for (path, text) in MANIFESTS {
             let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
             match manifest {
-                Some(manifest) => registry.put(manifest, None),
+                Some(manifest) => registry.add_manifest(manifest, None),
                 None => reports.push(report),
             }
         }
@@ -138,7 +138,7 @@ impl Registry {
             events: Vec::new(),
             file: None,
         };
-        self.put_connector(connector, actions, Vec::new(), Vec::new());
+        self.insert_connector(connector, actions, Vec::new(), Vec::new());
         self
     }
 
@@ -155,12 +155,12 @@ impl Registry {
                 reports.push(report);
             }
             let Some(manifest) = manifest else {
-                self.broken.extend(name_in(&source).map(|name| (name, source.path().to_owned())));
+                self.invalid.extend(connector_name_in(&source).map(|name| (name, source.path().to_owned())));
                 continue;
             };
-            match self.clash(&manifest) {
+            match self.duplicate(&manifest) {
                 Some(diagnostic) => reports.push(Report::new(source, [diagnostic])),
-                None => self.put(manifest, Some(source.path().to_owned())),
+                None => self.add_manifest(manifest, Some(source.path().to_owned())),
             }
         }
         (self, reports)
@@ -168,13 +168,13 @@ impl Registry {
 
     /// Returns the path of the manifest if the connector `name` is unavailable because that file has errors.
     #[must_use]
-    pub fn broken(&self, name: &str) -> Option<&str> {
-        self.broken.get(name).filter(|_| self.connector(name).is_none()).map(String::as_str)
+    pub fn invalid_file(&self, name: &str) -> Option<&str> {
+        self.invalid.get(name).filter(|_| self.connector(name).is_none()).map(String::as_str)
     }
 
     /// Keeps the connector that `before` had loaded from the file at `path`, if that file is now missing or invalid.
     /// It takes the place of a shipped connector, but not of another user's file.
-    pub fn keep(&mut self, before: &Self, path: &str) {
+    pub fn retain_previous(&mut self, before: &Self, path: &str) {
         let is_there = |connector: &&Connector| connector.file.as_deref() == Some(path);
         if self.connectors().any(|connector| is_there(&connector)) {
             return;
@@ -188,10 +188,10 @@ impl Registry {
             connector.connections.iter().filter_map(|name| before.connection_type(name).cloned());
         let events = connector.events.iter().filter_map(|name| before.event(name));
         let events = events.map(|event| EventSpec::clone(event)).collect();
-        self.put_connector(connector.clone(), actions.collect(), connections.collect(), events);
+        self.insert_connector(connector.clone(), actions.collect(), connections.collect(), events);
     }
 
-    fn clash(&self, manifest: &Manifest) -> Option<Diagnostic> {
+    fn duplicate(&self, manifest: &Manifest) -> Option<Diagnostic> {
         let name = manifest.head.name.as_str();
         let message = match self.connectors.get(name).and_then(|connector| connector.file.as_deref()) {
             _ if RESERVED.contains(&name) => {
@@ -204,7 +204,7 @@ impl Registry {
         Some(diagnostic.help("give it another name"))
     }
 
-    fn put(&mut self, manifest: Manifest, file: Option<String>) {
+    fn add_manifest(&mut self, manifest: Manifest, file: Option<String>) {
         let head = &manifest.head;
         let connector = Connector {
             name: head.name.clone(),
@@ -216,10 +216,10 @@ impl Registry {
             events: Vec::new(),
             file,
         };
-        self.put_connector(connector, manifest.actions, manifest.connections, manifest.events);
+        self.insert_connector(connector, manifest.actions, manifest.connections, manifest.events);
     }
 
-    fn put_connector(
+    fn insert_connector(
         &mut self,
         mut connector: Connector,
         actions: Vec<Arc<dyn Action>>,
@@ -292,7 +292,7 @@ impl std::fmt::Debug for Registry {
 }
 
 /// Returns the name of the connector in a manifest that fails to parse.
-fn name_in(source: &Source) -> Option<String> {
+fn connector_name_in(source: &Source) -> Option<String> {
     let value = source.text().lines().find_map(|line| line.strip_prefix("connector:"))?;
     let value = value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);
     (!value.is_empty()).then(|| value.to_owned())

@@ -26,19 +26,19 @@ impl fmt::Display for Trace {
 /// A text that is not a valid [`Trace`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a trace; the form is `<chain>;<depth>`")]
-pub struct NotATrace;
+pub struct ParseTraceError;
 
 impl FromStr for Trace {
-    type Err = NotATrace;
+    type Err = ParseTraceError;
 
     /// Parses the form that [`fmt::Display`] writes: at most 64 letters, digits and dashes, then the depth.
-    fn from_str(text: &str) -> Result<Self, NotATrace> {
-        let (chain, depth) = text.split_once(';').ok_or(NotATrace)?;
+    fn from_str(text: &str) -> Result<Self, ParseTraceError> {
+        let (chain, depth) = text.split_once(';').ok_or(ParseTraceError)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if chain.is_empty() || chain.len() > 64 || !chain.bytes().all(plain) {
-            return Err(NotATrace);
+            return Err(ParseTraceError);
         }
-        let depth = depth.parse().map_err(|_| NotATrace)?;
+        let depth = depth.parse().map_err(|_| ParseTraceError)?;
         Ok(Self { chain: chain.to_owned(), depth })
     }
 }
@@ -59,7 +59,7 @@ mod tests {
         for text in
             ["", "a", ";1", "a;", "a;-1", "a;1;2", "a b;1", "a;99999999999", &format!("{};1", "a".repeat(65))]
         {
-            assert_eq!(text.parse::<Trace>(), Err(NotATrace), "{text}");
+            assert_eq!(text.parse::<Trace>(), Err(ParseTraceError), "{text}");
         }
     }
 }

@@ -23,7 +23,7 @@ pub use ingress::{
 pub use runtime::{
     Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
     Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,
-    Pauses, Pending, Pieces, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    Pauses, Pending, StreamingBody, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
     StartedLogin, StateScope, StateValue, Status, StoredSecret, SystemClock, Vault, exposed_secret_files,
     is_secret_set, read_definition, secret_files,
 };

@@ -36,7 +36,7 @@ pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
     ConnectionReport, ConnectionState, ConnectionTest, Health, LoginCallback, LoginState, StartedLogin,
 };
-pub use connector::http::Pieces;
+pub use connector::http::StreamingBody;
 pub use context::{Runtime, RuntimeParts};
 pub use detached::{SpawnOnDrop, spawn_on_drop};
 pub use doubles::{CallTarget, Doubles, StubRequest};

@@ -1,6 +1,6 @@
 //! Compares the trace of a test with its expectations.
 
-use connector::Unrecorded;
+use connector::UnmatchedRequest;
 use model::automation::{Automation, SpannedName};
 use model::diagnostic::{Diagnostic, nearest};
 use model::execution::{Event, LogLine, Outcome};
@@ -427,7 +427,7 @@ impl ExpectationCheck<'_> {
     /// Reports requests missing from the recording and recorded requests that were not sent; each answers once.
     fn tape(&mut self) {
         let (Some(tape), Some(name)) = (&self.trace.tape, &self.case.cassette) else { return };
-        for Unrecorded { line, differences } in tape.unrecorded() {
+        for UnmatchedRequest { line, differences } in tape.unrecorded() {
             let help = match differences.as_slice() {
                 [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
                 some => format!("the nearest that is recorded differs: {}", some.join("; ")),

@@ -18,7 +18,7 @@ mod stubs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use connector::Tape;
+use connector::Cassette;
 use model::Span;
 use model::automation::{Automation, SpannedName};
 use model::diagnostic::{Diagnostic, Report};
@@ -99,10 +99,10 @@ impl TestRunner {
         Self { outbound_allow: allow, ..self }
     }
 
-    /// Runs one test of a file and checks its expectations. `tape` is the recording of a test that names one; an
+    /// Runs one test of a file and checks its expectations. `cassette` is the recording of a test that names one; an
     /// empty one calls the real system. Blocks the calling thread.
     #[must_use]
-    pub fn run(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> TestResult {
+    pub fn run(&self, suite: &Suite, case: &Case, cassette: Option<Arc<Cassette>>) -> TestResult {
         let failed = |diagnostic| TestResult {
             report: Report::new(suite.source.clone(), [diagnostic]),
             execution: None,
@@ -112,7 +112,7 @@ impl TestRunner {
             Ok(deployed) => deployed.clone(),
             Err(error) => return failed(TestError::new(case, error.to_string()).diagnostic()),
         };
-        if let (Some(name), None) = (&case.cassette, &tape) {
+        if let (Some(name), None) = (&case.cassette, &cassette) {
             return failed(TestError::no_recording(name).diagnostic());
         }
         let folder = Path::new(suite.source.path()).parent().unwrap_or(Path::new(""));
@@ -120,7 +120,7 @@ impl TestRunner {
             catalog: self.catalog.clone(),
             dir: self.dir.clone(),
             folder: folder.to_owned(),
-            tape,
+            cassette,
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
         };

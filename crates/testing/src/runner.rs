@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connector::{AllowList, Http, HttpOptions, Tape, Timer, Transport};
+use connector::{AllowList, Cassette, Http, HttpOptions, Timer, Transport};
 use jiff::Timestamp;
 use model::Span;
 use model::automation::Trigger;
@@ -54,7 +54,7 @@ pub(super) struct TestTrace {
     /// State at the end, by key.
     pub(super) state: Map,
     /// Recording; `None` if the test has none.
-    pub(super) tape: Option<Arc<Tape>>,
+    pub(super) cassette: Option<Arc<Cassette>>,
 }
 
 /// Execution as stored.
@@ -72,7 +72,7 @@ pub(super) struct TestSetup {
     /// Folder of the test file, relative to the project folder.
     pub(super) folder: PathBuf,
     /// Recording; `None` if the test has none.
-    pub(super) tape: Option<Arc<Tape>>,
+    pub(super) cassette: Option<Arc<Cassette>>,
     /// Private hosts and networks that a recording may call.
     pub(super) outbound_allow: Vec<String>,
     /// Secrets for calls to the real system.
@@ -199,7 +199,7 @@ impl<'a> TestRun<'a> {
         };
         let filtered = passed && executions.is_empty();
         let state = self.final_state().await?;
-        let tape = self.setup.tape.clone();
+        let cassette = self.setup.cassette.clone();
         Ok(TestTrace {
             response,
             refused,
@@ -210,7 +210,7 @@ impl<'a> TestRun<'a> {
             stuck,
             unawaited,
             state,
-            tape,
+            cassette,
         })
     }
 
@@ -288,16 +288,16 @@ impl<'a> TestRun<'a> {
 fn http(setup: &TestSetup, clock: &ManualClock) -> Result<Http, TestError> {
     let wrong = |error: &dyn std::fmt::Display| TestError::system("cannot set up HTTP for the test", error);
     let usual = HttpOptions::default();
-    let options = match &setup.tape {
-        None => HttpOptions { transport: Transport::Nowhere, ..usual },
-        Some(tape) if tape.records() => HttpOptions {
-            transport: Transport::Tape(tape.clone()),
+    let options = match &setup.cassette {
+        None => HttpOptions { transport: Transport::Disabled, ..usual },
+        Some(cassette) if cassette.is_recording() => HttpOptions {
+            transport: Transport::Cassette(cassette.clone()),
             allow: AllowList::parse(setup.outbound_allow.iter().map(String::as_str))
                 .map_err(|error| wrong(&error))?,
             ..usual
         },
-        Some(tape) => HttpOptions {
-            transport: Transport::Tape(tape.clone()),
+        Some(cassette) => HttpOptions {
+            transport: Transport::Cassette(cassette.clone()),
             timer: Arc::new(Stopped(clock.clone())),
             ..usual
         },

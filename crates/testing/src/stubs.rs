@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use connector::Tape;
+use connector::Cassette;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ pub(super) struct DoubleTable {
     secrets: std::collections::BTreeMap<String, String>,
     env: std::collections::BTreeMap<String, String>,
     /// Recording that answers HTTP requests of actions without a double.
-    tape: Option<Arc<Tape>>,
+    cassette: Option<Arc<Cassette>>,
     /// Secrets and variables of this machine, for calls to the real system.
     real: Secrets,
     clock: ManualClock,
@@ -84,7 +84,7 @@ impl DoubleTable {
             doubles: case.doubles.clone(),
             secrets: case.secrets.clone(),
             env: case.env.clone(),
-            tape: setup.tape.clone(),
+            cassette: setup.cassette.clone(),
             real: Secrets::new(
                 setup.real.vault.clone(),
                 setup.real.folder.clone(),
@@ -154,14 +154,14 @@ impl Doubles for DoubleTable {
 
     fn secret(&self, name: &str) -> Option<String> {
         let own = self.secrets.get(name).cloned();
-        let Some(tape) = &self.tape else { return own };
+        let Some(cassette) = &self.cassette else { return own };
         let secret = match own {
             Some(own) => own,
-            None if tape.records() => self.real.secret(name).ok().flatten()?.to_string(),
+            None if cassette.is_recording() => self.real.secret(name).ok().flatten()?.to_string(),
             // A recording made with a real secret is replayed with a placeholder.
             None => format!("not-the-real-{name}"),
         };
-        tape.hide(&secret);
+        cassette.add_secret(&secret);
         Some(secret)
     }
 
@@ -186,7 +186,7 @@ impl Doubles for DoubleTable {
 impl DoubleTable {
     /// Returns true if the real system is called.
     fn is_live(&self) -> bool {
-        self.tape.as_ref().is_some_and(|tape| tape.records())
+        self.cassette.as_ref().is_some_and(|cassette| cassette.is_recording())
     }
 
     fn without_double(
@@ -206,7 +206,7 @@ impl DoubleTable {
         }
         let mut call_log = self.call_log();
         call_log.calls.push(call.clone());
-        if self.tape.is_some() {
+        if self.cassette.is_some() {
             return None;
         }
         call_log.unanswered.push(Unanswered { call, double: None });

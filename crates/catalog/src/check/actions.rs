@@ -1,6 +1,6 @@
 //! Checks action calls against the actions' declarations, and connections against their types.
 
-use connector::{ConnectionType, EventSource, Registry, Written};
+use connector::{ConnectionType, EventSource, Registry, StaticInputs};
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, SpannedName, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
@@ -138,7 +138,7 @@ fn check_call(
     let written =
         |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
     let problems =
-        action.check_written(&Written { input: &written, has_connection: call.connection.is_some() });
+        action.check_static(&StaticInputs { template: &written, has_connection: call.connection.is_some() });
     for problem in problems {
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
@@ -239,7 +239,7 @@ fn read_as<'a>(
 /// Reports that the connector's manifest has errors, so that none of its actions can be called.
 fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic> {
     let (connector, _) = call.action.name.split_once('.')?;
-    let path = registry.broken(connector)?;
+    let path = registry.invalid_file(connector)?;
     let message = format!("the connector `{connector}` has errors of its own");
     Some(
         Diagnostic::error("broken-connector", message, call.action.span)
@@ -272,7 +272,7 @@ fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnosti
         let (_, template) = known.with.iter().find(|(name, _)| name.name == input)?;
         template.literal().and_then(Value::as_str)
     };
-    let base = kind.leaves(&given, &address, is_whole)?;
+    let base = kind.base_if_outside(&given, &address, is_whole)?;
     let span = model::load::span_at_path(context.source, name.span, &[]).unwrap_or(name.span);
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
@@ -413,10 +413,15 @@ pub fn connection(
     match registry.connection_type(&connection.kind) {
         Some(kind) => check_connection_inputs(connection, unreadable, load_report, kind, &mut found),
         None if unreadable.has("type") => {}
-        None if connection.kind.split_once('.').and_then(|(name, _)| registry.broken(name)).is_some() => {
+        None if connection
+            .kind
+            .split_once('.')
+            .and_then(|(name, _)| registry.invalid_file(name))
+            .is_some() =>
+        {
             let name = connection.kind.split('.').next().unwrap_or_default();
             let message = format!("the connector `{name}` has errors of its own");
-            let path = registry.broken(name).unwrap_or_default();
+            let path = registry.invalid_file(name).unwrap_or_default();
             found.push(
                 Diagnostic::error("broken-connector", message, connection.kind_span)
                     .help(format!("correct the errors reported in {path}")),

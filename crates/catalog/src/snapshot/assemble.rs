@@ -107,7 +107,7 @@ impl Assembler<'_> {
         let (mut registry, reports) = Registry::clone(builtin).with_manifests(sources);
         // A connector whose file no longer loads keeps its last valid version.
         for path in paths {
-            registry.keep(&self.previous.registry, &path);
+            registry.retain_previous(&self.previous.registry, &path);
         }
         self.next.registry = Arc::new(registry);
         for report in

@@ -1,6 +1,6 @@
 //! Selects automations that start on events pushed by an application.
 
-use connector::{EventSource, HookedEvent};
+use connector::{EventSource, SubscribedEvent};
 use model::automation::{EventTrigger, Trigger};
 
 use super::{Catalog, Deployment};
@@ -9,7 +9,7 @@ use super::{Catalog, Deployment};
 pub fn trigger_hook<'a>(
     deployed: &'a Deployment,
     catalog: &Catalog,
-) -> Option<(&'a EventTrigger, HookedEvent)> {
+) -> Option<(&'a EventTrigger, SubscribedEvent)> {
     let Trigger::Event(event) = &deployed.automation.trigger else { return None };
     match &catalog.registry().event(&event.call.action.name)?.source {
         EventSource::Hook(hook) => Some((event, hook.clone())),

@@ -29,13 +29,13 @@ pub enum BaseUrlError {
     NotAPath,
     /// The path contains something that could lead to another address.
     #[error("must hold no `{0}`, which could lead away from the connection's address")]
-    Escape(&'static str),
+    Traversal(&'static str),
     /// The path contains a fragment.
     #[error("must hold no `#`; write it as `%23`")]
     Fragment,
     /// The joined URL is outside of the base address.
     #[error("leaves `{0}`, which the connection's credentials are bound to")]
-    Elsewhere(String),
+    OutsideBase(String),
 }
 
 impl BaseUrl {
@@ -80,7 +80,7 @@ impl BaseUrl {
         url.set_path(&whole);
         // The URL parser resolves dot segments: if it changed the path, the path would have led elsewhere.
         if url.path() != whole {
-            return Err(BaseUrlError::Escape(".."));
+            return Err(BaseUrlError::Traversal(".."));
         }
         Ok(url)
     }
@@ -102,26 +102,26 @@ impl BaseUrl {
             None => (path, None),
         };
         if path.contains('\\') {
-            return Err(BaseUrlError::Escape("\\"));
+            return Err(BaseUrlError::Traversal("\\"));
         }
         if before_query.contains('@') {
-            return Err(BaseUrlError::Escape("@"));
+            return Err(BaseUrlError::Traversal("@"));
         }
         if path.chars().any(|c| c.is_control()) {
-            return Err(BaseUrlError::Escape("control character"));
+            return Err(BaseUrlError::Traversal("control character"));
         }
         if has_dot_segment(before_query) {
-            return Err(BaseUrlError::Escape(".."));
+            return Err(BaseUrlError::Traversal(".."));
         }
         let mut url = self.0.clone();
         url.set_path(&format!("{}{before_query}", self.prefix()));
         url.set_query(query);
-        if self.holds(&url) { Ok(url) } else { Err(BaseUrlError::Elsewhere(self.to_string())) }
+        if self.contains(&url) { Ok(url) } else { Err(BaseUrlError::OutsideBase(self.to_string())) }
     }
 
     /// True if `url` is below this address: the same scheme, host and port, and a path that begins with this path.
     #[must_use]
-    pub fn holds(&self, url: &Url) -> bool {
+    pub fn contains(&self, url: &Url) -> bool {
         let prefix = self.prefix();
         let has_user = !url.username().is_empty() || url.password().is_some();
         let below =
@@ -242,9 +242,9 @@ mod tests {
     #[test]
     fn only_what_is_below_the_address_is_held() {
         let base = BaseUrl::parse("https://acme.example/v1", None).expect("an address");
-        let holds = |text: &str| base.holds(&Url::parse(text).expect("a URL"));
-        assert!(holds("https://acme.example/v1"));
-        assert!(holds("https://acme.example:443/v1/users?x=1"));
+        let is_below = |text: &str| base.contains(&Url::parse(text).expect("a URL"));
+        assert!(is_below("https://acme.example/v1"));
+        assert!(is_below("https://acme.example:443/v1/users?x=1"));
         for text in [
             "https://acme.example/v10",
             "https://acme.example/",
@@ -253,7 +253,7 @@ mod tests {
             "https://acme.example.evil/v1",
             "https://u@acme.example/v1",
         ] {
-            assert!(!holds(text), "{text}");
+            assert!(!is_below(text), "{text}");
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
         fn no_path_leads_away(path in "[/.\\\\@:%2eE?#a-c\u{0}-\u{20}]{0,24}") {
             let base = BaseUrl::parse("https://acme.example/ex/1", None).expect("an address");
             if let Ok(url) = base.join(&path) {
-                prop_assert!(base.holds(&url), "{}", url);
+                prop_assert!(base.contains(&url), "{}", url);
                 prop_assert_eq!(url.host_str(), Some("acme.example"));
             }
             if let Ok(url) = base.join_encoded(&path) {

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::request::Request;
 use super::response::Response;
-use super::{Context, Sent};
+use super::{RequestContext, SendResult};
 
 pub use exchange::{
     Exchange, HeaderValues, RecordedBody, RecordedPart, RecordedRequest, RecordedResponse, Recording,
@@ -31,9 +31,9 @@ const MAX_DIFFERENCES: usize = 5;
 
 /// A recording that is being made, or one that is being replayed.
 #[derive(Debug)]
-pub struct Tape {
+pub struct Cassette {
     /// True if requests go to the network and are recorded; false if the recording answers them.
-    records: bool,
+    is_recording: bool,
     state: Mutex<State>,
 }
 
@@ -43,42 +43,42 @@ struct State {
     /// On replay, true at the index of each exchange that has been used.
     used: Vec<bool>,
     mask: Mask,
-    unrecorded: Vec<Unrecorded>,
+    unmatched: Vec<UnmatchedRequest>,
 }
 
 /// A request that no recorded exchange matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unrecorded {
+pub struct UnmatchedRequest {
     /// The method and the address.
     pub line: String,
     /// Differences from the most similar recorded request; empty if none is similar.
     pub differences: Vec<String>,
 }
 
-impl Tape {
+impl Cassette {
     /// Creates an empty cassette for recording.
     #[must_use]
-    pub fn blank() -> Self {
-        Self { records: true, state: Mutex::default() }
+    pub fn for_recording() -> Self {
+        Self { is_recording: true, state: Mutex::default() }
     }
 
     /// Creates a cassette that replays a recording; each exchange answers one request.
     #[must_use]
-    pub fn play(recording: Recording) -> Self {
+    pub fn for_replay(recording: Recording) -> Self {
         let used = vec![false; recording.exchanges.len()];
         let state = State { exchanges: recording.exchanges, used, ..State::default() };
-        Self { records: false, state: Mutex::new(state) }
+        Self { is_recording: false, state: Mutex::new(state) }
     }
 
     /// True if the cassette records.
     #[must_use]
-    pub fn records(&self) -> bool {
-        self.records
+    pub fn is_recording(&self) -> bool {
+        self.is_recording
     }
 
     /// Adds a secret to remove from the recording, in every encoding in which it may be sent.
-    pub fn hide(&self, secret: &str) {
-        self.state().mask.hide(secret);
+    pub fn add_secret(&self, secret: &str) {
+        self.state().mask.add_secret(secret);
     }
 
     /// Returns the recording.
@@ -89,15 +89,16 @@ impl Tape {
 
     /// Returns the requests without a matching exchange, without duplicates.
     #[must_use]
-    pub fn unrecorded(&self) -> Vec<Unrecorded> {
-        self.state().unrecorded.clone()
+    pub fn unmatched_requests(&self) -> Vec<UnmatchedRequest> {
+        self.state().unmatched.clone()
     }
 
     /// Returns the recorded requests that were not sent, as method and address.
     #[must_use]
-    pub fn unused(&self) -> Vec<String> {
+    pub fn unused_exchanges(&self) -> Vec<String> {
         let state = self.state();
-        let unused = state.exchanges.iter().zip(&state.used).filter(|(_, used)| !**used && !self.records);
+        let unused =
+            state.exchanges.iter().zip(&state.used).filter(|(_, used)| !**used && !self.is_recording);
         unused.map(|(exchange, _)| exchange.request.line()).collect()
     }
 
@@ -108,46 +109,47 @@ impl Tape {
         url: &Url,
         headers: &HeaderMap,
         response: &Response,
-        context: &Context<'_>,
+        context: &RequestContext<'_>,
     ) {
         let mut state = self.state();
-        state.mask.hide_all(context);
+        state.mask.add_connection_secrets(context);
         if state.exchanges.len() < MAX_EXCHANGES {
-            let request = RecordedRequest::of(request, url, headers, &state.mask);
-            let response = RecordedResponse::of(response, &state.mask);
+            let request = RecordedRequest::new(request, url, headers, &state.mask);
+            let response = RecordedResponse::new(response, &state.mask);
             state.exchanges.push(Exchange { request, response });
         }
     }
 
     /// Returns the recorded response to a request: that of the first matching exchange not yet used.
-    pub(super) fn answer(
+    pub(super) fn replay(
         &self,
         request: &Request,
         url: &Url,
         headers: &HeaderMap,
-        context: &Context<'_>,
-    ) -> Sent {
+        context: &RequestContext<'_>,
+    ) -> SendResult {
         let mut state = self.state();
-        state.mask.hide_all(context);
-        let asked = RecordedRequest::of(request, url, headers, &state.mask);
+        state.mask.add_connection_secrets(context);
+        let sent = RecordedRequest::new(request, url, headers, &state.mask);
         let free = |index: &usize| !state.used[*index];
-        let same =
-            (0..state.exchanges.len()).filter(free).find(|index| state.exchanges[*index].request.is(&asked));
+        let same = (0..state.exchanges.len())
+            .filter(free)
+            .find(|index| state.exchanges[*index].request.matches(&sent));
         if let Some(index) = same {
             state.used[index] = true;
             return state.exchanges[index].response.to_response(url).map_err(|message| {
                 ActionError::new(ErrorKind::Internal, format!("the recording cannot be played: {message}"))
             });
         }
-        let line = asked.line();
+        let line = sent.line();
         let unused = state.exchanges.iter().zip(&state.used).filter(|(_, used)| !**used);
-        let alike = unused.map(|(exchange, _)| &exchange.request).filter(|other| other.is_like(&asked));
-        let nearest = alike.map(|other| other.differences(&asked)).min_by_key(Vec::len);
+        let alike = unused.map(|(exchange, _)| &exchange.request).filter(|other| other.is_similar(&sent));
+        let nearest = alike.map(|other| other.differences(&sent)).min_by_key(Vec::len);
         let mut differences = nearest.unwrap_or_default();
         differences.truncate(MAX_DIFFERENCES);
-        let unrecorded = Unrecorded { line: line.clone(), differences };
-        if !state.unrecorded.contains(&unrecorded) {
-            state.unrecorded.push(unrecorded);
+        let unmatched = UnmatchedRequest { line: line.clone(), differences };
+        if !state.unmatched.contains(&unmatched) {
+            state.unmatched.push(unmatched);
         }
         let message = format!("the recording has no answer to `{line}`");
         Err(ActionError::new(ErrorKind::Internal, message))

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::request::{Body, Request, decode};
 use super::response::Response;
-use super::{Context, Detail};
+use super::{LogDetail, RequestContext};
 
 /// Larger bodies are logged as their size (wiki-api facts 1.4).
 const MAX_BODY: usize = 10 * 1024;
@@ -33,9 +33,14 @@ const SENSITIVE: [&str; 10] = [
 const MIN_SECRET: usize = 8;
 
 /// Formats a request for the log.
-pub(super) fn request(request: &Request, url: &Url, headers: &HeaderMap, context: &Context<'_>) -> String {
-    let mut text = format!("→ {} {}", request.method, shown_url(url, context.detail));
-    write_headers(&mut text, headers, context.detail);
+pub(super) fn request(
+    request: &Request,
+    url: &Url,
+    headers: &HeaderMap,
+    context: &RequestContext<'_>,
+) -> String {
+    let mut text = format!("→ {} {}", request.method, shown_url(url, context.log_detail));
+    write_headers(&mut text, headers, context.log_detail);
     let body = match &request.body {
         Body::Empty => String::new(),
         Body::Bytes(data) => shown_body(&data.for_display()),
@@ -52,18 +57,18 @@ pub(super) fn request(request: &Request, url: &Url, headers: &HeaderMap, context
 }
 
 /// Formats a response for the log.
-pub(super) fn response(response: &Response, context: &Context<'_>) -> String {
-    let mut text = format!("← {} from {}", response.status, shown_url(&response.url, context.detail));
-    write_headers(&mut text, &response.headers, context.detail);
+pub(super) fn response(response: &Response, context: &RequestContext<'_>) -> String {
+    let mut text = format!("← {} from {}", response.status, shown_url(&response.url, context.log_detail));
+    write_headers(&mut text, &response.headers, context.log_detail);
     finish(text, &shown_body(&response.body), context)
 }
 
-fn finish(mut text: String, body: &str, context: &Context<'_>) -> String {
+fn finish(mut text: String, body: &str, context: &RequestContext<'_>) -> String {
     if !body.is_empty() {
         text.push_str("\n\n");
         text.push_str(body);
     }
-    if context.detail == Detail::Masked {
+    if context.log_detail == LogDetail::Masked {
         for secret in context.connection.into_iter().flat_map(|connection| connection.secrets()) {
             if secret.expose().len() >= MIN_SECRET {
                 text = text.replace(secret.expose(), MASK);
@@ -73,14 +78,14 @@ fn finish(mut text: String, body: &str, context: &Context<'_>) -> String {
     text
 }
 
-fn write_headers(text: &mut String, headers: &HeaderMap, detail: Detail) {
+fn write_headers(text: &mut String, headers: &HeaderMap, detail: LogDetail) {
     for (name, value) in headers {
         let _ = write!(text, "\n{name}: {}", shown_header(name, value, detail));
     }
 }
 
-fn shown_header(name: &HeaderName, value: &HeaderValue, detail: Detail) -> String {
-    if detail == Detail::Masked && (value.is_sensitive() || is_sensitive(name.as_str())) {
+fn shown_header(name: &HeaderName, value: &HeaderValue, detail: LogDetail) -> String {
+    if detail == LogDetail::Masked && (value.is_sensitive() || is_sensitive(name.as_str())) {
         return MASK.to_owned();
     }
     String::from_utf8_lossy(value.as_bytes()).into_owned()
@@ -91,8 +96,8 @@ pub(super) fn is_sensitive(name: &str) -> bool {
     SENSITIVE.iter().any(|piece| name.contains(piece))
 }
 
-fn shown_url(url: &Url, detail: Detail) -> String {
-    let Some(query) = url.query().filter(|_| detail == Detail::Masked) else { return url.to_string() };
+fn shown_url(url: &Url, detail: LogDetail) -> String {
+    let Some(query) = url.query().filter(|_| detail == LogDetail::Masked) else { return url.to_string() };
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, _)) if is_sensitive(&decode(name)) => format!("{name}={MASK}"),
         _ => pair.to_owned(),
@@ -117,7 +122,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::http::Admission;
+    use crate::http::HostPolicy;
     use crate::log::LogSink;
 
     struct Nowhere;
@@ -125,19 +130,19 @@ mod tests {
         fn line(&self, _: LogLevel, _: &str) {}
     }
 
-    fn context(detail: Detail) -> Context<'static> {
-        Context {
+    fn context(log_detail: LogDetail) -> RequestContext<'static> {
+        RequestContext {
             subject: "it",
             connection: None,
             idempotency_key: "k",
-            detail,
-            admission: Admission::Ordinary,
+            log_detail,
+            host_policy: HostPolicy::Full,
             log: &Nowhere,
             trace: None,
         }
     }
 
-    fn check(detail: Detail, expected: &str) {
+    fn check(detail: LogDetail, expected: &str) {
         let url = Url::parse("https://x.example/a?limit=5&access_token=abc").expect("a URL");
         let mut sent = Request::new(::http::Method::POST, url.clone());
         sent.set_bytes("application/json", "{}");
@@ -150,7 +155,7 @@ mod tests {
     #[test]
     fn credentials_are_masked() {
         check(
-            Detail::Masked,
+            LogDetail::Masked,
             "→ POST https://x.example/a?limit=5&access_token=***\ncontent-type: application/json\n\
              authorization: ***\nx-api-key: ***\n\n{}",
         );
@@ -159,7 +164,7 @@ mod tests {
     #[test]
     fn everything_is_shown_when_everything_is_asked_for() {
         check(
-            Detail::Everything,
+            LogDetail::Full,
             "→ POST https://x.example/a?limit=5&access_token=abc\ncontent-type: application/json\n\
              authorization: Basic abc\nx-api-key: abc\n\n{}",
         );

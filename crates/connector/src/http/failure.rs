@@ -9,13 +9,13 @@ use model::redact::{LengthLimit, Redactor};
 use model::{ActionError, ErrorKind, RetryPolicy, Value};
 use url::Url;
 
-use super::guard::Refused;
+use super::guard::BlockedAddress;
 use super::response::Response;
 
 /// The length at which a message of the service is cut.
-const MAX_WORDS: LengthLimit = LengthLimit::Bytes(400);
+const MAX_MESSAGE: LengthLimit = LengthLimit::Bytes(400);
 /// The length at which a body without a recognised message is cut.
-const MAX_SHOWN_BODY: LengthLimit = LengthLimit::Chars(200);
+const MAX_BODY_EXCERPT: LengthLimit = LengthLimit::Chars(200);
 /// The largest number of errors that a message repeats from one response.
 const MAX_ERRORS: i64 = 3;
 /// The largest size, in bytes, of the response body in an error.
@@ -79,7 +79,7 @@ impl ErrorShape {
             message.push(' ');
             message.push_str(name);
         }
-        if let Some(words) = self.words(json.as_ref(), response) {
+        if let Some(words) = self.message_suffix(json.as_ref(), response) {
             message.push_str(&words);
         }
         let wait = retry_after(response, now);
@@ -90,7 +90,7 @@ impl ErrorShape {
                 message.push_str(&format!(", of which {most} at most is waited"));
             }
         }
-        let mut error = self.about(ErrorKind::Status, message, response);
+        let mut error = self.response_error(ErrorKind::Status, message, response);
         if let Some(code) = code {
             error = error.with_code(code);
         }
@@ -109,11 +109,16 @@ impl ErrorShape {
         };
         let message =
             format!("{subject} answered {} with {found} where JSON was expected", response.status.as_u16());
-        self.about(ErrorKind::Response, message, response)
+        self.response_error(ErrorKind::Response, message, response)
     }
 
     /// Creates an error with the status, the request id and the body of the response.
-    pub(crate) fn about(&self, kind: ErrorKind, message: String, response: &Response) -> ActionError {
+    pub(crate) fn response_error(
+        &self,
+        kind: ErrorKind,
+        message: String,
+        response: &Response,
+    ) -> ActionError {
         let mut error = ActionError::new(kind, message).with_status(response.status.as_u16());
         if let Some(id) = self.request_id.iter().find_map(|name| response.header(name)) {
             error = error.with_request_id(id);
@@ -131,7 +136,7 @@ impl ErrorShape {
     }
 
     /// Returns the message of the service, as a suffix to the status.
-    fn words(&self, json: Option<&Value>, response: &Response) -> Option<String> {
+    fn message_suffix(&self, json: Option<&Value>, response: &Response) -> Option<String> {
         let Some(body) = json else {
             if is_html(response) {
                 return Some(" with an HTML page".to_owned());
@@ -141,20 +146,21 @@ impl ErrorShape {
             let readable = !text.is_empty() && std::str::from_utf8(&response.body).is_ok();
             return readable.then(|| format!(": {}", one_line(text, &response.redactor)));
         };
-        let usual = Self::default();
-        let found = first_of(body, &self.message).or_else(|| first_of(body, &usual.message));
-        let Some((path, message)) = found else { return shown_body(body, &response.redactor) };
-        let detail = first_text(body, &self.detail).or_else(|| first_text(body, &usual.detail));
+        let default = Self::default();
+        let found = first_text_with_path(body, &self.message)
+            .or_else(|| first_text_with_path(body, &default.message));
+        let Some((path, message)) = found else { return body_excerpt(body, &response.redactor) };
+        let detail = first_text(body, &self.detail).or_else(|| first_text(body, &default.detail));
         let detail = detail.filter(|detail| *detail != message);
         let detail =
             detail.map(|detail| format!(" ({})", one_line(&detail, &response.redactor))).unwrap_or_default();
-        let more = more_of(body, path, &response.redactor);
+        let more = further_errors(body, path, &response.redactor);
         Some(format!(": {}{detail}{more}", one_line(&message, &response.redactor)))
     }
 }
 
 /// Returns the value at a dotted path, in which numbers index lists.
-pub(crate) fn dig(value: &Value, path: &str) -> Option<Value> {
+pub(crate) fn value_at_path(value: &Value, path: &str) -> Option<Value> {
     path.split('.').try_fold(value.clone(), |value, key| match (&value, key.parse::<i64>()) {
         (Value::List(_), Ok(index)) => value.at(index).cloned(),
         _ => value.get(key),
@@ -162,16 +168,16 @@ pub(crate) fn dig(value: &Value, path: &str) -> Option<Value> {
 }
 
 fn first_text(body: &Value, paths: &[String]) -> Option<String> {
-    first_of(body, paths).map(|(_, text)| text)
+    first_text_with_path(body, paths).map(|(_, text)| text)
 }
 
 /// Returns the first path that leads to a text, with that text.
-fn first_of<'a>(body: &Value, paths: &'a [String]) -> Option<(&'a str, String)> {
+fn first_text_with_path<'a>(body: &Value, paths: &'a [String]) -> Option<(&'a str, String)> {
     paths.iter().find_map(|path| Some((path.as_str(), text_at(body, path)?)))
 }
 
 fn text_at(body: &Value, path: &str) -> Option<String> {
-    match dig(body, path)? {
+    match value_at_path(body, path)? {
         text @ (Value::String(_) | Value::Number(_)) => {
             Some(text.to_text()).filter(|text| !text.trim().is_empty())
         }
@@ -180,10 +186,10 @@ fn text_at(body: &Value, path: &str) -> Option<String> {
 }
 
 /// Returns the further errors of a list whose first entry `path` names: `errors.0.title`.
-fn more_of(body: &Value, path: &str, redactor: &Redactor) -> String {
+fn further_errors(body: &Value, path: &str, redactor: &Redactor) -> String {
     let Some(at) = path.split('.').position(|key| key == "0") else { return String::new() };
     let keys: Vec<&str> = path.split('.').collect();
-    let list = dig(body, &keys[..at].join("."));
+    let list = value_at_path(body, &keys[..at].join("."));
     let count = list.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let mut words = String::new();
@@ -202,8 +208,8 @@ fn more_of(body: &Value, path: &str, redactor: &Redactor) -> String {
     words
 }
 
-/// Returns the beginning of a body without a recognised message.
-fn shown_body(body: &Value, redactor: &Redactor) -> Option<String> {
+/// Returns the text_prefix of a body without a recognised message.
+fn body_excerpt(body: &Value, redactor: &Redactor) -> Option<String> {
     let is_empty = match body {
         Value::Map(map) => map.is_empty(),
         Value::List(list) => list.0.is_empty(),
@@ -211,7 +217,7 @@ fn shown_body(body: &Value, redactor: &Redactor) -> Option<String> {
     };
     // Secrets are hidden in the values, before JSON escapes could change them.
     let text = redactor.redact_value(body.clone()).to_json();
-    (!is_empty).then(|| format!(": {}", redactor.redact_excerpt(&text, MAX_SHOWN_BODY)))
+    (!is_empty).then(|| format!(": {}", redactor.redact_excerpt(&text, MAX_BODY_EXCERPT)))
 }
 
 fn is_html(response: &Response) -> bool {
@@ -222,7 +228,7 @@ fn is_html(response: &Response) -> bool {
 fn one_line(text: &str, redactor: &Redactor) -> String {
     let text = redactor.redact_text(text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    redactor.redact_excerpt(&line, MAX_WORDS).into_owned()
+    redactor.redact_excerpt(&line, MAX_MESSAGE).into_owned()
 }
 
 /// Returns the time that a response asks to wait (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
@@ -246,77 +252,77 @@ fn http_date(text: &str) -> Option<Timestamp> {
 }
 
 /// Creates the error for a request that exceeded its timeout.
-pub(super) fn timed_out(subject: &str, limit: Duration) -> ActionError {
+pub(super) fn timeout_error(subject: &str, limit: Duration) -> ActionError {
     let limit = model::units::format_duration(limit);
     ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
 }
 
 /// Creates the error for a request while the network is disabled.
-pub(super) fn nowhere(subject: &str) -> ActionError {
+pub(super) fn network_disabled(subject: &str) -> ActionError {
     ActionError::new(ErrorKind::Blocked, format!("{subject} is not called: nothing goes out here"))
 }
 
 /// Creates the error for an address that the guard blocks.
-pub(super) fn refused(reason: &Refused) -> ActionError {
+pub(super) fn blocked(reason: &BlockedAddress) -> ActionError {
     let kind = match reason {
-        Refused::Scheme(_) | Refused::NoHost | Refused::UserInfo => ErrorKind::Input,
-        Refused::Private { .. } | Refused::Own { .. } => ErrorKind::Blocked,
+        BlockedAddress::Scheme(_) | BlockedAddress::NoHost | BlockedAddress::UserInfo => ErrorKind::Input,
+        BlockedAddress::Private { .. } | BlockedAddress::Own { .. } => ErrorKind::Blocked,
     };
     ActionError::new(kind, reason.to_string())
 }
 
 /// Names the called system and its address, or only the address if they are the same.
-fn place(subject: &str, host: &str, address: &str) -> String {
+fn describe_target(subject: &str, host: &str, address: &str) -> String {
     if *subject == format!("`{host}`") { format!("`{address}`") } else { format!("{subject} at `{address}`") }
 }
 
 /// Creates the error for a host name that does not resolve, or whose address the guard blocks.
-pub(super) fn unfound(subject: &str, host: &str, error: &io::Error) -> ActionError {
-    match error.get_ref().and_then(|reason| reason.downcast_ref::<Refused>()) {
-        Some(reason) => refused(reason),
+pub(super) fn lookup_error(subject: &str, host: &str, error: &io::Error) -> ActionError {
+    match error.get_ref().and_then(|reason| reason.downcast_ref::<BlockedAddress>()) {
+        Some(reason) => blocked(reason),
         None => {
-            let place = place(subject, host, host);
-            ActionError::new(ErrorKind::Network, format!("{place} cannot be reached: {error}"))
+            let target = describe_target(subject, host, host);
+            ActionError::new(ErrorKind::Network, format!("{target} cannot be reached: {error}"))
         }
     }
 }
 
 /// Creates the error for a failure of the HTTP client.
-pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionError {
+pub(super) fn client_error(subject: &str, url: &Url, error: reqwest::Error) -> ActionError {
     // The query of the address may contain secrets; host and port are enough to find the cause.
     let error = error.without_url();
     let mut cause: &(dyn std::error::Error + 'static) = &error;
-    let mut is_garbled = false;
+    let mut is_decoding = false;
     while let Some(source) = cause.source() {
-        if let Some(reason) = source.downcast_ref::<Refused>() {
-            return not_sent(refused(reason));
+        if let Some(reason) = source.downcast_ref::<BlockedAddress>() {
+            return not_sent(blocked(reason));
         }
         // `reqwest` reports each failure while reading a body as a decoding error; only these come from the decoder.
-        is_garbled |= source
+        is_decoding |= source
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
         cause = source;
     }
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    let place = place(subject, host, &format!("{host}{port}"));
+    let target = describe_target(subject, host, &format!("{host}{port}"));
     if error.is_timeout() {
-        let timed_out = ActionError::new(ErrorKind::Timeout, format!("{place} did not answer in time"));
+        let timed_out = ActionError::new(ErrorKind::Timeout, format!("{target} did not answer in time"));
         return if error.is_connect() { not_sent(timed_out) } else { timed_out };
     }
     if error.is_builder() {
         let message = format!("the request cannot be sent: {cause}");
         return not_sent(ActionError::new(ErrorKind::Input, message));
     }
-    if error.is_decode() && is_garbled {
+    if error.is_decode() && is_decoding {
         let message = format!("the answer of {subject} cannot be decoded: {cause}");
         return ActionError::new(ErrorKind::Response, message);
     }
     if error.is_connect() {
-        let message = format!("{place} cannot be reached: {cause}");
+        let message = format!("{target} cannot be reached: {cause}");
         return not_sent(ActionError::new(ErrorKind::Network, message));
     }
-    ActionError::new(ErrorKind::Network, format!("the connection to {place} broke: {cause}"))
+    ActionError::new(ErrorKind::Network, format!("the connection to {target} broke: {cause}"))
 }
 
 fn not_sent(mut error: ActionError) -> ActionError {
@@ -361,10 +367,10 @@ mod tests {
     #[test]
     fn whoever_is_named_by_its_address_is_named_once() {
         let unknown = io::Error::other("no such name");
-        let message = |subject| unfound(subject, "x.example", &unknown).message.clone();
+        let message = |subject| lookup_error(subject, "x.example", &unknown).message.clone();
         assert_eq!(message("`x.example`"), "`x.example` cannot be reached: no such name");
         assert_eq!(message("the wiki"), "the wiki at `x.example` cannot be reached: no such name");
-        assert_eq!(place("`x.example`", "x.example", "x.example:81"), "`x.example:81`");
+        assert_eq!(describe_target("`x.example`", "x.example", "x.example:81"), "`x.example:81`");
     }
 
     fn check(status: u16, headers: &[(&'static str, &'static str)], body: &'static str, expected: &str) {
@@ -448,7 +454,7 @@ mod tests {
         redactor.add_secret(SECRET);
         let body = format!(r#"{{"x": {{"y": "{SECRET}"}}}}"#);
         let error =
-            ErrorShape::default().status_error("it", &answer(&body, &redactor), Timestamp::UNIX_EPOCH);
+            ErrorShape::default().status_error("it", &response_with(&body, &redactor), Timestamp::UNIX_EPOCH);
         assert_eq!(error.message, r#"it answered 500 Internal Server Error: {"x":{"y":"***"}}"#);
     }
 
@@ -466,7 +472,7 @@ mod tests {
         }
     }
 
-    fn answer(body: &str, redactor: &Redactor) -> Response {
+    fn response_with(body: &str, redactor: &Redactor) -> Response {
         Response {
             body: Bytes::copy_from_slice(body.as_bytes()),
             redactor: redactor.clone(),
@@ -477,8 +483,11 @@ mod tests {
     #[test]
     fn the_words_of_an_answer_are_cut_after_secrets_are_hidden_in_them() {
         let error = |body: &str, redactor: &Redactor| {
-            let error =
-                ErrorShape::default().status_error("it", &answer(body, redactor), Timestamp::UNIX_EPOCH);
+            let error = ErrorShape::default().status_error(
+                "it",
+                &response_with(body, redactor),
+                Timestamp::UNIX_EPOCH,
+            );
             error.message.clone()
         };
         check_cut(400, error);
@@ -491,8 +500,11 @@ mod tests {
     #[test]
     fn the_body_of_an_error_is_cut_after_secrets_are_hidden_in_it() {
         check_cut(MAX_ERROR_BODY, |text, redactor| {
-            let error =
-                ErrorShape::default().about(ErrorKind::Status, String::new(), &answer(text, redactor));
+            let error = ErrorShape::default().response_error(
+                ErrorKind::Status,
+                String::new(),
+                &response_with(text, redactor),
+            );
             let body = error.body.as_ref().map(Value::to_text).expect("a body");
             assert!(body.len() < MAX_ERROR_BODY + 10);
             body.to_string()
@@ -505,7 +517,7 @@ mod tests {
         redactor.add_secret("two  words\nand more");
         let error = ErrorShape::default().status_error(
             "it",
-            &answer("not with two  words\nand more", &redactor),
+            &response_with("not with two  words\nand more", &redactor),
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!(error.message, "it answered 500 Internal Server Error: not with ***");
@@ -544,8 +556,8 @@ mod tests {
     #[test]
     fn a_path_walks_maps_and_lists() {
         let value = Value::from_serde(serde_json::json!({"a": [{"b": 1}], "0": "zero"}));
-        assert_eq!(dig(&value, "a.0.b"), Some(Value::from(1_i64)));
-        assert_eq!(dig(&value, "0"), Some(Value::from("zero")));
-        assert_eq!(dig(&value, "a.1.b"), None);
+        assert_eq!(value_at_path(&value, "a.0.b"), Some(Value::from(1_i64)));
+        assert_eq!(value_at_path(&value, "0"), Some(Value::from("zero")));
+        assert_eq!(value_at_path(&value, "a.1.b"), None);
     }
 }

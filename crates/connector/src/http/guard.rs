@@ -62,7 +62,7 @@ const PUBLIC_V6: Network = Network::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
 /// A reason for blocking an address. The HTTP client passes it on as the source of its error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum BlockedAddress {
     #[error("only http and https addresses can be called, not `{0}`")]
     Scheme(String),
     #[error("the address names no host")]
@@ -159,10 +159,10 @@ impl AllowList {
 
     fn allows(&self, name: Option<&str>, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(address))
-            || name.is_some_and(|name| self.names(name))
+            || name.is_some_and(|name| self.allows_name(name))
     }
 
-    fn names(&self, name: &str) -> bool {
+    fn allows_name(&self, name: &str) -> bool {
         let name = normal_name(name);
         self.names.iter().any(|allowed| match allowed.strip_prefix('*') {
             Some(suffix) => name.ends_with(suffix) && name.len() > suffix.len(),
@@ -196,15 +196,15 @@ impl Guard {
     }
 
     /// Checks the address of a request as far as possible without resolving names, and registers its port.
-    pub(super) fn enter(&self, url: &Url) -> Result<InFlight<'_>, Refused> {
+    pub(super) fn enter(&self, url: &Url) -> Result<InFlight<'_>, BlockedAddress> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(Refused::Scheme(url.scheme().to_owned()));
+            return Err(BlockedAddress::Scheme(url.scheme().to_owned()));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Refused::UserInfo);
+            return Err(BlockedAddress::UserInfo);
         }
         let port = url.port_or_known_default().unwrap_or(0);
-        let literal = match url.host().ok_or(Refused::NoHost)? {
+        let literal = match url.host().ok_or(BlockedAddress::NoHost)? {
             Host::Ipv4(address) => IpAddr::V4(address),
             Host::Ipv6(address) => IpAddr::V6(address),
             Host::Domain(name) => {
@@ -213,22 +213,22 @@ impl Guard {
                 return Ok(InFlight { guard: self, target: Some((name.to_owned(), port)) });
             }
         };
-        self.judge(None, literal, |own| own == port)?;
+        self.check_address(None, literal, |own| own == port)?;
         Ok(InFlight { guard: self, target: None })
     }
 
     /// Resolves a host and returns its first address, after checking all of them.
-    pub(super) async fn find(&self, host: &str, port: u16) -> io::Result<IpAddr> {
-        let refused = |reason| io::Error::other::<Refused>(reason);
+    pub(super) async fn resolve(&self, host: &str, port: u16) -> io::Result<IpAddr> {
+        let refused = |reason| io::Error::other::<BlockedAddress>(reason);
         let name = match Host::parse(host) {
-            Ok(Host::Ipv4(address)) => return self.judged_literal(address.into(), port).map_err(refused),
-            Ok(Host::Ipv6(address)) => return self.judged_literal(address.into(), port).map_err(refused),
+            Ok(Host::Ipv4(address)) => return self.check_literal(address.into(), port).map_err(refused),
+            Ok(Host::Ipv6(address)) => return self.check_literal(address.into(), port).map_err(refused),
             Ok(Host::Domain(name)) => name,
-            Err(_) => return Err(refused(Refused::NoHost)),
+            Err(_) => return Err(refused(BlockedAddress::NoHost)),
         };
         let addresses = self.lookup.lookup(&name).await?;
         for address in &addresses {
-            self.judge(Some(&name), *address, |own| own == port).map_err(refused)?;
+            self.check_address(Some(&name), *address, |own| own == port).map_err(refused)?;
         }
         addresses
             .first()
@@ -236,31 +236,31 @@ impl Guard {
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
     }
 
-    fn judged_literal(&self, address: IpAddr, port: u16) -> Result<IpAddr, Refused> {
-        self.judge(None, address, |own| own == port).map(|()| address)
+    fn check_literal(&self, address: IpAddr, port: u16) -> Result<IpAddr, BlockedAddress> {
+        self.check_address(None, address, |own| own == port).map(|()| address)
     }
 
     /// Checks one address of a name. The port of the connection is not known here, so one of our own ports among the
     /// ports in flight is enough to refuse; with none in flight, any port may be meant.
-    pub(super) fn check_resolved(&self, name: &str, address: IpAddr) -> Result<(), Refused> {
+    pub(super) fn check_resolved(&self, name: &str, address: IpAddr) -> Result<(), BlockedAddress> {
         let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         let ports = in_flight.get(name);
-        self.judge(Some(name), address, |own| ports.is_none_or(|ports| ports.contains(&own)))
+        self.check_address(Some(name), address, |own| ports.is_none_or(|ports| ports.contains(&own)))
     }
 
-    fn judge(
+    fn check_address(
         &self,
         name: Option<&str>,
         address: IpAddr,
         is_port: impl Fn(u16) -> bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), BlockedAddress> {
         let host = || name.map_or_else(|| address.to_string(), str::to_owned);
         if self.own.iter().any(|own| is_port(own.port()) && is_same_machine(own.ip(), address)) {
-            return Err(Refused::Own { host: host(), address });
+            return Err(BlockedAddress::Own { host: host(), address });
         }
-        match private(address) {
+        match blocked_reason(address) {
             Some(what) if !self.allow.allows(name, address) => {
-                Err(Refused::Private { host: host(), address, what })
+                Err(BlockedAddress::Private { host: host(), address, what })
             }
             _ => Ok(()),
         }
@@ -283,7 +283,7 @@ impl Drop for InFlight<'_> {
 }
 
 /// Returns the reason why requests may not reach the address by default; `None` for a public address.
-fn private(address: IpAddr) -> Option<&'static str> {
+fn blocked_reason(address: IpAddr) -> Option<&'static str> {
     let table: &[(Network, &str)] = if address.is_ipv4() { &BLOCKED_V4 } else { &BLOCKED_V6 };
     let named = table.iter().find(|(network, _)| network.contains(address)).map(|(_, what)| *what);
     named.or_else(|| (address.is_ipv6() && !PUBLIC_V6.contains(address)).then_some("no public address"))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::value::Data;
 use model::{ActionError, File, Value};
 
-use super::request::whole;
+use super::request::load_files;
 
 /// One part of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Part {
     ///
     /// # Errors
     /// Returns an error if the JSON would contain a file that is too large.
-    pub fn of(name: &str, value: &Value) -> Result<Self, ActionError> {
+    pub fn from_value(name: &str, value: &Value) -> Result<Self, ActionError> {
         let name = name.to_owned();
         Ok(match value {
             Value::File(file) => Self::file(name, file, None),
@@ -36,7 +36,7 @@ impl Part {
                 name,
                 file_name: None,
                 content_type: Some("application/json".to_owned()),
-                data: whole(value)?.to_json().into(),
+                data: load_files(value)?.to_json().into(),
             },
             plain => Self { name, file_name: None, content_type: None, data: plain.to_text().into() },
         })
@@ -59,7 +59,7 @@ pub(super) fn boundary() -> String {
 
 /// Encodes the parts as a sequence of body parts: content in memory is joined, files stay outside.
 pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
-    let (mut pieces, mut body) = (Vec::new(), Vec::new());
+    let (mut segments, mut body) = (Vec::new(), Vec::new());
     for part in parts {
         let mut head =
             format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", quoted(&part.name));
@@ -74,13 +74,13 @@ pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
         body.extend_from_slice(head.as_bytes());
         match part.data.in_memory() {
             Some(bytes) => body.extend_from_slice(bytes),
-            None => pieces.extend([std::mem::take(&mut body).into(), part.data.clone()]),
+            None => segments.extend([std::mem::take(&mut body).into(), part.data.clone()]),
         }
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    pieces.push(body.into());
-    pieces
+    segments.push(body.into());
+    segments
 }
 
 /// Quotes a name as the WHATWG form encoding defines it.
@@ -101,7 +101,7 @@ mod tests {
             filename: Some("ö \"b\"\r\nX-Evil: 1".into()),
             data: "hello".into(),
         });
-        let field = Part::of("a\"\r\n", &Value::from(5_i64)).expect("a part");
+        let field = Part::from_value("a\"\r\n", &Value::from(5_i64)).expect("a part");
         let parts = [field, Part::file("file".to_owned(), &file, None)];
         assert_eq!(
             String::from_utf8_lossy(&encode(&parts, "b")[0].for_display()),

@@ -71,20 +71,20 @@ impl Request {
     /// # Errors
     /// Returns [`ErrorKind::Input`] if HTTP cannot carry the name or the value, or if inputs may not set this header.
     pub fn set_header(&mut self, name: &str, value: &Value) -> Result<(), ActionError> {
-        let wrong = |words: String| Err(ActionError::new(ErrorKind::Input, words));
+        let input_error = |words: String| Err(ActionError::new(ErrorKind::Input, words));
         if matches!(value, Value::Null) {
             return Ok(());
         }
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
-            return wrong(format!("`{}` is not the name of a header", name.escape_debug()));
+            return input_error(format!("`{}` is not the name of a header", name.escape_debug()));
         };
         if RESERVED.contains(&header.as_str()) {
-            return wrong(format!("the header `{header}` is set by the client itself; leave it out"));
+            return input_error(format!("the header `{header}` is set by the client itself; leave it out"));
         }
         match HeaderValue::from_bytes(value.to_text().as_bytes()) {
             Ok(value) => self.headers.insert(header, value),
             Err(_) => {
-                return wrong(format!(
+                return input_error(format!(
                     "the header `{header}` holds a line break or another control character"
                 ));
             }
@@ -109,8 +109,8 @@ impl Request {
     pub fn set_value(&mut self, value: &Value) -> Result<(), ActionError> {
         match value {
             Value::File(file) => self.set_bytes(&file.content_type, file.data.clone()),
-            Value::String(text) => self.set_bytes(text_type(text), text.as_bytes().to_vec()),
-            other => self.set_bytes("application/json", whole(other)?.to_json()),
+            Value::String(text) => self.set_bytes(text_media_type(text), text.as_bytes().to_vec()),
+            other => self.set_bytes("application/json", load_files(other)?.to_json()),
         }
         Ok(())
     }
@@ -120,17 +120,18 @@ impl Request {
     /// # Errors
     /// Returns [`ErrorKind::Input`] if a field contains a file that is too large.
     pub fn set_form(&mut self, fields: &[(String, Value)]) -> Result<(), ActionError> {
-        let fields = fields.iter().map(|(name, value)| Ok((name, whole(value)?)));
+        let fields = fields.iter().map(|(name, value)| Ok((name, load_files(value)?)));
         let fields = fields.collect::<Result<Vec<_>, ActionError>>()?;
-        let pairs =
-            fields.iter().flat_map(|(name, value)| texts(value).map(move |text| ((*name).clone(), text)));
+        let pairs = fields
+            .iter()
+            .flat_map(|(name, value)| query_texts(value).map(move |text| ((*name).clone(), text)));
         self.set_bytes("application/x-www-form-urlencoded", encode_pairs(pairs));
         Ok(())
     }
 
     /// Adds a query parameter: a list once per item, a map as JSON, `null` not at all.
     pub fn add_query(&mut self, name: &str, value: &Value) {
-        let added = encode_pairs(texts(value).map(|text| (name.to_owned(), text)));
+        let added = encode_pairs(query_texts(value).map(|text| (name.to_owned(), text)));
         if added.is_empty() {
             return;
         }
@@ -157,7 +158,7 @@ impl Request {
 }
 
 /// Returns a value with its files loaded into memory, for conversion to text.
-pub(crate) fn whole(value: &Value) -> Result<Value, ActionError> {
+pub(crate) fn load_files(value: &Value) -> Result<Value, ActionError> {
     value.load_files(MAX_LOADED_BYTES).map_err(|error| too_large(&error))
 }
 
@@ -166,14 +167,14 @@ fn too_large(error: &FileLoadError) -> ActionError {
 }
 
 /// Returns the media type of a text body: JSON if the text parses as JSON, which most APIs expect.
-fn text_type(text: &str) -> &'static str {
+fn text_media_type(text: &str) -> &'static str {
     let is_json = text.trim_start().starts_with(['{', '['])
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
     if is_json { "application/json" } else { "text/plain; charset=utf-8" }
 }
 
 /// Returns the texts that a value is sent as: one per list item, none for `null`.
-fn texts(value: &Value) -> impl Iterator<Item = String> {
+fn query_texts(value: &Value) -> impl Iterator<Item = String> {
     let items = match value {
         Value::List(list) => list.0.as_slice(),
         one => std::slice::from_ref(one),

@@ -35,7 +35,7 @@ pub struct Response {
 
 /// The format as which a body is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum BodyFormat {
     /// As JSON; an empty body is `null`.
     Json,
     /// As text.
@@ -46,12 +46,12 @@ pub(crate) enum Reading {
     Auto,
 }
 
-impl Reading {
+impl BodyFormat {
     /// The names that inputs use, in documentation order.
-    pub(crate) const WORDS: [&'static str; 4] = ["json", "text", "binary", "auto"];
+    pub(crate) const NAMES: [&'static str; 4] = ["json", "text", "binary", "auto"];
 
-    pub(crate) fn of(word: &str) -> Self {
-        match word {
+    pub(crate) fn parse(name: &str) -> Self {
+        match name {
             "text" => Self::Text,
             "binary" => Self::Binary,
             "auto" => Self::Auto,
@@ -148,14 +148,14 @@ impl Response {
     ///
     /// # Errors
     /// Returns an error if the format is JSON and the body is not.
-    pub(crate) fn read(&self, reading: Reading) -> Result<Value, NotJson> {
-        match reading {
-            Reading::Json => self.json(),
-            Reading::Text => Ok(Value::from(self.text())),
-            Reading::Binary => Ok(Value::from(self.file())),
-            Reading::Auto if self.body.is_empty() => Ok(Value::Null),
-            Reading::Auto if self.is_json() => self.json(),
-            Reading::Auto => {
+    pub(crate) fn decode_body(&self, format: BodyFormat) -> Result<Value, NotJson> {
+        match format {
+            BodyFormat::Json => self.json(),
+            BodyFormat::Text => Ok(Value::from(self.text())),
+            BodyFormat::Binary => Ok(Value::from(self.file())),
+            BodyFormat::Auto if self.body.is_empty() => Ok(Value::Null),
+            BodyFormat::Auto if self.is_json() => self.json(),
+            BodyFormat::Auto => {
                 let media_type = self.media_type();
                 let is_text =
                     media_type.starts_with("text/") || media_type.ends_with("xml") || media_type.is_empty();
@@ -171,11 +171,11 @@ impl Response {
     ///
     /// # Errors
     /// Returns an error if the format is JSON and the body is not.
-    pub(crate) fn envelope(&self, reading: Reading) -> Result<Value, NotJson> {
+    pub(crate) fn envelope(&self, format: BodyFormat) -> Result<Value, NotJson> {
         let entries = [
             ("statusCode", Value::from(self.status.as_u16())),
             ("headers", self.headers_value()),
-            ("body", self.read(reading)?),
+            ("body", self.decode_body(format)?),
         ];
         Ok(Value::from(entries.into_iter().collect::<Map>()))
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_body_is_read_as_its_media_type_says() {
         let read = |media_type, body| {
-            response(&[("content-type", media_type)], body).read(Reading::Auto).expect("readable")
+            response(&[("content-type", media_type)], body).decode_body(BodyFormat::Auto).expect("readable")
         };
         assert_eq!(read("application/json; charset=utf-8", b"{\"a\":1}").to_json(), r#"{"a":1}"#);
         assert_eq!(read("application/problem+json", b"[1]").to_json(), "[1]");

@@ -9,25 +9,25 @@ use model::value::Data;
 use model::{ActionError, ErrorKind, Secret};
 use url::Url;
 
-use super::hosts::Outcome;
-use super::pieces::Pieces;
+use super::host_health::CallOutcome;
 use super::request::{Body, Request};
 use super::response::Response;
+use super::streaming_body::StreamingBody;
 use super::{
-    Context, Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, Sent, Transport, debug, failure,
-    multipart,
+    Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, RequestContext, SendResult, Transport, debug,
+    failure, multipart,
 };
 use crate::trace::TRACE_HEADER;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Headers that may follow a redirect to another origin, because they reveal nothing about the caller.
-const HARMLESS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
+const CROSS_ORIGIN_HEADERS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
 
 impl Http {
     /// Sends a request and returns the response, whatever its status. Redirects of GET and HEAD are followed. If the
     /// service rejects the token, the request is repeated once with a new token.
-    pub(crate) async fn send(&self, request: &Request, context: &Context<'_>) -> Sent {
+    pub(crate) async fn send(&self, request: &Request, context: &RequestContext<'_>) -> SendResult {
         let Some(tokens) = context.connection.and_then(|connection| connection.tokens()) else {
             return self.send_with(request, context, None).await;
         };
@@ -36,25 +36,35 @@ impl Http {
         if !crate::oauth::refuses_token(&response) {
             return Ok(response);
         }
-        match tokens.another(&token).await? {
+        match tokens.replacement(&token).await? {
             // The service did not execute the rejected request, so it may be repeated regardless of its effect.
             Some(fresh) => self.send_with(request, context, Some(&fresh)).await,
             None => Ok(response),
         }
     }
 
-    async fn send_with(&self, request: &Request, context: &Context<'_>, token: Option<&Secret>) -> Sent {
+    async fn send_with(
+        &self,
+        request: &Request,
+        context: &RequestContext<'_>,
+        token: Option<&Secret>,
+    ) -> SendResult {
         let limit = request.timeout.unwrap_or(self.options.timeout).min(MAX_TIMEOUT);
-        match tokio::time::timeout(limit, Box::pin(self.follow(request, context, token))).await {
+        match tokio::time::timeout(limit, Box::pin(self.follow_redirects(request, context, token))).await {
             Ok(sent) => sent,
             Err(_) => {
-                self.note(&request.url, context, &Outcome::Failure);
-                Err(marked(failure::timed_out(context.subject, limit), request))
+                self.record_outcome(&request.url, context, &CallOutcome::Failure);
+                Err(mark_outcome_unknown(failure::timeout_error(context.subject, limit), request))
             }
         }
     }
 
-    async fn follow(&self, request: &Request, context: &Context<'_>, token: Option<&Secret>) -> Sent {
+    async fn follow_redirects(
+        &self,
+        request: &Request,
+        context: &RequestContext<'_>,
+        token: Option<&Secret>,
+    ) -> SendResult {
         let mut url = request.url.clone();
         let mut headers = headers(request, context);
         if let Some(token) = token {
@@ -67,10 +77,10 @@ impl Http {
             };
             // Credentials are bound to the connection's address, including its path.
             let leaves = context.connection.is_some_and(|connection| {
-                connection.base().holds(&request.url) && !connection.base().holds(&next)
+                connection.base().contains(&request.url) && !connection.base().contains(&next)
             });
             if leaves || next.origin() != url.origin() {
-                headers.retain_harmless();
+                headers.retain_cross_origin();
             }
             url = next;
         }
@@ -83,85 +93,86 @@ impl Http {
         request: &Request,
         url: &Url,
         headers: &HeaderMap,
-        context: &Context<'_>,
-    ) -> Sent {
-        context.log.request(request.method.as_str(), &bare(url));
-        context.note(|| debug::request(request, url, headers, context));
+        context: &RequestContext<'_>,
+    ) -> SendResult {
+        context.log.record_request(request.method.as_str(), &history_url(url));
+        context.log_debug(|| debug::request(request, url, headers, context));
         let response = match (&self.options.transport, &self.client) {
             // A recording replays offline; the guard does not apply.
-            (Transport::Tape(tape), None) => tape.answer(request, url, headers, context)?,
-            (_, None) => return Err(failure::nowhere(context.subject)),
-            (Transport::Tape(tape), Some(client)) => {
-                let response = self.over_the_wire(client, request, url, headers, context).await?;
-                tape.record(request, url, headers, &response, context);
+            (Transport::Cassette(cassette), None) => cassette.replay(request, url, headers, context)?,
+            (_, None) => return Err(failure::network_disabled(context.subject)),
+            (Transport::Cassette(cassette), Some(client)) => {
+                let response = self.send_over_network(client, request, url, headers, context).await?;
+                cassette.record(request, url, headers, &response, context);
                 response
             }
-            (_, Some(client)) => self.over_the_wire(client, request, url, headers, context).await?,
+            (_, Some(client)) => self.send_over_network(client, request, url, headers, context).await?,
         };
-        context.note(|| debug::response(&response, context));
+        context.log_debug(|| debug::response(&response, context));
         Ok(response)
     }
 
-    async fn over_the_wire(
+    async fn send_over_network(
         &self,
         client: &reqwest::Client,
         request: &Request,
         url: &Url,
         headers: &HeaderMap,
-        context: &Context<'_>,
-    ) -> Sent {
-        let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
-        let asked_at = self.timer().now();
-        let _slot = self.slots.take(url).await;
+        context: &RequestContext<'_>,
+    ) -> SendResult {
+        let _in_flight = self.guard.enter(url).map_err(|reason| failure::blocked(&reason))?;
+        let requested_at = self.timer().now();
+        let _permit = self.host_limits.acquire(url).await;
         let now = self.timer().now();
         let wait =
-            self.hosts.admit(url, context.connection_name(), context.subject, context.admission, now)?;
+            self.hosts.admit(url, context.connection_name(), context.subject, context.host_policy, now)?;
         if !wait.is_zero() {
             self.timer().pause(wait).await;
         }
-        let waited = Duration::try_from(asked_at.duration_until(now)).unwrap_or_default() + wait;
+        let waited = Duration::try_from(requested_at.duration_until(now)).unwrap_or_default() + wait;
         if !waited.is_zero() {
-            context.log.waited(url.host_str().unwrap_or_default(), waited);
+            context.log.record_host_wait(url.host_str().unwrap_or_default(), waited);
         }
-        let sent = self.answer(client, request, url, headers, context).await;
-        let sent = sent.map_err(|error| if error.not_sent { error } else { marked(error, request) });
+        let sent = self.perform(client, request, url, headers, context).await;
+        let sent =
+            sent.map_err(|error| if error.not_sent { error } else { mark_outcome_unknown(error, request) });
         match &sent {
-            Ok(response) => self.note(url, context, &Outcome::Answer(response)),
+            Ok(response) => self.record_outcome(url, context, &CallOutcome::Response(response)),
             Err(error) if matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
-                self.note(url, context, &Outcome::Failure);
+                self.record_outcome(url, context, &CallOutcome::Failure);
             }
             Err(_) => {}
         }
         sent
     }
 
-    fn note(&self, url: &Url, context: &Context<'_>, outcome: &Outcome<'_>) {
-        self.hosts.note(url, context.connection_name(), outcome, self.timer().now());
+    fn record_outcome(&self, url: &Url, context: &RequestContext<'_>, outcome: &CallOutcome<'_>) {
+        self.hosts.record(url, context.connection_name(), outcome, self.timer().now());
     }
 
-    async fn answer(
+    async fn perform(
         &self,
         client: &reqwest::Client,
         request: &Request,
         url: &Url,
         headers: &HeaderMap,
-        context: &Context<'_>,
-    ) -> Sent {
-        let wrong = |error| failure::client(context.subject, url, error);
+        context: &RequestContext<'_>,
+    ) -> SendResult {
+        let client_error = |error| failure::client_error(context.subject, url, error);
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {
             Body::Empty => builder,
-            Body::Bytes(data) => builder.body(sent(vec![data.clone()])),
+            Body::Bytes(data) => builder.body(request_body(vec![data.clone()])),
             Body::Multipart(parts) => {
                 let boundary = multipart::boundary();
                 builder
                     .header(CONTENT_TYPE, format!("multipart/form-data; boundary={boundary}"))
-                    .body(sent(multipart::encode(parts, &boundary)))
+                    .body(request_body(multipart::encode(parts, &boundary)))
             }
         };
-        let answer = builder.send().await.map_err(wrong)?;
-        let status = answer.status();
-        let headers = answer.headers().clone();
+        let response = builder.send().await.map_err(client_error)?;
+        let status = response.status();
+        let headers = response.headers().clone();
         let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
         if size > MAX_RESPONSE_HEADERS {
             let message =
@@ -172,17 +183,17 @@ impl Http {
         let body = if request.method == Method::HEAD {
             Bytes::new()
         } else {
-            self.body(answer, url, context).await?
+            self.read_body(response, url, context).await?
         };
         Ok(Response { status, headers, body, url: url.clone(), redactor: self.options.redactor.clone() })
     }
 
     /// Reads the whole decompressed body up to the limit. A body announced as larger is not read at all.
-    async fn body(
+    async fn read_body(
         &self,
-        mut answer: reqwest::Response,
+        mut response: reqwest::Response,
         url: &Url,
-        context: &Context<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Bytes, ActionError> {
         let most = self.options.max_response;
         let too_large = || {
@@ -191,20 +202,20 @@ impl Http {
                 format!("the answer of {} is larger than {most}, the most that is read", context.subject);
             Err(ActionError::new(ErrorKind::Limit, message))
         };
-        if answer.content_length().is_some_and(|length| length > most as u64) {
+        if response.content_length().is_some_and(|length| length > most as u64) {
             return too_large();
         }
         let mut body = BytesMut::new();
         loop {
             let idle = self.options.idle_timeout;
-            match tokio::time::timeout(idle, answer.chunk()).await {
+            match tokio::time::timeout(idle, response.chunk()).await {
                 Err(_) => {
                     let idle = model::units::format_duration(idle);
                     let message =
                         format!("the answer of {} stopped for {idle} in its middle", context.subject);
                     return Err(ActionError::new(ErrorKind::Timeout, message));
                 }
-                Ok(Err(error)) => return Err(failure::client(context.subject, url, error)),
+                Ok(Err(error)) => return Err(failure::client_error(context.subject, url, error)),
                 Ok(Ok(None)) => return Ok(body.freeze()),
                 Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return too_large(),
                 Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
@@ -214,12 +225,12 @@ impl Http {
 }
 
 /// Marks the failure of a request that was sent: if the request may have changed something, its outcome is unknown.
-fn marked(error: ActionError, request: &Request) -> ActionError {
+fn mark_outcome_unknown(error: ActionError, request: &Request) -> ActionError {
     if request.is_safe() { error } else { error.with_outcome_unknown() }
 }
 
 /// Returns the address for the history: scheme, host, port and path.
-fn bare(url: &Url) -> String {
+fn history_url(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{host}{port}{}", url.scheme(), url.path())
@@ -227,10 +238,10 @@ fn bare(url: &Url) -> String {
 
 /// Creates a body of these parts. Content in memory is passed on as it is; a file is read while it is sent, with its
 /// length known in advance.
-fn sent(mut pieces: Vec<Data>) -> reqwest::Body {
-    match pieces.as_mut_slice() {
+fn request_body(mut parts: Vec<Data>) -> reqwest::Body {
+    match parts.as_mut_slice() {
         [Data::InMemory(bytes)] => std::mem::take(bytes).into(),
-        _ => reqwest::Body::wrap(Pieces::new(pieces)),
+        _ => reqwest::Body::wrap(StreamingBody::new(parts)),
     }
 }
 
@@ -242,21 +253,22 @@ fn bearer(token: &Secret) -> Result<HeaderValue, ActionError> {
     Ok(value)
 }
 
-trait RetainHarmless {
-    fn retain_harmless(&mut self);
+trait RetainCrossOrigin {
+    fn retain_cross_origin(&mut self);
 }
 
-impl RetainHarmless for HeaderMap {
+impl RetainCrossOrigin for HeaderMap {
     /// Removes all other headers: a custom header may be a credential as much as `Authorization`.
-    fn retain_harmless(&mut self) {
-        let kept =
-            HARMLESS.into_iter().filter_map(|name| self.get(&name).cloned().map(|value| (name, value)));
+    fn retain_cross_origin(&mut self) {
+        let kept = CROSS_ORIGIN_HEADERS
+            .into_iter()
+            .filter_map(|name| self.get(&name).cloned().map(|value| (name, value)));
         *self = kept.collect();
     }
 }
 
 /// Returns the headers of the request with those of every request: credentials, idempotency key, trace.
-fn headers(request: &Request, context: &Context<'_>) -> HeaderMap {
+fn headers(request: &Request, context: &RequestContext<'_>) -> HeaderMap {
     let mut headers = request.headers.clone();
     if matches!(request.body, Body::Multipart(_)) {
         // The client sets it with the boundary, which is not known yet.

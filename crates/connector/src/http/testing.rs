@@ -19,19 +19,19 @@ use crate::log::LogSink;
 use model::Map;
 
 /// The reaction of the server to a request.
-pub(crate) enum Answer {
+pub(crate) enum ServerReply {
     /// Sends these bytes and closes the connection.
     Bytes(Vec<u8>),
     /// Sends these bytes and then nothing, with the connection open.
     Stall(Vec<u8>),
 }
 
-pub(crate) fn answer(head: &str, body: &[u8]) -> Answer {
+pub(crate) fn reply(head: &str, body: &[u8]) -> ServerReply {
     let length = body.len();
     let mut bytes =
         format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n").into_bytes();
     bytes.extend_from_slice(body);
-    Answer::Bytes(bytes)
+    ServerReply::Bytes(bytes)
 }
 
 pub(crate) struct Server {
@@ -42,26 +42,26 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server that answers request `n`, counted from 0, with the result of `respond`.
-    pub(crate) async fn start(respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = requests.clone();
+        let received = requests.clone();
         let task = tokio::spawn(async move {
             let mut stalled = Vec::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 let Some(request) = read_request(&mut stream).await else { continue };
                 let count = {
-                    let mut seen = seen.lock().expect("not poisoned");
-                    seen.push(request.clone());
-                    seen.len() - 1
+                    let mut received = received.lock().expect("not poisoned");
+                    received.push(request.clone());
+                    received.len() - 1
                 };
                 match respond(count, &request) {
-                    Answer::Bytes(bytes) => {
+                    ServerReply::Bytes(bytes) => {
                         let _ = stream.write_all(&bytes).await;
                         let _ = stream.shutdown().await;
                     }
-                    Answer::Stall(bytes) => {
+                    ServerReply::Stall(bytes) => {
                         let _ = stream.write_all(&bytes).await;
                         stalled.push(stream);
                     }

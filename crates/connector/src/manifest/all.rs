@@ -91,7 +91,7 @@ pub(super) async fn fetch(
         let Some(found) = page::items_of(paging, &body) else {
             let at = paging.items.as_deref().unwrap_or("results");
             let message = format!("{subject} answered without a list at `{at}`");
-            return Err(rest.head.errors.about(ErrorKind::Response, message, &response));
+            return Err(rest.head.errors.response_error(ErrorKind::Response, message, &response));
         };
         empty = if found.is_empty() { empty + 1 } else { 0 };
         items.extend(found);
@@ -103,10 +103,14 @@ pub(super) async fn fetch(
             return Ok(page::put_cursor(page::with_items(paging, body, items), cursor));
         }
         if !cursors.is_new(&cursor.to_text()) {
-            return Err(rest.head.errors.about(ErrorKind::Response, goes_round(subject), &response));
+            return Err(rest.head.errors.response_error(ErrorKind::Response, goes_round(subject), &response));
         }
         if empty == MOST_EMPTY {
-            return Err(rest.head.errors.about(ErrorKind::Response, stays_empty(subject), &response));
+            return Err(rest.head.errors.response_error(
+                ErrorKind::Response,
+                stays_empty(subject),
+                &response,
+            ));
         }
         inputs.insert(paging.input.as_str(), cursor);
     }

@@ -35,7 +35,7 @@ pub(crate) enum Mismatch {
     Headers(String),
 }
 
-/// Builds the request of `action` without sending it, and compares it with the example.
+/// Builds the request of `action` without mode it, and compares it with the example.
 pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
     let inputs =

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Value};
 
 use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
-use crate::action::{Action, Call, Sending};
+use crate::action::{Action, Call, SendMode};
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{Part, Reading, Request, Response, encode, may_have_acted, whole};
-use crate::written::{InputProblem, Written};
+use crate::http::{BodyFormat, Part, Request, Response, encode, load_files, may_have_acted};
+use crate::static_inputs::{InputProblem, StaticInputs};
 
 #[async_trait]
 impl Action for Rest {
@@ -21,8 +21,8 @@ impl Action for Rest {
         Some(self.head.address(base).and_then(|base| self.definition.request(&self.head, base, inputs)))
     }
 
-    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
-        self.definition.wires.iter().filter_map(|wire| wire.written_problem(written)).collect()
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        self.definition.wires.iter().filter_map(|wire| wire.static_problem(inputs)).collect()
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
@@ -39,9 +39,10 @@ impl Action for Rest {
                     None => body,
                 }
             };
-        let words = connection.map(ResolvedConnection::words).filter(|words| !words.is_empty());
-        Ok(match words {
-            Some(words) => words.read(&self.definition.spec.results, result),
+        let vocabulary =
+            connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
+        Ok(match vocabulary {
+            Some(vocabulary) => vocabulary.from_service(&self.definition.spec.results, result),
             None => result,
         })
     }
@@ -55,10 +56,12 @@ impl Rest {
         base: &BaseUrl,
         inputs: &Map,
     ) -> Result<Response, ActionError> {
-        let words = call.connection.map(ResolvedConnection::words).filter(|words| !words.is_empty());
-        let own = words.map(|words| words.sent(&self.definition.spec.inputs, inputs));
-        let request = self.definition.request(&self.head, base, own.as_ref().unwrap_or(inputs))?;
-        self.head.answered(call, &request, &self.head.subject, Sending::Plain).await
+        let vocabulary =
+            call.connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
+        let translated =
+            vocabulary.map(|vocabulary| vocabulary.to_service(&self.definition.spec.inputs, inputs));
+        let request = self.definition.request(&self.head, base, translated.as_ref().unwrap_or(inputs))?;
+        self.head.answered(call, &request, &self.head.subject, SendMode::Default).await
     }
 }
 
@@ -69,9 +72,9 @@ impl Head {
         call: &Call<'_>,
         request: &Request,
         subject: &str,
-        sending: Sending,
+        mode: SendMode,
     ) -> Result<Response, ActionError> {
-        let response = call.send(request, subject, sending).await?;
+        let response = call.send(request, subject, mode).await?;
         if response.status.is_success() {
             return Ok(response);
         }
@@ -94,7 +97,7 @@ impl Head {
     ) -> Result<Value, ActionError> {
         let wanted = call.inputs.get("responseType").and_then(Value::as_str).unwrap_or_default();
         response
-            .envelope(Reading::of(wanted))
+            .envelope(BodyFormat::parse(wanted))
             .map_err(|reason| self.errors.not_json(subject, response, &reason))
     }
 
@@ -116,7 +119,7 @@ impl Definition {
         for (name, value) in &head.headers {
             request.set_header(name, &Value::from(value.as_str()))?;
         }
-        if self.answer == Reading::Json && !request.headers.contains_key(ACCEPT) {
+        if self.answer == BodyFormat::Json && !request.headers.contains_key(ACCEPT) {
             request.set_header("accept", &Value::from("application/json"))?;
         }
         for (name, value) in &self.query {
@@ -218,11 +221,11 @@ impl Definition {
                 request.set_form(&fields)?;
             }
             (Encoding::Multipart, Value::Map(map)) => {
-                let parts = map.iter().map(|(name, value)| Part::of(name, value));
+                let parts = map.iter().map(|(name, value)| Part::from_value(name, value));
                 request.body = crate::http::Body::Multipart(parts.collect::<Result<_, _>>()?);
             }
             (_, Value::File(file)) => request.set_bytes(&file.content_type, file.data.clone()),
-            (_, value) => request.set_bytes("application/json", whole(value)?.to_json()),
+            (_, value) => request.set_bytes("application/json", load_files(value)?.to_json()),
         }
         Ok(())
     }
@@ -236,7 +239,7 @@ impl Definition {
         response: &Response,
     ) -> Result<(Value, Option<Value>), ActionError> {
         let body = response
-            .read(self.answer)
+            .decode_body(self.answer)
             .map_err(|reason| self.unusable(head.errors.not_json(&head.subject, response, &reason)))?;
         if !self.fits(&body) {
             let found = if body.is_null() { "nothing".to_owned() } else { format!("a {}", body.kind()) };
@@ -244,7 +247,7 @@ impl Definition {
             let expected = self.answers.describe();
             let message =
                 format!("{} answered {status} with {found} where {expected} was expected", head.subject);
-            return Err(self.unusable(head.errors.about(ErrorKind::Response, message, response)));
+            return Err(self.unusable(head.errors.response_error(ErrorKind::Response, message, response)));
         }
         let Some(paging) = &self.paging else { return Ok((body, None)) };
         let cursor = page::next_cursor(paging, head, base, inputs, response, &body)?;
@@ -301,19 +304,19 @@ impl Wire {
     }
 
     /// Returns the problem of an input that is certain before the run.
-    fn written_problem(&self, written: &Written<'_>) -> Option<InputProblem> {
+    fn static_problem(&self, inputs: &StaticInputs<'_>) -> Option<InputProblem> {
         let name = &self.input;
-        let entries = Value::from(written.literal_entries(name));
-        let known = written.literal(name).or_else(|| Some(&entries).filter(|_| !is_empty(&entries)));
+        let entries = Value::from(inputs.literal_entries(name));
+        let known = inputs.literal(name).or_else(|| Some(&entries).filter(|_| !is_empty(&entries)));
         if let Some(problem) = known.and_then(|value| self.problem(value)) {
             return Some(InputProblem::new(name, problem, LEAVE_OUT));
         }
         let (other, allowed) = self.required_unless.as_ref()?;
-        let is_there = match (written.input)(name) {
+        let is_there = match (inputs.template)(name) {
             None => false,
             Some(template) => template.literal().is_none_or(|value| !is_empty(value)),
         };
-        let may_be_left_out = match (written.input)(other) {
+        let may_be_left_out = match (inputs.template)(other) {
             None => false,
             Some(template) => template.literal().is_none_or(|value| value.as_str() == Some(allowed)),
         };

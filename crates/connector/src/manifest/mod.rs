@@ -18,7 +18,7 @@ use model::{ActionSpec, ResultType, Span, Value};
 use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};
 use crate::event::EventSpec;
-use crate::http::{ErrorShape, Reading};
+use crate::http::{BodyFormat, ErrorShape};
 
 pub(crate) use example::Example;
 pub use example::{Shown, show};
@@ -125,7 +125,7 @@ pub(crate) struct Definition {
     /// Constant values and their locations.
     pub fixed: Vec<(Place, Value)>,
     pub encoding: Encoding,
-    pub answer: Reading,
+    pub answer: BodyFormat,
     /// The type of the response.
     pub answers: ResultType,
     /// The pagination; `None` if the result is not a paged list.

@@ -10,7 +10,7 @@ use model::{ActionError, ErrorKind, Map, Value};
 
 use super::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 use crate::connection::BaseUrl;
-use crate::http::{Response, decode, dig};
+use crate::http::{Response, decode, value_at_path};
 
 /// The default path to the items of a response.
 const ITEMS: &str = "results";
@@ -37,7 +37,7 @@ pub(crate) fn next_cursor(
         let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
             let message =
                 format!("{} says that the list goes on at another address than its own", head.subject);
-            head.errors.about(ErrorKind::Response, message, response)
+            head.errors.response_error(ErrorKind::Response, message, response)
         })?;
         if let Some(cursor) = parameter_of(link.query().unwrap_or_default(), parameter) {
             return Ok(Value::from(cursor));
@@ -55,11 +55,11 @@ impl Counted {
             return None;
         }
         if let Some(path) = &self.more
-            && dig(body, path).and_then(|more| more.as_bool()) != Some(true)
+            && value_at_path(body, path).and_then(|more| more.as_bool()) != Some(true)
         {
             return None;
         }
-        let total = self.total.as_ref().and_then(|path| number(&dig(body, path)?));
+        let total = self.total.as_ref().and_then(|path| number(&value_at_path(body, path)?));
         let at = inputs.get(&paging.input).and_then(number);
         let (next, end) = match self.unit {
             Unit::Page { first } => {
@@ -80,7 +80,7 @@ fn number(value: &Value) -> Option<i64> {
 pub(crate) fn items_of(paging: &Paging, body: &Value) -> Option<Vec<Value>> {
     let found = match (body, &paging.items) {
         (Value::List(_), _) => body.clone(),
-        (_, path) => dig(body, path.as_deref().unwrap_or(ITEMS))?,
+        (_, path) => value_at_path(body, path.as_deref().unwrap_or(ITEMS))?,
     };
     found.as_list().map(<[Value]>::to_vec)
 }
@@ -146,7 +146,7 @@ pub(super) fn with_cursor(kind: ResultType) -> ResultType {
 
 fn found(next: &Next, response: &Response, body: &Value) -> Option<String> {
     let text = match &next.source {
-        NextSource::Body(path) => match dig(body, path)? {
+        NextSource::Body(path) => match value_at_path(body, path)? {
             Value::String(text) => text.to_string(),
             Value::Number(number) => number.to_string(),
             _ => return None,

@@ -98,7 +98,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
     Some(Manifest { head, name_span, connections, actions, events })
 }
 
-/// Reads a camelCase identifier: letters and digits, beginning with a lower-case letter.
+/// Reads a camelCase identifier: letters and digits, text_prefix with a lower-case letter.
 fn identifier(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<String> {
     let name = field.string()?;
     check_identifier(name, field.span().unwrap_or_default(), diagnostics).then(|| name.to_owned())

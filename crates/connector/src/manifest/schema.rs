@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Natives;
-use crate::http::Reading;
+use crate::http::BodyFormat;
 
 const NAME: &str = "^[a-z][A-Za-z0-9]*$";
 const TYPE_NAME: &str = "^[A-Z][A-Za-z0-9]*$";
@@ -267,7 +267,7 @@ fn action() -> Value {
         ("inputs", wires, "Where each input goes: `path`, `query name`, `header Name` or `body path.in.it`."),
         ("fixed", map_of(json!({})), "Constant values, by place: `body kind: order`."),
         ("encoding", words(&["json", "form", "multipart"]), "The encoding of the body. Default: json."),
-        ("answer", words(&Reading::WORDS), "How to parse the answer. Default: json."),
+        ("answer", words(&BodyFormat::NAMES), "How to parse the answer. Default: json."),
         (
             "paging",
             json!({"anyOf": [flag(), object(&[("*items", text(), "A path in the body to its items.")])]}),

@@ -216,7 +216,7 @@ actions:
 
 /// Returns the result of an action of [`TYPED`] for a response.
 async fn answered(action: usize, head: &'static str, body: &'static str) -> Result<String, ActionError> {
-    let server = Server::start(move |_, _| testing::answer(head, body.as_bytes())).await;
+    let server = Server::start(move |_, _| testing::reply(head, body.as_bytes())).await;
     let text = TYPED.replace("https://shop.example/v1", &server.url("/v1"));
     let (manifest, errors) = read_text(&text);
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
@@ -550,7 +550,7 @@ fn a_list_never_goes_on_at_another_address() {
 /// Returns the result of the list action for a response.
 async fn list(answer: &'static [u8]) -> Result<Value, ActionError> {
     let server =
-        Server::start(move |_, _| testing::answer("200 OK\r\ncontent-type: application/json", answer)).await;
+        Server::start(move |_, _| testing::reply("200 OK\r\ncontent-type: application/json", answer)).await;
     let text = manifest(LIST).replace("https://shop.example/v1", &server.url("/v1"));
     let (manifest, errors) = read_text(&text);
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);

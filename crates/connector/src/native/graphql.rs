@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
 
 use super::{add_headers, check_credentials, input_error, map_of, optional, required, spec_for, text_of};
-use crate::action::{Action, Call, Sending};
+use crate::action::{Action, Call, SendMode};
 use crate::connection::BaseUrl;
 use crate::http::{Request, Response};
 use crate::manifest::{Head, NativeSettings};
@@ -61,12 +61,13 @@ impl Action for RawGraphqlRequest {
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.spec)?;
         let (base, path) = match connection {
-            Some(connection) => connection.place(&self.path),
+            Some(connection) => connection.route(&self.path),
             None => (self.head.address(None)?, self.path.as_str()),
         };
         let request = self.request(call.inputs, base, path)?;
         check_credentials(&request, connection)?;
-        let response = self.head.answered(&call, &request, &self.head.subject, Sending::Revealing).await?;
+        let response =
+            self.head.answered(&call, &request, &self.head.subject, SendMode::RevealCredentials).await?;
         self.data(&response)
     }
 }
@@ -103,7 +104,7 @@ impl RawGraphqlRequest {
         let more = if more == 0 { String::new() } else { format!("; and {more} more") };
         let message =
             format!("{} answered with GraphQL errors: {}{more}", self.head.subject, shown.join("; "));
-        let mut error = errors.about(ErrorKind::Response, message, response);
+        let mut error = errors.response_error(ErrorKind::Response, message, response);
         error.code =
             failures.first().and_then(|failure| failure.path("extensions.code")).map(|code| code.to_text());
         Err(error)

@@ -12,11 +12,11 @@ use super::{
     add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of, envelope,
     input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
 };
-use crate::action::{Action, Call, Sending};
+use crate::action::{Action, Call, SendMode};
 use crate::connection::BaseUrl;
-use crate::http::{Body, Part, Reading, Request, Response};
+use crate::http::{Body, BodyFormat, Part, Request, Response};
 use crate::manifest::{Head, NativeSettings};
-use crate::written::{InputProblem, Written};
+use crate::static_inputs::{InputProblem, StaticInputs};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
@@ -55,7 +55,7 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
             pages::input(),
             defaulted(
                 "responseType",
-                choice(&Reading::WORDS),
+                choice(&BodyFormat::NAMES),
                 "auto",
                 "How to parse the answer; `auto` uses its media type.",
             ),
@@ -83,23 +83,23 @@ impl Action for HttpRequest {
         Some(self.request(inputs, base))
     }
 
-    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
-        let mut found = request_problems(written, "query");
-        if let Some((text, true)) = written.beginning("url")
-            && !(written.has_connection && text.starts_with('/'))
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let mut found = request_problems(inputs, "query");
+        if let Some((text, true)) = inputs.text_prefix("url")
+            && !(inputs.has_connection && text.starts_with('/'))
             && let Err(error) = address(text, None)
         {
             let help = "write the whole address; with a connection a path that begins with `/` is enough";
             found.push(InputProblem::new("url", error.into_message(), help));
         }
         let bodies = ["body", "form", "multipart"];
-        let given: Vec<&str> = bodies.into_iter().filter(|name| written.is_given(name)).collect();
+        let given: Vec<&str> = bodies.into_iter().filter(|name| inputs.is_given(name)).collect();
         if let [first, second, ..] = given.as_slice() {
             let message = format!("it cannot be given together with `{first}`");
             found.push(InputProblem::new(second, message, "remove one of the two: a request has one body"));
         }
-        let method = written.literal("method").and_then(Value::as_str);
-        if written.is_given("paging") && method.is_some_and(|method| method != "GET") {
+        let method = inputs.literal("method").and_then(Value::as_str);
+        if inputs.is_given("paging") && method.is_some_and(|method| method != "GET") {
             let message = "it follows the pages of a GET only";
             found.push(InputProblem::new("paging", message, "remove it, or set `method: GET`"));
         }
@@ -123,7 +123,7 @@ impl Action for HttpRequest {
                 whole.insert("body", pages.into_items());
                 return Ok(Value::from(whole));
             }
-            if let Some(base) = base.filter(|base| !base.holds(&request.url)) {
+            if let Some(base) = base.filter(|base| !base.contains(&request.url)) {
                 let message = format!("{subject} says that the list goes on outside of `{base}`");
                 return Err(ActionError::new(ErrorKind::Response, message));
             }
@@ -139,7 +139,7 @@ impl HttpRequest {
         request: &Request,
         subject: &str,
     ) -> Result<(Response, Value), ActionError> {
-        let response = self.head.answered(call, request, subject, Sending::Plain).await?;
+        let response = self.head.answered(call, request, subject, SendMode::Default).await?;
         let result = self.head.envelope(call, &response, subject)?;
         Ok((response, result))
     }
@@ -174,7 +174,7 @@ fn set_body(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
     match body {
         Some(body) => request.set_value(body)?,
         None if !parts.is_empty() || has_file => {
-            let parts = parts.iter().chain(&form).map(|(name, value)| Part::of(name, value));
+            let parts = parts.iter().chain(&form).map(|(name, value)| Part::from_value(name, value));
             request.body = Body::Multipart(parts.collect::<Result<_, _>>()?);
         }
         None if !form.is_empty() => request.set_form(&form)?,
@@ -198,7 +198,7 @@ fn address(text: &str, base: Option<&BaseUrl>) -> Result<Url, ActionError> {
     })?;
     url.set_fragment(None);
     match base {
-        Some(base) if !base.holds(&url) => Err(input_error(format!(
+        Some(base) if !base.contains(&url) => Err(input_error(format!(
             "`url` leaves `{base}`, which the connection's credentials are bound to"
         ))),
         _ => Ok(url),

@@ -108,7 +108,7 @@ impl Pages {
         request: &mut Request,
         log: &dyn LogSink,
     ) -> Result<bool, ActionError> {
-        let wrong = |kind, message: String| Err(head.errors.about(kind, message, response));
+        let wrong = |kind, message: String| Err(head.errors.response_error(kind, message, response));
         let list = match &self.paging.items {
             Some(_) => page::items_of(&self.paging, body),
             None => body.as_list().map(<[Value]>::to_vec),

@@ -14,11 +14,11 @@ use super::{
     add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of, envelope,
     input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
 };
-use crate::action::{Action, Call, Sending};
+use crate::action::{Action, Call, SendMode};
 use crate::connection::BaseUrl;
-use crate::http::{Body, Part, Reading, Request};
+use crate::http::{Body, BodyFormat, Part, Request};
 use crate::manifest::{Head, NativeSettings};
-use crate::written::{InputProblem, Written};
+use crate::static_inputs::{InputProblem, StaticInputs};
 
 /// The methods in the specification of this action.
 const METHODS: [&str; 10] =
@@ -28,7 +28,7 @@ const METHODS: [&str; 10] =
 const MAX_RETRIES: i64 = 100;
 /// The longest fixed delay between two attempts, in milliseconds: one hour.
 const MAX_RETRY_DELAY_MS: i64 = 3_600_000;
-/// The longest total time that a call waits for the back-off of a host before sending.
+/// The longest total time that a call waits for the back-off of a host before mode.
 const MAX_PATIENCE: Duration = RetryPolicy::MAX_RETRY_AFTER;
 /// The least amount by which a wait reduces this time, to bound the number of waits.
 const LEAST_COUNTED: Duration = Duration::from_secs(1);
@@ -129,9 +129,9 @@ impl Action for RawRequest {
         Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
     }
 
-    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
-        let mut found = request_problems(written, "queryParameters");
-        if let Some((text, is_whole)) = written.beginning("url") {
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let mut found = request_problems(inputs, "queryParameters");
+        if let Some((text, is_whole)) = inputs.text_prefix("url") {
             // A computed rest cannot repair a path that does not begin with exactly one `/`.
             let probe = if is_whole || !begins_path(text) { text } else { "/" };
             let joined = BaseUrl::parse("example.invalid", None).and_then(|base| base.join(probe));
@@ -140,15 +140,15 @@ impl Action for RawRequest {
                 found.push(InputProblem::new("url", format!("it {error}"), help));
             }
         }
-        if let Some(form) = ["formData", "fileData"].into_iter().find(|name| written.is_given(name))
-            && written.is_given("data")
+        if let Some(form) = ["formData", "fileData"].into_iter().find(|name| inputs.is_given(name))
+            && inputs.is_given("data")
         {
             let message = format!("it cannot be given together with `{form}`");
             found.push(InputProblem::new("data", message, "remove one of the two: a request has one body"));
         }
-        let names = written.keys("fileDataFileNames").unwrap_or_default();
+        let names = inputs.keys("fileDataFileNames").unwrap_or_default();
         let files =
-            if (written.input)("fileData").is_some() { written.keys("fileData") } else { Some(Vec::new()) };
+            if (inputs.template)("fileData").is_some() { inputs.keys("fileData") } else { Some(Vec::new()) };
         for key in names.into_iter().filter(|key| files.as_ref().is_some_and(|files| !files.contains(key))) {
             let message = format!("`{key}` names a file that `fileData` does not have");
             let help = "give the file below `fileData` by the same key, or remove its name";
@@ -164,12 +164,12 @@ impl Action for RawRequest {
         check_credentials(&request, connection)?;
         let retry = Retry::of(call.inputs);
         if !retry.is_wanted() {
-            return self.once(&call, &request, Sending::Plain).await;
+            return self.once(&call, &request, SendMode::Default).await;
         }
         // Only requests that were sent count as attempts, so that their number matches the inputs.
         let (mut tries, mut lost, mut patience) = (0, None, MAX_PATIENCE);
         loop {
-            let error = match self.once(&call, &request, Sending::Retrying).await {
+            let error = match self.once(&call, &request, SendMode::OwnRetries).await {
                 Ok(result) => return Ok(result),
                 Err(error) => error,
             };
@@ -195,12 +195,12 @@ impl Action for RawRequest {
     }
 }
 
-/// True if this text can be the beginning of a path.
+/// True if this text can be the text_prefix of a path.
 fn begins_path(text: &str) -> bool {
     text.starts_with('/') && !text.starts_with("//")
 }
 
-/// Returns the back-off of the host if it prevented sending.
+/// Returns the back-off of the host if it prevented mode.
 fn refused_for(error: &ActionError) -> Option<Duration> {
     error.retry_after().filter(|_| error.not_sent)
 }
@@ -216,9 +216,9 @@ fn after(tries: u32, mut error: ActionError, lost: Option<Box<LostAttempt>>) -> 
 }
 
 impl RawRequest {
-    async fn once(&self, call: &Call<'_>, request: &Request, sending: Sending) -> Result<Value, ActionError> {
+    async fn once(&self, call: &Call<'_>, request: &Request, mode: SendMode) -> Result<Value, ActionError> {
         let subject = &self.head.subject;
-        let response = self.head.answered(call, request, subject, sending).await?;
+        let response = self.head.answered(call, request, subject, mode).await?;
         let result = self.head.envelope(call, &response, subject);
         result.map_err(|error| if request.is_safe() { error } else { error.with_outcome_unknown() })
     }
@@ -232,7 +232,7 @@ impl RawRequest {
         for (name, value) in &self.head.headers {
             request.set_header(name, &Value::from(value.as_str()))?;
         }
-        if Reading::of(text_of(inputs, "responseType")) == Reading::Json {
+        if BodyFormat::parse(text_of(inputs, "responseType")) == BodyFormat::Json {
             request.headers.insert(ACCEPT, ::http::HeaderValue::from_static("application/json"));
         }
         add_headers(&mut request, inputs)?;
@@ -266,7 +266,7 @@ fn parts(inputs: &Map) -> Result<Vec<Part>, ActionError> {
         }
     }
     let mut parts = entries_of(inputs, "formData")
-        .map(|(name, value)| Part::of(name, value))
+        .map(|(name, value)| Part::from_value(name, value))
         .collect::<Result<Vec<Part>, ActionError>>()?;
     for (name, value) in entries_of(inputs, "fileData") {
         let Some(file) = value.as_file() else { continue };

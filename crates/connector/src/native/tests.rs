@@ -12,7 +12,7 @@ use pretty_assertions::assert_eq;
 
 use crate::connection::ResolvedConnection;
 use crate::http::HttpOptions;
-use crate::http::testing::{self, Answer, Lines, Server, Waits, answer, local};
+use crate::http::testing::{self, Lines, Server, ServerReply, Waits, local, reply};
 use crate::input::check_inputs;
 use crate::registry::Registry;
 
@@ -78,7 +78,7 @@ const JSON: &str = "200 OK\r\ncontent-type: application/json";
 #[tokio::test]
 async fn a_raw_request_goes_to_its_path_with_its_inputs() {
     let server =
-        Server::start(|_, _| answer(&format!("{JSON}\r\nx-a: 1"), b"{\"id\": 9007199254740993}")).await;
+        Server::start(|_, _| reply(&format!("{JSON}\r\nx-a: 1"), b"{\"id\": 9007199254740993}")).await;
     let inputs = r#"{"url": "/wiki/api/v2/pages?cursor=a%3D&limit=5", "method": "PATCH", "data": {"a": [1]},
         "queryParameters": {"limit": 7, "status": ["x", "y"]}, "headers": {"X-B": "2"}}"#;
     let result = call("wiki.rawRequest", inputs, Some(&wiki(&server))).await.expect("an answer");
@@ -99,7 +99,7 @@ async fn a_raw_request_goes_to_its_path_with_its_inputs() {
 
 #[tokio::test]
 async fn a_raw_request_never_leaves_the_connections_address() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let wiki = wiki(&server);
     for url in [
         "https://evil.example/",
@@ -119,7 +119,7 @@ async fn a_raw_request_never_leaves_the_connections_address() {
 
 #[tokio::test]
 async fn credentials_come_from_the_connection_alone() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let inputs = r#"{"url": "/x", "method": "GET", "headers": {"AUTHORIZATION": "Basic mine"}}"#;
     let error = call("wiki.rawRequest", inputs, Some(&wiki(&server))).await.expect_err("refused");
     assert_eq!(error.message, "the header `authorization` comes from the connection `main`; leave it out");
@@ -141,7 +141,7 @@ async fn credentials_come_from_the_connection_alone() {
 
 #[tokio::test]
 async fn a_raw_request_sends_a_form_with_files() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let mut inputs = map(r#"{"url": "/x", "method": "POST", "formData": {"comment": "hi"},
         "fileDataFileNames": {"file": "named.png"}, "headers": {"Content-Type": "text/plain"}}"#);
     let file = |name: &str| {
@@ -168,7 +168,7 @@ async fn a_raw_request_sends_a_form_with_files() {
 
 #[tokio::test]
 async fn contradicting_inputs_are_refused_before_sending() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let wiki = wiki(&server);
     for (inputs, words) in [
         (r#""data": "x", "formData": {"a": 1}"#, "`data` cannot be given together"),
@@ -187,7 +187,7 @@ async fn contradicting_inputs_are_refused_before_sending() {
 
 #[tokio::test]
 async fn the_response_type_decides_what_the_body_is() {
-    let server = Server::start(|_, _| answer("200 OK\r\ncontent-type: image/png", b"\x89PNG")).await;
+    let server = Server::start(|_, _| reply("200 OK\r\ncontent-type: image/png", b"\x89PNG")).await;
     let wiki = wiki(&server);
     let read = async |response_type: &str| {
         let inputs = format!(r#"{{"url": "/x", "method": "GET", "responseType": "{response_type}"}}"#);
@@ -203,9 +203,9 @@ async fn the_response_type_decides_what_the_body_is() {
 /// Returns the waits of a raw request for these response statuses, its outcome and the number of requests.
 async fn retried(statuses: &'static [&'static str], inputs: &str) -> (Vec<u128>, String, usize) {
     let server = Server::start(move |count, _| match statuses.get(count) {
-        Some(&"reset") => Answer::Bytes(Vec::new()),
-        Some(status) => answer(status, b""),
-        None => answer(JSON, b"{}"),
+        Some(&"reset") => ServerReply::Bytes(Vec::new()),
+        Some(status) => reply(status, b""),
+        None => reply(JSON, b"{}"),
     })
     .await;
     let inputs = map(&format!(r#"{{"url": "/x", "method": "POST", {inputs}}}"#));
@@ -249,11 +249,11 @@ async fn a_raw_request_retries_as_its_inputs_say() {
 async fn graphql_gives_data_or_an_error() {
     let server = Server::start(|_, request| {
         if request.contains("good") {
-            answer(JSON, br#"{"data": {"x": 1}}"#)
+            reply(JSON, br#"{"data": {"x": 1}}"#)
         } else if request.contains("status") {
-            answer("403 Forbidden", br#"{"message": "no"}"#)
+            reply("403 Forbidden", br#"{"message": "no"}"#)
         } else {
-            answer(JSON, br#"{"data": {"x": 1}, "errors": [{"message": "first", "extensions": {"code": "BAD"}}, {"message": "second"}]}"#)
+            reply(JSON, br#"{"data": {"x": 1}, "errors": [{"message": "first", "extensions": {"code": "BAD"}}, {"message": "second"}]}"#)
         }
     })
     .await;
@@ -285,7 +285,7 @@ async fn graphql_gives_data_or_an_error() {
 
 #[tokio::test]
 async fn credentials_show_in_a_debugged_graphql_request_only_when_that_is_allowed() {
-    let server = Server::start(|_, _| answer(JSON, br#"{"data": null}"#)).await;
+    let server = Server::start(|_, _| reply(JSON, br#"{"data": null}"#)).await;
     let wiki = wiki(&server);
     let shown = async |action: &str, inputs: &str, allow_credential_debug| {
         let options = HttpOptions { allow_credential_debug, ..local() };
@@ -302,12 +302,12 @@ async fn credentials_show_in_a_debugged_graphql_request_only_when_that_is_allowe
 #[tokio::test]
 async fn an_http_request_reads_what_comes() {
     let server = Server::start(|_, request| match () {
-        () if request.starts_with("GET /json?q=a%20b&n=1&n=2 ") => answer(JSON, b"[1]"),
-        () if request.starts_with("POST /form ") => answer(
+        () if request.starts_with("GET /json?q=a%20b&n=1&n=2 ") => reply(JSON, b"[1]"),
+        () if request.starts_with("POST /form ") => reply(
             "200 OK\r\ncontent-type: text/plain",
             request.rsplit("\r\n").next().unwrap_or_default().as_bytes(),
         ),
-        () => answer(
+        () => reply(
             "404 Not Found\r\nx-request-id: r-1",
             br#"{"error": {"code": "gone", "message": "no such thing"}}"#,
         ),
@@ -331,7 +331,7 @@ async fn an_http_request_reads_what_comes() {
 
 #[tokio::test]
 async fn an_http_connection_is_bound_to_its_address() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let base = server.url("/v1");
     let header =
         connection("http.header", &format!(r#"{{"baseUrl": "{base}", "name": "X-Api-Key", "value": "k"}}"#));
@@ -355,7 +355,7 @@ async fn an_http_connection_is_bound_to_its_address() {
 
 #[tokio::test]
 async fn the_other_http_connections_send_their_credentials() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let base = server.url("");
     let bearer = connection("http.bearer", &format!(r#"{{"baseUrl": "{base}", "token": "t"}}"#));
     let basic =

@@ -4,7 +4,7 @@
 //! This module stores nothing: tokens are arguments and results. The caller ensures that only one refresh runs at a
 //! time and that new tokens are stored before they are used.
 
-mod rule;
+mod config;
 mod sites;
 
 use std::pin::Pin;
@@ -23,10 +23,10 @@ use oauth2::{
 use url::Url;
 
 use crate::connection::BaseUrl;
-use crate::http::{Admission, Context, Detail, Http, Request, Response};
+use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::LogSink;
 
-pub(crate) use rule::{OAuthRule, SitesRule};
+pub(crate) use config::{OAuthConfig, SitesConfig};
 pub use sites::Site;
 
 /// The grant by which a connection obtains tokens.
@@ -57,7 +57,7 @@ pub struct OAuthClient {
 
 /// Tokens as the provider issued them.
 #[derive(Clone, Debug)]
-pub struct Issued {
+pub struct TokenSet {
     /// The access token that requests carry.
     pub access: Secret,
     /// The refresh token. A provider that rotates refresh tokens issues a new one each time.
@@ -70,7 +70,7 @@ pub struct Issued {
 
 /// A pending authorization request: the address for the person, and the values that verify the response.
 #[derive(Clone, Debug)]
-pub struct Consent {
+pub struct AuthorizationRequest {
     /// The address to open in a browser.
     pub url: Url,
     /// 256 random bits that the response must repeat.
@@ -101,7 +101,7 @@ pub trait TokenSource: Send + Sync {
     ///
     /// # Errors
     /// Returns an error if none can be obtained.
-    async fn another(&self, refused: &Secret) -> Result<Option<Secret>, ActionError>;
+    async fn replacement(&self, rejected: &Secret) -> Result<Option<Secret>, ActionError>;
 }
 
 impl OAuthClient {
@@ -135,7 +135,7 @@ impl OAuthClient {
     ///
     /// # Errors
     /// Returns an error if the type of the connection needs no consent, or if `redirect` is not an address.
-    pub fn ask(&self, redirect: &str) -> Result<Consent, ActionError> {
+    pub fn authorize(&self, redirect: &str) -> Result<AuthorizationRequest, ActionError> {
         let Some(authorize_url) = &self.authorize_url else {
             return Err(self.refuse("its type asks nobody for consent".to_owned()));
         };
@@ -151,18 +151,18 @@ impl OAuthClient {
             .add_scopes(self.scopes.iter().cloned().map(Scope::new))
             .set_pkce_challenge(challenge)
             .url();
-        Ok(Consent {
+        Ok(AuthorizationRequest {
             url,
             state: Secret::new(state.secret().as_str()),
             verifier: Secret::new(verifier.secret().as_str()),
         })
     }
 
-    /// True if the response to [`OAuthClient::ask`] comes from the right provider (RFC 9207); `issuer` is its `iss`
+    /// True if the response to [`OAuthClient::authorize`] comes from the right provider (RFC 9207); `issuer` is its `iss`
     /// parameter. If the connection names an issuer, the two must be equal. Otherwise an issuer that is present must
     /// have the origin of one of the provider's addresses.
     #[must_use]
-    pub fn is_answered_by(&self, issuer: Option<&str>) -> bool {
+    pub fn accepts_issuer(&self, issuer: Option<&str>) -> bool {
         match (&self.issuer, issuer) {
             (Some(known), issuer) => issuer == Some(known.as_str()),
             (None, None) => true,
@@ -183,46 +183,46 @@ impl OAuthClient {
         code: &str,
         verifier: &Secret,
         redirect: &str,
-    ) -> Result<Issued, TokenError> {
+    ) -> Result<TokenSet, TokenError> {
         let redirect = RedirectUrl::new(redirect.to_owned())
-            .map_err(|error| TokenError::passing(self.refuse(error.to_string())))?;
+            .map_err(|error| TokenError::transient(self.refuse(error.to_string())))?;
         let client = self.client().set_redirect_uri(redirect);
-        let wire = Wire { client: self, http };
-        let answer = client
+        let http_client = OAuthHttpClient { client: self, http };
+        let reply = client
             .exchange_code(AuthorizationCode::new(code.to_owned()))
             .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))
-            .request_async(&wire)
+            .request_async(&http_client)
             .await;
-        self.issued(answer, &http.options().redactor)
+        self.token_set(reply, &http.options().redactor)
     }
 
     /// Obtains new tokens with a refresh token.
     ///
     /// # Errors
     /// Returns an error if the provider refuses or cannot be reached.
-    pub async fn refresh(&self, http: &Http, refresh: &Secret) -> Result<Issued, TokenError> {
-        let wire = Wire { client: self, http };
+    pub async fn refresh(&self, http: &Http, refresh: &Secret) -> Result<TokenSet, TokenError> {
+        let http_client = OAuthHttpClient { client: self, http };
         let token = RefreshToken::new(refresh.expose().to_owned());
-        let answer = self.client().exchange_refresh_token(&token).request_async(&wire).await;
-        let mut issued = self.issued(answer, &http.options().redactor)?;
+        let reply = self.client().exchange_refresh_token(&token).request_async(&http_client).await;
+        let mut tokens = self.token_set(reply, &http.options().redactor)?;
         // A provider that does not rotate sends none, and the old one remains valid (RFC 6749, section 6).
-        issued.refresh.get_or_insert_with(|| refresh.clone());
-        Ok(issued)
+        tokens.refresh.get_or_insert_with(|| refresh.clone());
+        Ok(tokens)
     }
 
     /// Obtains tokens for the client itself.
     ///
     /// # Errors
     /// Returns an error if the provider refuses or cannot be reached.
-    pub async fn client_credentials(&self, http: &Http) -> Result<Issued, TokenError> {
-        let wire = Wire { client: self, http };
-        let answer = self
+    pub async fn client_credentials(&self, http: &Http) -> Result<TokenSet, TokenError> {
+        let http_client = OAuthHttpClient { client: self, http };
+        let reply = self
             .client()
             .exchange_client_credentials()
             .add_scopes(self.scopes.iter().cloned().map(Scope::new))
-            .request_async(&wire)
+            .request_async(&http_client)
             .await;
-        self.issued(answer, &http.options().redactor)
+        self.token_set(reply, &http.options().redactor)
     }
 
     fn client(
@@ -241,51 +241,51 @@ impl OAuthClient {
     }
 
     /// Sends a request of the `oauth2` crate through the guarded client, within its limits.
-    async fn send(&self, http: &Http, asked: HttpRequest) -> Result<HttpResponse, ActionError> {
+    async fn send(&self, http: &Http, token_request: HttpRequest) -> Result<HttpResponse, ActionError> {
         let mut request = Request::new(Method::POST, self.token_url.clone());
         request.headers.insert(::http::header::ACCEPT, HeaderValue::from_static("application/json"));
         if self.json {
-            let fields = url::form_urlencoded::parse(asked.body());
+            let fields = url::form_urlencoded::parse(token_request.body());
             let fields = fields.map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())));
             let body: model::Map = fields.collect();
             request.set_bytes("application/json", Value::from(body).to_json());
         } else {
-            request.set_bytes("application/x-www-form-urlencoded", asked.into_body());
+            request.set_bytes("application/x-www-form-urlencoded", token_request.into_body());
         }
         let response = http.send(&request, &self.context()).await?;
-        let mut answer = ::http::Response::new(response.body.to_vec());
-        *answer.status_mut() = match response.status {
+        let mut reply = ::http::Response::new(response.body.to_vec());
+        *reply.status_mut() = match response.status {
             // Some providers respond with 201; the crate accepts only 200.
             status if status.is_success() => StatusCode::OK,
             status => status,
         };
-        *answer.headers_mut() = response.headers;
-        Ok(answer)
+        *reply.headers_mut() = response.headers;
+        Ok(reply)
     }
 
-    fn context(&self) -> Context<'static> {
-        Context {
+    fn context(&self) -> RequestContext<'static> {
+        RequestContext {
             subject: "the identity provider",
             connection: None,
             idempotency_key: "",
-            detail: Detail::Nothing,
-            admission: Admission::Ordinary,
-            log: &Silent,
+            log_detail: LogDetail::None,
+            host_policy: HostPolicy::Full,
+            log: &NoLog,
             trace: None,
         }
     }
 
-    fn issued(
+    fn token_set(
         &self,
-        answer: Result<BasicTokenResponse, RequestTokenError<ActionError, BasicErrorResponse>>,
+        reply: Result<BasicTokenResponse, RequestTokenError<ActionError, BasicErrorResponse>>,
         redactor: &Redactor,
-    ) -> Result<Issued, TokenError> {
-        let answer = answer.map_err(|error| self.token_error(error, redactor))?;
-        Ok(Issued {
-            access: Secret::new(answer.access_token().secret().as_str()),
-            refresh: answer.refresh_token().map(|token| Secret::new(token.secret().as_str())),
-            expires_in: answer.expires_in(),
-            scope: answer
+    ) -> Result<TokenSet, TokenError> {
+        let reply = reply.map_err(|error| self.token_error(error, redactor))?;
+        Ok(TokenSet {
+            access: Secret::new(reply.access_token().secret().as_str()),
+            refresh: reply.refresh_token().map(|token| Secret::new(token.secret().as_str())),
+            expires_in: reply.expires_in(),
+            scope: reply
                 .scopes()
                 .map(|scopes| scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ")),
         })
@@ -297,31 +297,33 @@ impl OAuthClient {
         redactor: &Redactor,
     ) -> TokenError {
         match error {
-            RequestTokenError::ServerResponse(answer) => {
-                let code = answer.error().to_string();
+            RequestTokenError::ServerResponse(reply) => {
+                let code = reply.error().to_string();
                 // Providers report a used, expired or revoked refresh token by either of these (wiki-api facts 3.2).
                 let consent_needed = matches!(
-                    answer.error(),
+                    reply.error(),
                     BasicErrorResponseType::InvalidGrant | BasicErrorResponseType::UnauthorizedClient
                 );
-                let said = answer
+                let description = reply
                     .error_description()
-                    .map_or_else(String::new, |said| format!(" ({})", plain(said, redactor)));
+                    .map_or_else(String::new, |description| format!(" ({})", excerpt(description, redactor)));
                 let way_out = if consent_needed {
                     self.way_out()
                 } else {
                     "look at the client's id and secret, and at its set-up at the provider".to_owned()
                 };
-                let message =
-                    format!("the identity provider refuses: {}{said}; {way_out}", plain(&code, redactor));
-                TokenError { consent_needed, error: self.refuse(message).with_code(plain(&code, redactor)) }
+                let message = format!(
+                    "the identity provider refuses: {}{description}; {way_out}",
+                    excerpt(&code, redactor)
+                );
+                TokenError { consent_needed, error: self.refuse(message).with_code(excerpt(&code, redactor)) }
             }
-            RequestTokenError::Request(error) => TokenError::passing(error),
+            RequestTokenError::Request(error) => TokenError::transient(error),
             RequestTokenError::Parse(..) => {
-                TokenError::passing(self.refuse("the identity provider answered with no tokens".to_owned()))
+                TokenError::transient(self.refuse("the identity provider answered with no tokens".to_owned()))
             }
-            RequestTokenError::Other(_) => TokenError::passing(
-                self.refuse("the identity provider answered with something that is no answer".to_owned()),
+            RequestTokenError::Other(_) => TokenError::transient(
+                self.refuse("the identity provider answered with something that is no reply".to_owned()),
             ),
         }
     }
@@ -343,7 +345,7 @@ impl OAuthClient {
 
 impl TokenError {
     /// An error that a retry may resolve.
-    fn passing(error: ActionError) -> Self {
+    fn transient(error: ActionError) -> Self {
         Self { consent_needed: false, error }
     }
 }
@@ -363,19 +365,19 @@ pub(crate) fn refuses_token(response: &Response) -> bool {
 }
 
 /// Cuts a text of the provider for a message: hides secrets and removes control characters.
-fn plain(text: &str, redactor: &Redactor) -> String {
+fn excerpt(text: &str, redactor: &Redactor) -> String {
     let text: String =
         redactor.redact_text(text).chars().filter(|character| !character.is_control()).collect();
     redactor.redact_excerpt(&text, LengthLimit::Chars(200)).into_owned()
 }
 
 /// Adapts [`Http`] to the client trait of the `oauth2` crate.
-struct Wire<'w> {
+struct OAuthHttpClient<'w> {
     client: &'w OAuthClient,
     http: &'w Http,
 }
 
-impl<'c> AsyncHttpClient<'c> for Wire<'_> {
+impl<'c> AsyncHttpClient<'c> for OAuthHttpClient<'_> {
     type Error = ActionError;
     type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, ActionError>> + Send + 'c>>;
 
@@ -384,9 +386,9 @@ impl<'c> AsyncHttpClient<'c> for Wire<'_> {
     }
 }
 
-struct Silent;
+struct NoLog;
 
-impl LogSink for Silent {
+impl LogSink for NoLog {
     fn line(&self, _: LogLevel, _: &str) {}
 }
 

@@ -5,12 +5,12 @@ use model::redact::Redactor;
 use model::{ActionError, ErrorKind, Secret, Value};
 use serde::{Deserialize, Serialize};
 
-use super::{OAuthClient, plain};
+use super::{OAuthClient, excerpt};
 use crate::connection::BaseUrl;
 use crate::http::{Http, Request, encode};
 
 /// The largest number of sites that an error lists.
-const MOST_SHOWN: usize = 20;
+const MAX_LISTED_SITES: usize = 20;
 
 /// The address of the list of sites, and the choice among them.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl OAuthClient {
     ///
     /// # Errors
     /// Returns an error if the id does not form a valid address.
-    pub fn base_of(&self, site: &Site) -> Result<Option<BaseUrl>, ActionError> {
+    pub fn site_base(&self, site: &Site) -> Result<Option<BaseUrl>, ActionError> {
         let Some(sites) = &self.sites else { return Ok(None) };
         let text = format!("{}{}{}", sites.gateway, sites.path, encode(&site.id));
         BaseUrl::parse(&text, None)
@@ -81,8 +81,8 @@ impl OAuthClient {
 
     fn choose(&self, sites: &Sites, listed: &[Value], redactor: &Redactor) -> Result<Site, ActionError> {
         // The list may contain a site once per product, with the same id.
-        let ours = listed.iter().filter(|entry| is_of_product(entry, &sites.product));
-        let candidates: Vec<Site> = ours.filter_map(site).collect();
+        let entries = listed.iter().filter(|entry| is_of_product(entry, &sites.product));
+        let candidates: Vec<Site> = entries.filter_map(parse_site).collect();
         if candidates.is_empty() {
             let words = "its account has no site; let somebody invite it, or connect with another account";
             return Err(self.refuse(words.to_owned()));
@@ -97,8 +97,8 @@ impl OAuthClient {
         chosen.cloned().ok_or_else(|| {
             let mut names: Vec<String> = candidates
                 .iter()
-                .take(MOST_SHOWN)
-                .map(|site| format!("`{}` ({})", plain(&site.name, redactor), plain(&site.url, redactor)))
+                .take(MAX_LISTED_SITES)
+                .map(|site| format!("`{}` ({})", excerpt(&site.name, redactor), excerpt(&site.url, redactor)))
                 .collect();
             names.dedup();
             self.refuse(format!(
@@ -118,7 +118,7 @@ fn is_of_product(entry: &Value, product: &str) -> bool {
     }
 }
 
-fn site(entry: &Value) -> Option<Site> {
+fn parse_site(entry: &Value) -> Option<Site> {
     let text = |name: &str| entry.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let id = text("id").filter(|id| !id.is_empty())?;
     Some(Site { id, name: text("name").unwrap_or_default(), url: text("url").unwrap_or_default() })

@@ -77,7 +77,7 @@ fn a_connector_whose_file_broke_is_kept_unless_another_file_has_its_name() {
     let broken = SMALL.replace("title: Shop", "titel: Shop");
     let (mut now, said) = with(&[("connectors/shop.yaml", &broken)]);
     assert!(said.contains("titel") && now.connector("shop").is_none(), "{said}");
-    now.keep(&before, "connectors/shop.yaml");
+    now.retain_previous(&before, "connectors/shop.yaml");
     let kept = now.connector("shop").expect("it is kept");
     assert_eq!(kept.actions, ["shop.getOrder"]);
     assert!(now.action("shop.getOrder").is_some());
@@ -85,14 +85,14 @@ fn a_connector_whose_file_broke_is_kept_unless_another_file_has_its_name() {
         ("connectors/other.yaml", &SMALL.replace("Get Order", "Another")),
         ("connectors/shop.yaml", &broken),
     ]);
-    other.keep(&before, "connectors/shop.yaml");
+    other.retain_previous(&before, "connectors/shop.yaml");
     assert_eq!(other.action("shop.getOrder").expect("it is there").spec().title, "Another");
     // A user's connector that replaced a shipped one stays in place while its file is invalid.
     let own = SMALL.replace("connector: shop", "connector: wiki");
     let (before, _) = with(&[("connectors/wiki.yaml", &own)]);
     let (mut now, _) = with(&[("connectors/wiki.yaml", &own.replace("title: Shop", "titel: Shop"))]);
     assert!(now.action("wiki.getPage").is_some());
-    now.keep(&before, "connectors/wiki.yaml");
+    now.retain_previous(&before, "connectors/wiki.yaml");
     assert!(now.action("wiki.getPage").is_none() && now.action("wiki.getOrder").is_some());
 }
 

@@ -57,7 +57,7 @@ pub(super) static BUILTIN: LazyLock<Arc<Registry>> =
 
 /// An HTTP client without network access.
 pub(super) fn nowhere() -> Http {
-    let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
+    let options = HttpOptions { transport: Transport::Disabled, ..HttpOptions::default() };
     Http::new(options).expect("HTTP is set up")
 }
 

@@ -359,10 +359,10 @@ async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection()
     assert!(run(&engine).await.starts_with("{\"count\":"));
     let told = limits().rate_limit.expect("it tells");
     assert_eq!((told.limit.as_deref(), told.remaining.as_deref()), (Some("1"), Some("0")));
-    assert_eq!(limits().held_until, None);
+    assert_eq!(limits().backoff_until, None);
     assert!(run(&engine).await.contains("429"));
     let now = engine::Clock::now(&world.project.clock);
-    assert!(limits().held_until.is_some_and(|until| until > now), "{:?}", limits());
+    assert!(limits().backoff_until.is_some_and(|until| until > now), "{:?}", limits());
     assert!(limits().rate_limit.is_some_and(|told| told.reason.is_some()), "{:?}", limits());
     assert_eq!(state(&engine), ConnectionState::Failing);
     stop(engine).await;

@@ -222,8 +222,8 @@ fn a_recording_answers_what_has_no_double() {
         told(&runner.run(suite, &suite.cases[0], None)),
         "cannot-play 2: there is no recording `a.yaml` yet"
     );
-    let tape = Arc::new(connector::Tape::play(recording));
-    let told = told(&runner.run(suite, &suite.cases[0], Some(tape)));
+    let cassette = Arc::new(connector::Cassette::for_replay(recording));
+    let told = told(&runner.run(suite, &suite.cases[0], Some(cassette)));
     assert_eq!(told, "unused-exchange 2: the recorded `GET https://example.com/2` was not sent");
 }
 

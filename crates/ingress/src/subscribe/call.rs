@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use connector::{Call, HookedEvent, LogSink};
+use connector::{Call, LogSink, SubscribedEvent};
 use model::action::{ActionError, ActionSpec};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
@@ -90,7 +90,7 @@ impl Ingress {
     pub(super) async fn delete_remote(
         &self,
         catalog: &Catalog,
-        hook: &HookedEvent,
+        hook: &SubscribedEvent,
         subscription: &Subscription,
         remote: &Value,
     ) -> Result<(), String> {
@@ -172,7 +172,7 @@ pub(super) fn declared_inputs(action: &ActionSpec, inputs: &Map) -> Map {
 }
 
 /// Returns the subscription calls of an event. Needs no Automation, which may have been deleted.
-fn event_hook(catalog: &Catalog, event: &str) -> Result<HookedEvent, String> {
+fn event_hook(catalog: &Catalog, event: &str) -> Result<SubscribedEvent, String> {
     match catalog.registry().event(event).map(|spec| &spec.source) {
         Some(connector::EventSource::Hook(hook)) => Ok(hook.clone()),
         _ => Err(format!("the event `{event}` no longer exists, so its subscription cannot be removed")),

@@ -1,7 +1,7 @@
 //! Finds orphaned subscriptions: remote ones whose id was lost because the daemon stopped or the response got lost
 //! after the request. They are recognised by the daemon's URL.
 
-use connector::{HookedEvent, ListedHooks};
+use connector::{SubscribedEvent, SubscriptionListing};
 use model::action::ActionError;
 use model::value::{Key, Value};
 use store::Subscription;
@@ -27,7 +27,7 @@ impl Ingress {
     pub(super) async fn adopt_orphan(
         &self,
         catalog: &Catalog,
-        hook: &HookedEvent,
+        hook: &SubscribedEvent,
         request: &Subscription,
     ) -> Result<Option<Value>, String> {
         let mut found = None;
@@ -46,7 +46,7 @@ impl Ingress {
     pub(super) async fn delete_orphans(
         &self,
         catalog: &Catalog,
-        hook: &HookedEvent,
+        hook: &SubscribedEvent,
         asked: &Subscription,
     ) -> Result<(), String> {
         for orphan in self.orphans(catalog, hook, asked).await? {
@@ -60,7 +60,7 @@ impl Ingress {
     async fn orphans(
         &self,
         catalog: &Catalog,
-        hook: &HookedEvent,
+        hook: &SubscribedEvent,
         about: &Subscription,
     ) -> Result<Vec<Orphan>, String> {
         let Some(list) = &hook.list else { return Ok(Vec::new()) };
@@ -94,7 +94,7 @@ impl Ingress {
     async fn listed(
         &self,
         catalog: &Catalog,
-        list: &ListedHooks,
+        list: &SubscriptionListing,
         about: &Subscription,
     ) -> Result<Vec<Value>, String> {
         let action = catalog.registry().action(&list.action).cloned();

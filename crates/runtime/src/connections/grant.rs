@@ -1,6 +1,6 @@
 //! OAuth tokens of a connection, as encrypted in the store.
 
-use connector::oauth::{Issued, OAuthClient, Site};
+use connector::oauth::{OAuthClient, Site, TokenSet};
 use jiff::{SignedDuration, Timestamp};
 use model::Secret;
 use model::redact::Redactor;
@@ -42,7 +42,7 @@ pub(super) struct Grant {
 
 impl Grant {
     /// Creates the grant of a token response. `chance` is random, for the jitter.
-    pub(super) fn new(client: &OAuthClient, issued: &Issued, now: Timestamp, chance: u8) -> Self {
+    pub(super) fn new(client: &OAuthClient, issued: &TokenSet, now: Timestamp, chance: u8) -> Self {
         let lifetime = issued
             .expires_in
             .and_then(|lifetime| SignedDuration::try_from(lifetime).ok())

@@ -133,7 +133,7 @@ impl Runtime {
         })?;
         let base = services.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let redirect = format!("{base}{CALLBACK}");
-        let consent = client.ask(&redirect).map_err(|error| Error::Input(error.into_message()))?;
+        let consent = client.authorize(&redirect).map_err(|error| Error::Input(error.into_message()))?;
         let now = services.clock.now();
         let expires_at = now.checked_add(LOGIN_TIMEOUT).unwrap_or(Timestamp::MAX);
         let pending = PendingLogin {
@@ -196,7 +196,7 @@ impl Runtime {
 impl Runtime {
     async fn exchange(self: &Arc<Self>, pending: &PendingLogin, answer: LoginCallback) -> Result<(), String> {
         let PendingLogin { connection, client, .. } = pending;
-        if !client.is_answered_by(answer.issuer.as_deref()) {
+        if !client.accepts_issuer(answer.issuer.as_deref()) {
             // Protects against mix-up attacks: a code of one provider must not be sent to another.
             return Err("the answer does not come from the provider that was asked, so nothing was connected; `issuer` of \
                  the connection says what the provider calls itself"

@@ -102,7 +102,7 @@ impl Runtime {
         let stopped = || ActionError::new(ErrorKind::Internal, "the daemon is stopping");
         let services = self.this.upgrade().ok_or_else(stopped)?;
         let tokens = Arc::new(Tokens::new(services, client.clone(), name));
-        let base = if client.has_sites() { client.base_of(&tokens.site().await?)? } else { None };
+        let base = if client.has_sites() { client.site_base(&tokens.site().await?)? } else { None };
         Ok(connection.with_tokens(tokens, base))
     }
 

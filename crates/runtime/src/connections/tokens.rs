@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use connector::oauth::{Flow, Issued, OAuthClient, Site, TokenError, TokenSource};
+use connector::oauth::{Flow, OAuthClient, Site, TokenError, TokenSet, TokenSource};
 use model::Secret;
 use model::action::{ActionError, ErrorKind};
 
@@ -109,7 +109,7 @@ impl Tokens {
 
     /// Stores the new tokens before they are used. After a crash in between the old refresh token remains, which most
     /// providers accept again within a grace period.
-    async fn keep(&self, issued: &Issued, before: Option<&Grant>) -> Result<Secret, ActionError> {
+    async fn keep(&self, issued: &TokenSet, before: Option<&Grant>) -> Result<Secret, ActionError> {
         let fresh = Grant::new(&self.client, issued, self.services.clock.now(), random_byte());
         let fresh = match before {
             Some(before) => fresh.with_site_of(before),

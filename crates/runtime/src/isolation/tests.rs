@@ -187,7 +187,7 @@ impl Stage {
         let broken: Vec<String> =
             catalog.invalid_files().iter().map(|broken| broken.report.render(false)).collect();
         assert!(broken.is_empty(), "{}", broken.join("\n"));
-        let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
+        let options = HttpOptions { transport: Transport::Disabled, ..HttpOptions::default() };
         let runtime = Runtime::from_parts(RuntimeParts {
             settings,
             store: self.memory.open_with(self.double.clone()),

@@ -235,12 +235,12 @@ impl LogSink for StepLog<'_> {
         }
     }
 
-    fn waited(&self, host: &str, time: Duration) {
+    fn record_host_wait(&self, host: &str, time: Duration) {
         let reason = DelayReason::Host { host: host.to_owned() };
         self.run.note_wait(Some(self.key), reason, time);
     }
 
-    fn request(&self, method: &str, url: &str) {
+    fn record_request(&self, method: &str, url: &str) {
         // Secrets in the path are masked when the record is committed.
         let url = model::redact::truncate(url, CallRecord::MAX_URL_CHARS).into_owned();
         let call = CallRecord::Request { method: method.to_owned(), url };

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use engine::Pieces;
+use engine::StreamingBody;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use model::value::Data;
@@ -15,7 +15,7 @@ pub(crate) enum Outgoing {
     /// At once.
     Whole(Full<Bytes>),
     /// One piece at a time, each read when the one before it is gone: a slow reader holds no more memory than that.
-    Pieces(Pieces),
+    Streamed(StreamingBody),
 }
 
 impl From<Bytes> for Outgoing {
@@ -28,7 +28,7 @@ impl From<Data> for Outgoing {
     fn from(data: Data) -> Self {
         match data {
             Data::InMemory(bytes) => bytes.into(),
-            Data::External(_) => Self::Pieces(Pieces::new([data])),
+            Data::External(_) => Self::Streamed(StreamingBody::new([data])),
         }
     }
 }
@@ -40,21 +40,21 @@ impl Body for Outgoing {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never| match never {}),
-            Self::Pieces(pieces) => Pin::new(pieces).poll_frame(cx),
+            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
-            Self::Pieces(pieces) => pieces.is_end_stream(),
+            Self::Streamed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(whole) => whole.size_hint(),
-            Self::Pieces(pieces) => pieces.size_hint(),
+            Self::Streamed(body) => body.size_hint(),
         }
     }
 }

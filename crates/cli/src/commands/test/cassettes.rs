@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use connector::{Recording, Tape};
+use connector::{Cassette, Recording};
 use engine::ProjectFileError;
 use engine::testing::{TestRunner, cassette_path};
 use model::test_suite::{Case, Suite};
@@ -22,19 +22,19 @@ const HEAD: &str = "\
 # A test plays it back offline: each exchange answers one request with the same method, address and body.
 ";
 
-/// The tape for a test, if it names a recording and there is one. To record, it is blank.
+/// The cassette for a test, if it names a recording and there is one. To record, it is blank.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub(super) fn tape(
+pub(super) fn cassette(
     runner: &TestRunner,
     suite: &Suite,
     case: &Case,
     records: bool,
-) -> anyhow::Result<Option<Arc<Tape>>> {
+) -> anyhow::Result<Option<Arc<Cassette>>> {
     let Some(name) = &case.cassette else { return Ok(None) };
     if records {
-        return Ok(Some(Arc::new(Tape::blank())));
+        return Ok(Some(Arc::new(Cassette::for_recording())));
     }
     let path = cassette_path(suite, &name.name);
     let text = match engine::read_project_file(runner.dir(), &path, MOST_BYTES) {
@@ -44,7 +44,7 @@ pub(super) fn tape(
     let recording: Recording = text
         .and_then(|text| Ok(serde_yaml::from_slice(&text)?))
         .with_context(|| format!("cannot read the recording `{}`", path.display()))?;
-    Ok(Some(Arc::new(Tape::play(recording))))
+    Ok(Some(Arc::new(Cassette::for_replay(recording))))
 }
 
 /// What was recorded, by the file that it belongs to.
@@ -57,11 +57,11 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Takes over what is on the tape of a test.
-    pub(super) fn add(&mut self, runner: &TestRunner, suite: &Suite, case: &Case, tape: &Tape) {
-        if let Some(name) = case.cassette.as_ref().filter(|_| tape.records()) {
+    /// Takes over what is on the cassette of a test.
+    pub(super) fn add(&mut self, runner: &TestRunner, suite: &Suite, case: &Case, cassette: &Cassette) {
+        if let Some(name) = case.cassette.as_ref().filter(|_| cassette.is_recording()) {
             runner.dir().clone_into(&mut self.dir);
-            self.recordings.insert(cassette_path(suite, &name.name), tape.recording());
+            self.recordings.insert(cassette_path(suite, &name.name), cassette.recording());
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use connector::Tape;
+use connector::Cassette;
 use engine::testing::{TestFile, TestResult, TestRunner};
 use model::test_suite::Case;
 
@@ -36,7 +36,7 @@ pub(super) struct PlayedTest<'a> {
     /// Nothing for a test that is skipped.
     pub(super) verdict: Option<TestResult>,
     /// The recording, where it names one and there is one.
-    tape: Option<Arc<Tape>>,
+    cassette: Option<Arc<Cassette>>,
     /// How long it took, of real time.
     pub(super) took: Duration,
 }
@@ -100,12 +100,12 @@ fn one_test<'a>(
     records: bool,
 ) -> anyhow::Result<PlayedTest<'a>> {
     let begun = Instant::now();
-    let (mut verdict, mut tape) = (None, None);
+    let (mut verdict, mut cassette) = (None, None);
     if let Some(suite) = file.suite.as_ref().filter(|_| case.skip.is_none()) {
-        tape = cassettes::tape(runner, suite, case, records)?;
-        verdict = Some(runner.run(suite, case, tape.clone()));
+        cassette = cassettes::cassette(runner, suite, case, records)?;
+        verdict = Some(runner.run(suite, case, cassette.clone()));
     }
-    Ok(PlayedTest { case, verdict, tape, took: begun.elapsed() })
+    Ok(PlayedTest { case, verdict, cassette, took: begun.elapsed() })
 }
 
 /// What was recorded in all tests together.
@@ -114,8 +114,8 @@ pub(super) fn recorded(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Record
     for file in played {
         let Some(suite) = &file.file.suite else { continue };
         for test in &file.tests {
-            if let Some(tape) = &test.tape {
-                recorded.add(runner, suite, test.case, tape);
+            if let Some(cassette) = &test.cassette {
+                recorded.add(runner, suite, test.case, cassette);
             }
         }
     }

@@ -19,7 +19,7 @@ use super::super::response::Response;
 use super::mask::Mask;
 
 /// Request headers that differ in each execution; recording them would only add noise.
-const FLEETING: [&str; 2] = ["idempotency-key", crate::trace::TRACE_HEADER];
+const VOLATILE_HEADERS: [&str; 2] = ["idempotency-key", crate::trace::TRACE_HEADER];
 
 /// Exchanges in the order in which they happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub enum HeaderValues {
     /// A single value.
     One(String),
     /// Several values in order.
-    Several(Vec<String>),
+    Many(Vec<String>),
 }
 
 /// A body in its most readable form: at most one field is set, and none for an empty body.
@@ -115,19 +115,19 @@ pub struct RecordedPart {
 }
 
 impl RecordedRequest {
-    pub(super) fn of(request: &Request, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
+    pub(super) fn new(request: &Request, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
         let body = match &request.body {
             Body::Empty => RecordedBody::default(),
-            Body::Bytes(data) => RecordedBody::of(&data.for_display(), media_type(headers).as_deref(), mask),
+            Body::Bytes(data) => RecordedBody::new(&data.for_display(), media_type(headers).as_deref(), mask),
             Body::Multipart(parts) => RecordedBody {
-                parts: Some(parts.iter().map(|part| RecordedPart::of(part, mask)).collect()),
+                parts: Some(parts.iter().map(|part| RecordedPart::new(part, mask)).collect()),
                 ..RecordedBody::default()
             },
         };
         Self {
             method: request.method.to_string(),
-            url: mask.url(url),
-            headers: kept(headers, &FLEETING, mask),
+            url: mask.mask_url(url),
+            headers: recorded_headers(headers, &VOLATILE_HEADERS, mask),
             body,
         }
     }
@@ -138,12 +138,12 @@ impl RecordedRequest {
     }
 
     /// True if the other request has the same method, address and body.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn matches(&self, other: &Self) -> bool {
         self.method == other.method && self.url == other.url && self.body == other.body
     }
 
     /// True if the other request has the same method and path, and is therefore probably the same call.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    pub(super) fn is_similar(&self, other: &Self) -> bool {
         let path = |url: &str| {
             let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
             let path = rest.split_once('/').map_or("", |(_, path)| path);
@@ -163,8 +163,8 @@ impl RecordedRequest {
                 (Some(recorded), Some(sent)) => differences("body", recorded, sent, &mut found),
                 _ => found.push(format!(
                     "the body was recorded as {}, and is {}",
-                    self.body.words(),
-                    other.body.words()
+                    self.body.summary(),
+                    other.body.summary()
                 )),
             }
         }
@@ -180,11 +180,11 @@ fn differences(path: &str, recorded: &Value, sent: &Value, found: &mut Vec<Strin
                 match sent.get(key) {
                     Some(other) => differences(&format!("{path}.{key}"), value, other, found),
                     None => found
-                        .push(format!("`{path}.{key}` was recorded as {}, and is not there", short(value))),
+                        .push(format!("`{path}.{key}` was recorded as {}, and is not there", excerpt(value))),
                 }
             }
             for (key, value) in sent.iter().filter(|(key, _)| !recorded.contains_key(key.as_str())) {
-                found.push(format!("`{path}.{key}` is {}, and was not recorded", short(value)));
+                found.push(format!("`{path}.{key}` is {}, and was not recorded", excerpt(value)));
             }
         }
         (Value::Array(recorded), Value::Array(sent)) if recorded.len() == sent.len() => {
@@ -194,12 +194,12 @@ fn differences(path: &str, recorded: &Value, sent: &Value, found: &mut Vec<Strin
         }
         (recorded, sent) if recorded == sent => {}
         (recorded, sent) => {
-            found.push(format!("`{path}` was recorded as {}, and is {}", short(recorded), short(sent)));
+            found.push(format!("`{path}` was recorded as {}, and is {}", excerpt(recorded), excerpt(sent)));
         }
     }
 }
 
-fn short(value: &Value) -> String {
+fn excerpt(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(80) {
         None => text,
@@ -208,13 +208,13 @@ fn short(value: &Value) -> String {
 }
 
 impl RecordedResponse {
-    pub(super) fn of(response: &Response, mask: &Mask) -> Self {
+    pub(super) fn new(response: &Response, mask: &Mask) -> Self {
         // The body is stored decompressed, so headers about its transfer form no longer apply.
         let left_out = [CONTENT_LENGTH.as_str(), CONTENT_ENCODING.as_str(), TRANSFER_ENCODING.as_str()];
         Self {
             status: response.status.as_u16(),
-            headers: kept(&response.headers, &left_out, mask),
-            body: RecordedBody::of(&response.body, media_type(&response.headers).as_deref(), mask),
+            headers: recorded_headers(&response.headers, &left_out, mask),
+            body: RecordedBody::new(&response.body, media_type(&response.headers).as_deref(), mask),
         }
     }
 
@@ -241,26 +241,23 @@ impl HeaderValues {
     fn iter(&self) -> impl Iterator<Item = &String> {
         match self {
             Self::One(value) => std::slice::from_ref(value).iter(),
-            Self::Several(values) => values.iter(),
+            Self::Many(values) => values.iter(),
         }
     }
 }
 
 /// Returns the headers without those in `left_out`, with secrets masked.
-fn kept(headers: &HeaderMap, left_out: &[&str], mask: &Mask) -> BTreeMap<String, HeaderValues> {
+fn recorded_headers(headers: &HeaderMap, left_out: &[&str], mask: &Mask) -> BTreeMap<String, HeaderValues> {
     let names = headers.keys().filter(|name| !left_out.contains(&name.as_str()));
     let kept = names.map(|name| {
         let values = headers.get_all(name).iter();
         let shown = |value: &HeaderValue| match value.is_sensitive() {
             true => MASK.to_owned(),
-            false => mask.named(name.as_str(), &String::from_utf8_lossy(value.as_bytes())),
+            false => mask.mask_named(name.as_str(), &String::from_utf8_lossy(value.as_bytes())),
         };
         let mut values: Vec<String> = values.map(shown).collect();
-        let values = if values.len() == 1 {
-            HeaderValues::One(values.remove(0))
-        } else {
-            HeaderValues::Several(values)
-        };
+        let values =
+            if values.len() == 1 { HeaderValues::One(values.remove(0)) } else { HeaderValues::Many(values) };
         (name.as_str().to_owned(), values)
     });
     kept.collect()
@@ -272,7 +269,7 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
 }
 
 impl RecordedBody {
-    fn of(data: &Bytes, media_type: Option<&str>, mask: &Mask) -> Self {
+    fn new(data: &Bytes, media_type: Option<&str>, mask: &Mask) -> Self {
         let none = Self::default();
         if data.is_empty() {
             return none;
@@ -282,14 +279,14 @@ impl RecordedBody {
         };
         let media_type = media_type.unwrap_or_default();
         if media_type == "application/x-www-form-urlencoded" {
-            return Self { text: Some(mask.pairs(text)), ..none };
+            return Self { text: Some(mask.mask_pairs(text)), ..none };
         }
         let is_json = media_type == "application/json" || media_type.ends_with("+json");
         match serde_json::from_str(text) {
             Ok(json @ (Value::Object(_) | Value::Array(_))) if is_json && is_exact(&json, text) => {
-                Self { json: Some(mask.json(json)), ..none }
+                Self { json: Some(mask.mask_json(json)), ..none }
             }
-            _ => Self { text: Some(mask.text(text)), ..none },
+            _ => Self { text: Some(mask.mask_text(text)), ..none },
         }
     }
 
@@ -312,10 +309,10 @@ impl RecordedBody {
         }
     }
 
-    fn words(&self) -> String {
+    fn summary(&self) -> String {
         match (&self.json, &self.text, &self.base64, &self.parts) {
-            (Some(json), ..) => short(json),
-            (_, Some(text), ..) => short(&Value::from(text.as_str())),
+            (Some(json), ..) => excerpt(json),
+            (_, Some(text), ..) => excerpt(&Value::from(text.as_str())),
             (_, _, Some(packed), _) => format!("{} bytes", packed.len() / 4 * 3),
             (_, _, _, Some(parts)) => {
                 let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
@@ -345,7 +342,7 @@ fn is_exact(json: &Value, text: &str) -> bool {
 }
 
 impl RecordedPart {
-    fn of(part: &Part, mask: &Mask) -> Self {
+    fn new(part: &Part, mask: &Mask) -> Self {
         let media_type = part
             .content_type
             .as_deref()
@@ -354,7 +351,7 @@ impl RecordedPart {
             name: part.name.clone(),
             file_name: part.file_name.clone(),
             content_type: part.content_type.clone(),
-            body: RecordedBody::of(&part.data.for_display(), media_type.as_deref(), mask),
+            body: RecordedBody::new(&part.data.for_display(), media_type.as_deref(), mask),
         }
     }
 }

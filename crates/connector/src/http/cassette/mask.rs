@@ -5,7 +5,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde_json::Value;
 use url::Url;
 
-use super::super::Context;
+use super::super::RequestContext;
 use super::super::debug::{MASK, is_sensitive};
 use super::super::request::{decode, encode};
 
@@ -21,7 +21,7 @@ pub(super) struct Mask {
 
 impl Mask {
     /// Adds a secret.
-    pub(super) fn hide(&mut self, secret: &str) {
+    pub(super) fn add_secret(&mut self, secret: &str) {
         if secret.len() < MIN_SECRET {
             return;
         }
@@ -46,20 +46,20 @@ impl Mask {
     }
 
     /// Adds the secrets and the credential headers of the connection.
-    pub(super) fn hide_all(&mut self, context: &Context<'_>) {
+    pub(super) fn add_connection_secrets(&mut self, context: &RequestContext<'_>) {
         let Some(connection) = context.connection else { return };
         for secret in connection.secrets() {
-            self.hide(secret.expose());
+            self.add_secret(secret.expose());
         }
         for (_, value) in connection.credentials() {
             if let Ok(value) = value.to_str() {
-                self.hide(value.split_once(' ').map_or(value, |(_, credential)| credential));
+                self.add_secret(value.split_once(' ').map_or(value, |(_, credential)| credential));
             }
         }
     }
 
     /// Masks a text.
-    pub(super) fn text(&self, text: &str) -> String {
+    pub(super) fn mask_text(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for form in &self.forms {
             if masked.contains(form.as_str()) {
@@ -70,41 +70,41 @@ impl Mask {
     }
 
     /// Masks a value under a name.
-    pub(super) fn named(&self, name: &str, value: &str) -> String {
-        if is_sensitive(name) { MASK.to_owned() } else { self.text(value) }
+    pub(super) fn mask_named(&self, name: &str, value: &str) -> String {
+        if is_sensitive(name) { MASK.to_owned() } else { self.mask_text(value) }
     }
 
     /// Masks an address.
-    pub(super) fn url(&self, url: &Url) -> String {
+    pub(super) fn mask_url(&self, url: &Url) -> String {
         let mut bare = url.clone();
         bare.set_query(None);
-        let mut shown = self.text(bare.as_str());
+        let mut shown = self.mask_text(bare.as_str());
         if let Some(query) = url.query() {
             shown.push('?');
-            shown.push_str(&self.pairs(query));
+            shown.push_str(&self.mask_pairs(query));
         }
         shown
     }
 
     /// Masks the pairs of a query or a form.
-    pub(super) fn pairs(&self, pairs: &str) -> String {
+    pub(super) fn mask_pairs(&self, pairs: &str) -> String {
         let pairs = pairs.split('&').map(|pair| match pair.split_once('=') {
             Some((name, _)) if is_sensitive(&decode(name)) => format!("{name}={MASK}"),
-            _ => self.text(pair),
+            _ => self.mask_text(pair),
         });
         pairs.collect::<Vec<_>>().join("&")
     }
 
     /// Masks JSON: texts under a sensitive name, and known secrets anywhere.
-    pub(super) fn json(&self, value: Value) -> Value {
+    pub(super) fn mask_json(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.json(item)).collect(),
+            Value::String(text) => Value::String(self.mask_text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.mask_json(item)).collect(),
             Value::Object(entries) => {
                 let entries = entries.into_iter().map(|(key, value)| {
                     let value = match value {
                         Value::String(text) if is_sensitive(&key) && !text.is_empty() => Value::from(MASK),
-                        other => self.json(other),
+                        other => self.mask_json(other),
                     };
                     (key, value)
                 });

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
-use crate::http::testing::{Lines, Server, answer, http, local};
-use crate::http::{Admission, Body, Detail, HttpOptions, Part, Transport};
+use crate::http::testing::{Lines, Server, http, local, reply};
+use crate::http::{Body, HostPolicy, HttpOptions, LogDetail, Part, Transport};
 
 const SECRET: &str = "s3cret/töken+1";
 
@@ -33,7 +33,7 @@ fn connection(base: &str) -> ResolvedConnection {
         inputs: vec![input("user", false), input("password", true)],
         base: Base::Fixed(BaseUrl::parse(base, None).expect("an address")),
         test: None,
-        words: Vec::new(),
+        vocabulary: Vec::new(),
         request_id: None,
         auth: Auth::Basic { user: vec!["user".to_owned()], password: vec!["password".to_owned()] },
     };
@@ -41,18 +41,18 @@ fn connection(base: &str) -> ResolvedConnection {
     kind.resolve("main", &inputs).expect("it resolves")
 }
 
-async fn send(tape: &Arc<Tape>, request: &Request, base: &str) -> Sent {
+async fn send(cassette: &Arc<Cassette>, request: &Request, base: &str) -> SendResult {
     let connection = connection(base);
-    let context = Context {
+    let context = RequestContext {
         subject: "the other",
         connection: Some(&connection),
         idempotency_key: "execution.step",
-        detail: Detail::Nothing,
-        admission: Admission::Ordinary,
+        log_detail: LogDetail::None,
+        host_policy: HostPolicy::Full,
         log: &Lines::default(),
         trace: None,
     };
-    let transport = Transport::Tape(tape.clone());
+    let transport = Transport::Cassette(cassette.clone());
     http(HttpOptions { transport, ..local() }).send(request, &context).await
 }
 
@@ -68,11 +68,11 @@ fn post(url: &str, body: serde_json::Value) -> Request {
 
 /// Records the responses of a server to these requests.
 async fn record(server: &Server, requests: &[Request]) -> Recording {
-    let tape = Arc::new(Tape::blank());
+    let cassette = Arc::new(Cassette::for_recording());
     for request in requests {
-        send(&tape, request, &server.url("")).await.expect("it answers");
+        send(&cassette, request, &server.url("")).await.expect("it answers");
     }
-    let text = serde_json::to_string(&tape.recording()).expect("JSON");
+    let text = serde_json::to_string(&cassette.recording()).expect("JSON");
     serde_json::from_str(&text).expect("it reads back")
 }
 
@@ -83,37 +83,37 @@ fn text(response: &Response) -> String {
 #[tokio::test]
 async fn what_was_recorded_is_answered_offline_and_each_once() {
     let server = Server::start(|count, _| {
-        answer("200 OK\r\ncontent-type: text/plain", format!("answer {count}").as_bytes())
+        reply("200 OK\r\ncontent-type: text/plain", format!("answer {count}").as_bytes())
     })
     .await;
     let (base, request) = (server.url(""), get(&server.url("/a?x=1")));
     let recording = record(&server, &[request.clone(), request.clone(), get(&server.url("/b"))]).await;
     drop(server);
-    let tape = Arc::new(Tape::play(recording));
+    let cassette = Arc::new(Cassette::for_replay(recording));
     // Identical requests are answered in the order of the recording, others in any order.
     let other = get(&format!("{base}/b"));
     for (request, expected) in
         [(&other, "200 answer 2"), (&request, "200 answer 0"), (&request, "200 answer 1")]
     {
-        assert_eq!(text(&send(&tape, request, &base).await.expect("it is recorded")), expected);
+        assert_eq!(text(&send(&cassette, request, &base).await.expect("it is recorded")), expected);
     }
-    assert_eq!(tape.unused(), Vec::<String>::new());
-    let error = send(&tape, &request, &base).await.expect_err("it is used up");
+    assert_eq!(cassette.unused_exchanges(), Vec::<String>::new());
+    let error = send(&cassette, &request, &base).await.expect_err("it is used up");
     assert_eq!(error.message, format!("the recording has no answer to `GET {base}/a?x=1`"));
 }
 
 #[tokio::test]
 async fn a_request_that_was_not_recorded_is_told_with_what_differs() {
-    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let base = server.url("");
     let recording =
         record(&server, &[post(&server.url("/pages"), json!({"title": "a", "ids": [1, 2], "old": 1}))]).await;
-    let tape = Arc::new(Tape::play(recording));
+    let cassette = Arc::new(Cassette::for_replay(recording));
     let sent = post(&format!("{base}/pages?draft=1"), json!({"title": "b", "ids": [1, 3], "new": 1}));
-    assert!(send(&tape, &sent, &base).await.is_err());
+    assert!(send(&cassette, &sent, &base).await.is_err());
     // A repeated request is reported once.
-    assert!(send(&tape, &sent, &base).await.is_err());
-    let unrecorded = tape.unrecorded();
+    assert!(send(&cassette, &sent, &base).await.is_err());
+    let unrecorded = cassette.unmatched_requests();
     assert_eq!(unrecorded.len(), 1);
     assert_eq!(unrecorded[0].line, format!("POST {base}/pages?draft=1"));
     assert_eq!(
@@ -126,9 +126,9 @@ async fn a_request_that_was_not_recorded_is_told_with_what_differs() {
             "`body.new` is 1, and was not recorded".to_owned(),
         ]
     );
-    assert_eq!(tape.unused(), [format!("POST {base}/pages")]);
-    assert!(send(&tape, &get(&format!("{base}/other")), &base).await.is_err());
-    assert!(tape.unrecorded()[1].differences.is_empty());
+    assert_eq!(cassette.unused_exchanges(), [format!("POST {base}/pages")]);
+    assert!(send(&cassette, &get(&format!("{base}/other")), &base).await.is_err());
+    assert!(cassette.unmatched_requests()[1].differences.is_empty());
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
         STANDARD.encode(SECRET)
     );
     let head = "200 OK\r\ncontent-type: application/json\r\nset-cookie: session=fresh-2\r\nx-echo: s3cret%2Ft%C3%B6ken%2B1";
-    let server = Server::start(move |_, _| answer(head, leak.as_bytes())).await;
+    let server = Server::start(move |_, _| reply(head, leak.as_bytes())).await;
     let mut form = Request::new(Method::POST, Url::parse(&server.url("/login")).expect("a URL"));
     form.set_form(&[
         ("user".to_owned(), Value::from("ada")),
@@ -147,7 +147,7 @@ async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
     ])
     .expect("a form");
     let mut parts = Request::new(Method::POST, Url::parse(&server.url("/form")).expect("a URL"));
-    parts.body = Body::Multipart(vec![Part::of("note", &Value::from(SECRET)).expect("a part")]);
+    parts.body = Body::Multipart(vec![Part::from_value("note", &Value::from(SECRET)).expect("a part")]);
     let mut query = get(&server.url("/q"));
     query.add_query("note", &Value::from(SECRET));
     query.add_query("apiKey", &Value::from("fresh-4"));
@@ -168,14 +168,14 @@ async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
 
 #[tokio::test]
 async fn a_recording_is_played_with_other_credentials_than_it_was_made_with() {
-    let server = Server::start(|_, _| answer("200 OK", b"welcome")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"welcome")).await;
     let base = server.url("");
     let note = |secret: &str| post(&format!("{base}/x"), json!({"note": format!("for {secret}")}));
     let recording = record(&server, &[note(SECRET)]).await;
-    let tape = Arc::new(Tape::play(recording));
-    tape.hide("another-secret");
+    let cassette = Arc::new(Cassette::for_replay(recording));
+    cassette.add_secret("another-secret");
     assert_eq!(
-        text(&send(&tape, &note("another-secret"), &base).await.expect("it is recorded")),
+        text(&send(&cassette, &note("another-secret"), &base).await.expect("it is recorded")),
         "200 welcome"
     );
 }
@@ -190,7 +190,7 @@ async fn every_body_comes_back_as_it_was() {
         ("application/json", b"null"),
     ];
     let server = Server::start(move |count, _| {
-        answer(
+        reply(
             &format!("201 Created\r\ncontent-type: {}\r\nx-a: 1\r\nx-a: 2", bodies[count].0),
             bodies[count].1,
         )
@@ -198,9 +198,9 @@ async fn every_body_comes_back_as_it_was() {
     .await;
     let base = server.url("");
     let requests: Vec<Request> = (0..bodies.len()).map(|index| get(&format!("{base}/{index}"))).collect();
-    let tape = Arc::new(Tape::play(record(&server, &requests).await));
+    let cassette = Arc::new(Cassette::for_replay(record(&server, &requests).await));
     for (request, (media_type, body)) in requests.iter().zip(bodies) {
-        let response = send(&tape, request, &base).await.expect("it is recorded");
+        let response = send(&cassette, request, &base).await.expect("it is recorded");
         assert_eq!(response.header("content-type"), Some(media_type));
         assert_eq!(response.headers.get_all("x-a").iter().count(), 2);
         match (
@@ -215,7 +215,7 @@ async fn every_body_comes_back_as_it_was() {
 
 #[tokio::test]
 async fn a_file_in_a_form_is_compared_by_its_content_not_by_the_boundary() {
-    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let base = server.url("");
     let upload = |data: &'static [u8]| {
         let file = Arc::new(File {
@@ -227,24 +227,24 @@ async fn a_file_in_a_form_is_compared_by_its_content_not_by_the_boundary() {
         request.body = Body::Multipart(vec![Part::file("file".to_owned(), &file, None)]);
         request
     };
-    let tape = Arc::new(Tape::play(record(&server, &[upload(b"\x89PNG")]).await));
-    assert!(send(&tape, &upload(b"\x89PNX"), &base).await.is_err());
-    assert!(send(&tape, &upload(b"\x89PNG"), &base).await.is_ok());
+    let cassette = Arc::new(Cassette::for_replay(record(&server, &[upload(b"\x89PNG")]).await));
+    assert!(send(&cassette, &upload(b"\x89PNX"), &base).await.is_err());
+    assert!(send(&cassette, &upload(b"\x89PNG"), &base).await.is_ok());
 }
 
 #[tokio::test]
 async fn where_nothing_goes_out_every_request_is_refused() {
     let request = get("http://127.0.0.1:1/");
-    let context = Context {
+    let context = RequestContext {
         subject: "the other",
         connection: None,
         idempotency_key: "",
-        detail: Detail::Nothing,
-        admission: Admission::Ordinary,
+        log_detail: LogDetail::None,
+        host_policy: HostPolicy::Full,
         log: &Lines::default(),
         trace: None,
     };
-    let sent = http(HttpOptions { transport: Transport::Nowhere, ..local() }).send(&request, &context).await;
+    let sent = http(HttpOptions { transport: Transport::Disabled, ..local() }).send(&request, &context).await;
     let error = sent.expect_err("nothing goes out");
     assert_eq!(
         (error.kind, error.message.as_str()),

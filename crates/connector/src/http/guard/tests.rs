@@ -10,7 +10,7 @@ fn guard(allow: &[&str], own: &[&str]) -> Guard {
     Guard::new(allow, own, Arc::new(SystemLookup))
 }
 
-fn enter(guard: &Guard, url: &str) -> Result<(), Refused> {
+fn enter(guard: &Guard, url: &str) -> Result<(), BlockedAddress> {
     guard.enter(&Url::parse(url).expect("a URL")).map(|_| ())
 }
 
@@ -64,7 +64,7 @@ fn every_range_that_is_not_public_is_refused() {
     let guard = guard(&[], &[]);
     for address in addresses {
         let result = enter(&guard, &format!("http://{address}:8080/"));
-        assert!(matches!(result, Err(Refused::Private { .. })), "{address}: {result:?}");
+        assert!(matches!(result, Err(BlockedAddress::Private { .. })), "{address}: {result:?}");
     }
 }
 
@@ -110,17 +110,17 @@ fn numeric_spellings_of_an_address_are_the_address() {
     let guard = guard(&[], &[]);
     for spelling in spellings {
         let result = enter(&guard, &format!("http://{spelling}/"));
-        assert!(matches!(result, Err(Refused::Private { .. })), "{spelling}: {result:?}");
+        assert!(matches!(result, Err(BlockedAddress::Private { .. })), "{spelling}: {result:?}");
     }
 }
 
 #[test]
 fn only_http_without_credentials_in_the_address_leaves() {
     let guard = guard(&["127.0.0.1"], &[]);
-    assert_eq!(enter(&guard, "ftp://127.0.0.1/"), Err(Refused::Scheme("ftp".to_owned())));
-    assert_eq!(enter(&guard, "file:///etc/passwd"), Err(Refused::Scheme("file".to_owned())));
-    assert_eq!(enter(&guard, "data:text/plain,x"), Err(Refused::Scheme("data".to_owned())));
-    assert_eq!(enter(&guard, "http://u:p@127.0.0.1/"), Err(Refused::UserInfo));
+    assert_eq!(enter(&guard, "ftp://127.0.0.1/"), Err(BlockedAddress::Scheme("ftp".to_owned())));
+    assert_eq!(enter(&guard, "file:///etc/passwd"), Err(BlockedAddress::Scheme("file".to_owned())));
+    assert_eq!(enter(&guard, "data:text/plain,x"), Err(BlockedAddress::Scheme("data".to_owned())));
+    assert_eq!(enter(&guard, "http://u:p@127.0.0.1/"), Err(BlockedAddress::UserInfo));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn our_own_listeners_stay_closed_whatever_is_allowed() {
         "http://[::ffff:127.0.0.1]:7070/",
         "http://[::1]:5432/",
     ] {
-        assert!(matches!(enter(&guard, url), Err(Refused::Own { .. })), "{url}");
+        assert!(matches!(enter(&guard, url), Err(BlockedAddress::Own { .. })), "{url}");
     }
 }
 
@@ -174,7 +174,7 @@ fn our_own_listeners_stay_closed_whatever_is_allowed() {
 fn a_listener_on_every_address_is_closed_on_each_of_them() {
     let guard = guard(&["0.0.0.0/0"], &["0.0.0.0:7070"]);
     for url in ["http://127.0.0.1:7070/", "http://127.8.8.8:7070/", "http://0.0.0.0:7070/"] {
-        assert!(matches!(enter(&guard, url), Err(Refused::Own { .. })), "{url}");
+        assert!(matches!(enter(&guard, url), Err(BlockedAddress::Own { .. })), "{url}");
     }
     assert_eq!(enter(&guard, "http://127.0.0.1:8080/"), Ok(()));
 }
@@ -191,7 +191,7 @@ fn a_name_that_points_at_our_listener_is_closed_on_that_port_only() {
     let other = guard.enter(&url(8080)).expect("a name passes until it is resolved");
     assert_eq!(guard.check_resolved("localhost", loopback), Ok(()));
     let ours = guard.enter(&url(7070)).expect("a name passes until it is resolved");
-    assert!(matches!(guard.check_resolved("localhost", loopback), Err(Refused::Own { .. })));
+    assert!(matches!(guard.check_resolved("localhost", loopback), Err(BlockedAddress::Own { .. })));
     drop(ours);
     assert_eq!(guard.check_resolved("localhost", loopback), Ok(()));
     drop(other);

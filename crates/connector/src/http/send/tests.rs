@@ -9,8 +9,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
-use crate::http::testing::{Answer, Lines, Names, Server, Waits, answer, http, local};
-use crate::http::{Admission, AllowList, Detail, HttpOptions, Timer as _};
+use crate::http::testing::{Lines, Names, Server, ServerReply, Waits, http, local, reply};
+use crate::http::{AllowList, HostPolicy, HttpOptions, LogDetail, Timer as _};
 use crate::trace::Trace;
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
@@ -20,26 +20,30 @@ fn request(method: Method, url: &str) -> Request {
     Request::new(method, Url::parse(url).expect("a URL"))
 }
 
-async fn send_with(options: HttpOptions, request: &Request, connection: Option<&ResolvedConnection>) -> Sent {
+async fn send_with(
+    options: HttpOptions,
+    request: &Request,
+    connection: Option<&ResolvedConnection>,
+) -> SendResult {
     let trace = Trace { chain: "chain".to_owned(), depth: 2 };
-    let context = Context {
+    let context = RequestContext {
         subject: "the other",
         connection,
         idempotency_key: "execution.step",
-        detail: Detail::Nothing,
-        admission: Admission::Ordinary,
+        log_detail: LogDetail::None,
+        host_policy: HostPolicy::Full,
         log: &Lines::default(),
         trace: Some(&trace),
     };
     http(options).send(request, &context).await
 }
 
-async fn send(options: HttpOptions, request: &Request) -> Sent {
+async fn send(options: HttpOptions, request: &Request) -> SendResult {
     send_with(options, request, None).await
 }
 
 #[track_caller]
-fn check(sent: Sent, kind: ErrorKind, words: &str) {
+fn check(sent: SendResult, kind: ErrorKind, words: &str) {
     let error = sent.expect_err("an error");
     assert_eq!(error.kind, kind, "{}", error.message);
     assert!(error.message.contains(words), "{}", error.message);
@@ -66,7 +70,7 @@ fn connection_below(server: &Server, path: &str) -> ResolvedConnection {
         inputs: vec![ConnectionInput { spec: input, secret: true }],
         base: Base::Fixed(BaseUrl::parse(&server.url(path), None).expect("an address")),
         test: None,
-        words: Vec::new(),
+        vocabulary: Vec::new(),
         request_id: None,
         auth: Auth::Bearer { token: vec!["token".to_owned()] },
     };
@@ -76,7 +80,7 @@ fn connection_below(server: &Server, path: &str) -> ResolvedConnection {
 
 #[tokio::test]
 async fn nothing_private_is_called_without_leave() {
-    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let request = request(Method::GET, &server.url("/"));
     check(send(HttpOptions::default(), &request).await, ErrorKind::Blocked, "outbound.allow");
     assert_eq!(server.requests().len(), 0);
@@ -85,7 +89,7 @@ async fn nothing_private_is_called_without_leave() {
 
 #[tokio::test]
 async fn a_name_is_judged_by_all_its_addresses() {
-    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let port = server.address.port();
     let names = |allow: &'static str| {
         let addresses = [
@@ -134,7 +138,7 @@ async fn a_name_is_judged_by_all_its_addresses() {
 
 #[tokio::test]
 async fn our_own_listener_is_never_called() {
-    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let lookup = Arc::new(Names([("own.test", vec![server.address.ip()])].into()));
     let options = HttpOptions { blocked_own: vec![server.address], lookup, ..local() };
     for url in [server.url("/"), format!("http://own.test:{}/", server.address.port())] {
@@ -149,11 +153,11 @@ async fn our_own_listener_is_never_called() {
 
 #[tokio::test]
 async fn a_redirect_elsewhere_takes_no_credentials_along() {
-    let target = Server::start(|_, _| answer("200 OK", b"here")).await;
+    let target = Server::start(|_, _| reply("200 OK", b"here")).await;
     let to = target.url("/end");
     let server = Server::start(move |count, _| match count {
-        0 => answer("302 Found\r\nlocation: /next", b""),
-        _ => answer(&format!("307 Temporary Redirect\r\nlocation: {to}"), b""),
+        0 => reply("302 Found\r\nlocation: /next", b""),
+        _ => reply(&format!("307 Temporary Redirect\r\nlocation: {to}"), b""),
     })
     .await;
     let mut sent = request(Method::GET, &server.url("/first"));
@@ -175,8 +179,8 @@ async fn a_redirect_out_of_the_connection_s_path_takes_no_credentials_along() {
         [("/v1/next", true), ("/v1", true), ("/v2/next", false), ("/v10", false), ("/v1/../x", false)]
     {
         let server = Server::start(move |count, _| match count {
-            0 => answer(&format!("302 Found\r\nlocation: {location}"), b""),
-            _ => answer("200 OK", b"here"),
+            0 => reply(&format!("302 Found\r\nlocation: {location}"), b""),
+            _ => reply("200 OK", b"here"),
         })
         .await;
         let connection = connection_below(&server, "/v1");
@@ -200,14 +204,14 @@ async fn every_hop_is_judged_anew() {
         ("http://a:b@127.0.0.1/", ErrorKind::Input),
     ] {
         let server =
-            Server::start(move |_, _| answer(&format!("302 Found\r\nlocation: {location}"), b"")).await;
+            Server::start(move |_, _| reply(&format!("302 Found\r\nlocation: {location}"), b"")).await;
         check(send(local(), &request(Method::GET, &server.url("/"))).await, kind, "");
     }
 }
 
 #[tokio::test]
 async fn redirects_end_and_are_not_for_writes() {
-    let server = Server::start(|_, _| answer("302 Found\r\nlocation: /again", b"")).await;
+    let server = Server::start(|_, _| reply("302 Found\r\nlocation: /again", b"")).await;
     check(
         send(local(), &request(Method::GET, &server.url("/"))).await,
         ErrorKind::Response,
@@ -222,10 +226,10 @@ async fn redirects_end_and_are_not_for_writes() {
 #[tokio::test]
 async fn an_answer_larger_than_the_limit_is_not_read() {
     let options = || HttpOptions { max_response: 1024, ..local() };
-    let exact = Server::start(|_, _| answer("200 OK", &[b'a'; 1024])).await;
+    let exact = Server::start(|_, _| reply("200 OK", &[b'a'; 1024])).await;
     let response = send(options(), &request(Method::GET, &exact.url("/"))).await.expect("an answer");
     assert_eq!(response.body.len(), 1024);
-    let announced = Server::start(|_, _| answer("200 OK", &[b'a'; 1025])).await;
+    let announced = Server::start(|_, _| reply("200 OK", &[b'a'; 1025])).await;
     check(
         send(options(), &request(Method::GET, &announced.url("/"))).await,
         ErrorKind::Limit,
@@ -234,7 +238,7 @@ async fn an_answer_larger_than_the_limit_is_not_read() {
     let endless = Server::start(|_, _| {
         let mut bytes = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_vec();
         bytes.extend_from_slice(&[b'a'; 4096]);
-        Answer::Bytes(bytes)
+        ServerReply::Bytes(bytes)
     })
     .await;
     check(
@@ -247,7 +251,7 @@ async fn an_answer_larger_than_the_limit_is_not_read() {
 #[tokio::test]
 async fn inflated_bytes_count() {
     let server = Server::start(|_, _| {
-        answer("200 OK\r\ncontent-encoding: gzip", &STANDARD.decode(ZEROS).expect("base64"))
+        reply("200 OK\r\ncontent-encoding: gzip", &STANDARD.decode(ZEROS).expect("base64"))
     })
     .await;
     let request = request(Method::GET, &server.url("/"));
@@ -260,7 +264,7 @@ async fn inflated_bytes_count() {
 #[tokio::test]
 async fn a_body_that_is_not_what_its_encoding_says_is_a_bad_answer() {
     let server =
-        Server::start(|_, _| answer("200 OK\r\ncontent-encoding: gzip", b"this is no gzip at all")).await;
+        Server::start(|_, _| reply("200 OK\r\ncontent-encoding: gzip", b"this is no gzip at all")).await;
     check(
         send(local(), &request(Method::GET, &server.url("/"))).await,
         ErrorKind::Response,
@@ -270,27 +274,27 @@ async fn a_body_that_is_not_what_its_encoding_says_is_a_bad_answer() {
 
 #[tokio::test]
 async fn headers_have_a_limit_too() {
-    let server =
-        Server::start(|_, _| answer(&format!("200 OK\r\nx-long: {}", "a".repeat(70_000)), b"")).await;
+    let server = Server::start(|_, _| reply(&format!("200 OK\r\nx-long: {}", "a".repeat(70_000)), b"")).await;
     check(send(local(), &request(Method::GET, &server.url("/"))).await, ErrorKind::Limit, "bytes of headers");
 }
 
 #[tokio::test]
 async fn silence_is_a_timeout() {
-    let server = Server::start(|_, _| Answer::Stall(Vec::new())).await;
+    let server = Server::start(|_, _| ServerReply::Stall(Vec::new())).await;
     let mut quick = request(Method::GET, &server.url("/"));
     quick.timeout = Some(Duration::from_millis(50));
     check(send(local(), &quick).await, ErrorKind::Timeout, "the other did not answer within 50ms");
-    let half =
-        Server::start(|_, _| Answer::Stall(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec()))
-            .await;
+    let half = Server::start(|_, _| {
+        ServerReply::Stall(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec())
+    })
+    .await;
     let options = HttpOptions { idle_timeout: Duration::from_millis(50), ..local() };
     check(send(options, &request(Method::GET, &half.url("/"))).await, ErrorKind::Timeout, "stopped for 50ms");
 }
 
 #[tokio::test]
 async fn a_broken_connection_is_a_network_failure() {
-    let closed = Server::start(|_, _| answer("200 OK", b"")).await;
+    let closed = Server::start(|_, _| reply("200 OK", b"")).await;
     let url = closed.url("/secret?token=abc");
     drop(closed);
     let error = send(local(), &request(Method::GET, &url)).await.expect_err("nobody listens");
@@ -300,18 +304,19 @@ async fn a_broken_connection_is_a_network_failure() {
         "{}",
         error.message
     );
-    let reset = Server::start(|_, _| Answer::Bytes(Vec::new())).await;
+    let reset = Server::start(|_, _| ServerReply::Bytes(Vec::new())).await;
     check(send(local(), &request(Method::POST, &reset.url("/"))).await, ErrorKind::Network, "broke");
     assert_eq!(reset.requests().len(), 1, "a POST is not sent twice");
-    let cut =
-        Server::start(|_, _| Answer::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec()))
-            .await;
+    let cut = Server::start(|_, _| {
+        ServerReply::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec())
+    })
+    .await;
     check(send(local(), &request(Method::GET, &cut.url("/"))).await, ErrorKind::Network, "broke");
 }
 
 #[tokio::test]
 async fn what_may_change_something_carries_the_idempotency_key() {
-    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
     for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
         send(local(), &request(method, &server.url("/"))).await.expect("an answer");
     }
@@ -333,19 +338,18 @@ async fn what_may_change_something_carries_the_idempotency_key() {
 #[tokio::test]
 async fn debug_logs_the_exchange_without_credentials() {
     let server =
-        Server::start(|_, _| answer("200 OK\r\nset-cookie: s=1", b"an answer with secret-token inside"))
-            .await;
+        Server::start(|_, _| reply("200 OK\r\nset-cookie: s=1", b"an answer with secret-token inside")).await;
     let connection = connection(&server);
     let lines = Lines::default();
     let mut sent = request(Method::POST, &server.url("/a?token=abc"));
     sent.set_value(&"a body".into()).expect("a body");
-    for detail in [Detail::Nothing, Detail::Masked] {
-        let context = Context {
+    for log_detail in [LogDetail::None, LogDetail::Masked] {
+        let context = RequestContext {
             subject: "the other",
             connection: Some(&connection),
             idempotency_key: "key",
-            detail,
-            admission: Admission::Ordinary,
+            log_detail,
+            host_policy: HostPolicy::Full,
             log: &lines,
             trace: None,
         };
@@ -361,20 +365,20 @@ async fn debug_logs_the_exchange_without_credentials() {
 #[tokio::test]
 async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
     let server = Server::start(|count, _| match count {
-        0..20 => answer("503 Service Unavailable", b""),
-        _ => answer("200 OK", b"up"),
+        0..20 => reply("503 Service Unavailable", b""),
+        _ => reply("200 OK", b"up"),
     })
     .await;
     let waits = Arc::new(Waits::default());
     let http = http(HttpOptions { timer: waits.clone(), ..local() });
     let request = request(Method::GET, &server.url("/"));
     let lines = Lines::default();
-    let context = || Context {
+    let context = || RequestContext {
         subject: "the other",
         connection: None,
         idempotency_key: "",
-        detail: Detail::Nothing,
-        admission: Admission::Ordinary,
+        log_detail: LogDetail::None,
+        host_policy: HostPolicy::Full,
         log: &lines,
         trace: None,
     };
@@ -400,7 +404,7 @@ struct Requests(std::sync::Mutex<Vec<String>>);
 impl crate::LogSink for Requests {
     fn line(&self, _: model::LogLevel, _: &str) {}
 
-    fn request(&self, method: &str, url: &str) {
+    fn record_request(&self, method: &str, url: &str) {
         self.0.lock().expect("not poisoned").push(format!("{method} {url}"));
     }
 }
@@ -409,12 +413,12 @@ impl crate::LogSink for Requests {
 async fn every_request_is_told_without_its_query_and_its_credentials() {
     let log = Requests::default();
     let request = request(Method::POST, "http://user:hush@127.0.0.1:1/a/b%20c?key=hush#hush");
-    let context = Context {
+    let context = RequestContext {
         subject: "the other",
         connection: None,
-        admission: Admission::Ordinary,
+        host_policy: HostPolicy::Full,
         idempotency_key: "",
-        detail: Detail::Nothing,
+        log_detail: LogDetail::None,
         log: &log,
         trace: None,
     };

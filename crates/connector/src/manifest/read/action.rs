@@ -11,7 +11,7 @@ use super::input::Declared;
 use super::types::Types;
 use super::{check_example, check_identifier, read_example};
 use crate::action::Action;
-use crate::http::{Reading, decode};
+use crate::http::{BodyFormat, decode};
 use crate::manifest::interpret::fits_text;
 use crate::manifest::{Definition, Encoding, Head, Paging, Piece, Place, Rest, Wire, all, page};
 
@@ -49,7 +49,7 @@ fn action(
         ("form", Encoding::Form),
         ("multipart", Encoding::Multipart),
     ]);
-    let answer = reader.take("answer").choice(&Reading::WORDS).map_or(Reading::Json, Reading::of);
+    let answer = reader.take("answer").choice(&BodyFormat::NAMES).map_or(BodyFormat::Json, BodyFormat::parse);
     let pages = pages(reader.take("paging"), head, diagnostics);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
     let (results, result) = types.results(reader.take("results")).unzip();
@@ -103,11 +103,11 @@ fn action(
 }
 
 /// Returns the type of responses of an action that declares none.
-fn answered(answer: Reading) -> ResultType {
+fn answered(answer: BodyFormat) -> ResultType {
     match answer {
-        Reading::Text => ResultType::Text,
-        Reading::Binary => ResultType::File,
-        Reading::Json | Reading::Auto => ResultType::Any,
+        BodyFormat::Text => ResultType::Text,
+        BodyFormat::Binary => ResultType::File,
+        BodyFormat::Json | BodyFormat::Auto => ResultType::Any,
     }
 }
 

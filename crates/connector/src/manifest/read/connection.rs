@@ -33,7 +33,7 @@ pub(super) fn read(
         let auth = reader.required("auth").map("auth").map_or(Auth::None, |reader| auth(reader, &check));
         check_secrets(&auth, &check, reader.key_span("auth"));
         let test = reader.take("test").map("test").and_then(|reader| test(reader, connector));
-        let words = words(reader.take("words"), &check);
+        let vocabulary = vocabulary(reader.take("words"), &check);
         let request_id = check.input(reader.take("requestId"));
         reader.finish();
         let Some(base) = base else { continue };
@@ -45,7 +45,7 @@ pub(super) fn read(
             base,
             auth,
             test,
-            words,
+            vocabulary,
             request_id,
         });
     }
@@ -110,7 +110,7 @@ fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
             .take("oauth2")
             .map("oauth2")
             .and_then(|reader| oauth::read(reader, check))
-            .map(|rule| Auth::Granted(Box::new(rule))),
+            .map(|rule| Auth::OAuth2(Box::new(rule))),
         _ => None,
     };
     reader.finish();
@@ -134,7 +134,7 @@ fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
         Auth::Basic { password, .. } => password.as_slice(),
         Auth::Bearer { token } => token,
         Auth::Header { value, .. } => value,
-        Auth::Granted(rule) => std::slice::from_ref(&rule.client_secret),
+        Auth::OAuth2(rule) => std::slice::from_ref(&rule.client_secret),
     };
     let open = check.inputs.iter().filter(|input| names.contains(&input.spec.name) && !input.secret);
     for input in open {
@@ -157,13 +157,13 @@ fn test(mut reader: MapReader<'_, '_>, connector: &str) -> Option<ConnectionTest
 }
 
 /// Reads the vocabulary: manifest terms, each with the input that names the service's term.
-fn words(field: Field<'_, '_>, check: &Check<'_>) -> Vec<(String, String)> {
-    let mut words = Vec::new();
+fn vocabulary(field: Field<'_, '_>, check: &Check<'_>) -> Vec<(String, String)> {
+    let mut terms = Vec::new();
     for entry in field.entries().into_iter().flatten() {
         let name = entry.value.as_str().unwrap_or_default();
-        words.extend(check.named(name, entry.value.span).map(|input| (entry.key.to_string(), input)));
+        terms.extend(check.named(name, entry.value.span).map(|input| (entry.key.to_string(), input)));
     }
-    words
+    terms
 }
 
 /// Checks names of inputs.

@@ -9,7 +9,7 @@ use model::{InputSpec, Map, Span, Value};
 
 use super::check_identifier;
 use crate::action::Action;
-use crate::event::{EventSource, EventSpec, HookedEvent, ListedHooks, PolledEvent};
+use crate::event::{EventSource, EventSpec, PolledEvent, SubscribedEvent, SubscriptionListing};
 use crate::input::check_value;
 use crate::manifest::Head;
 
@@ -124,7 +124,7 @@ impl Around<'_> {
         let (subscribe, unsubscribe) = (subscribe?, unsubscribe?);
         let inputs = self.inputs(named, &[subscribe, unsubscribe]);
         let [subscribe, unsubscribe] = [subscribe, unsubscribe].map(|action| action.spec().name.clone());
-        let hook = HookedEvent {
+        let hook = SubscribedEvent {
             subscribe,
             with,
             url,
@@ -140,7 +140,7 @@ impl Around<'_> {
         Some((EventSource::Hook(hook), inputs))
     }
 
-    fn listed(&self, mut reader: MapReader<'_, '_>) -> Option<ListedHooks> {
+    fn listed(&self, mut reader: MapReader<'_, '_>) -> Option<SubscriptionListing> {
         let action = self.action(reader.required("action"));
         let with = self.with(reader.take("with"), action);
         let items = reader.take("items").name().unwrap_or("results").to_owned();
@@ -148,7 +148,7 @@ impl Around<'_> {
         reader.finish();
         let action = action?;
         let cursor = self.cursor_of(action);
-        Some(ListedHooks { action: action.spec().name.clone(), with, cursor, items, url })
+        Some(SubscriptionListing { action: action.spec().name.clone(), with, cursor, items, url })
     }
 
     /// Returns the input of an action for the cursor of the next page; `None` if it has none.

@@ -17,30 +17,30 @@ const SIMPLE: [&str; 7] = ["any", "null", "text", "integer", "number", "boolean"
 const COMPOUND: [&str; 4] = ["choice", "list", "map", "object"];
 /// The `types` section of a manifest.
 pub(super) struct Types<'n, 'd> {
-    declared: Vec<Declared<'n>>,
+    declared: Vec<DeclaredType<'n>>,
     diagnostics: &'d Diagnostics,
 }
 
-struct Declared<'n> {
+struct DeclaredType<'n> {
     name: &'n str,
     span: Span,
     node: &'n Node,
-    reading: RefCell<Reading>,
+    resolution: RefCell<Resolution>,
     /// True if a type or an action refers to it.
     used: Cell<bool>,
 }
 
 /// The state of resolving a declared type. A reference to a type in progress is a recursion.
-enum Reading {
-    Ahead,
-    Under,
+enum Resolution {
+    Pending,
+    InProgress,
     Done(ResultType),
 }
 
 /// A type with the keys that accompany it.
-struct Described {
+struct TypeWithDoc {
     kind: ResultType,
-    words: Option<String>,
+    description: Option<String>,
     optional: bool,
 }
 
@@ -50,43 +50,43 @@ impl<'n, 'd> Types<'n, 'd> {
         let mut declared = Vec::new();
         for entry in field.entries().into_iter().flatten() {
             check_name(&entry.key, entry.key_span, diagnostics);
-            declared.push(Declared {
+            declared.push(DeclaredType {
                 name: &entry.key,
                 span: entry.key_span,
                 node: &entry.value,
-                reading: RefCell::new(Reading::Ahead),
+                resolution: RefCell::new(Resolution::Pending),
                 used: Cell::new(false),
             });
         }
         let types = Self { declared, diagnostics };
-        for one in &types.declared {
-            types.resolve(one);
+        for declared in &types.declared {
+            types.resolve(declared);
         }
         types
     }
 
     /// Reads the `results` of an action, and returns the type with its description; `None` if the key is absent.
     pub(super) fn results(&self, field: Field<'_, '_>) -> Option<(ResultType, String)> {
-        let described = self.described(field.node()?, false);
-        let words = described.words.unwrap_or_else(|| described.kind.describe());
+        let described = self.read_type(field.node()?, false);
+        let words = described.description.unwrap_or_else(|| described.kind.describe());
         Some((described.kind, words))
     }
 
     /// Warns about unused types.
     pub(super) fn warn_unused(&self) {
-        for unused in self.declared.iter().filter(|one| !one.used.get()) {
+        for unused in self.declared.iter().filter(|declared| !declared.used.get()) {
             let message = format!("the type `{}` is used by no action", unused.name);
             let help = "name it in the `results` of an action, or remove it";
             self.diagnostics.push(Diagnostic::warning("unused-type", message, unused.span).help(help));
         }
     }
 
-    fn resolve(&self, declared: &Declared<'n>) -> ResultType {
-        if let Reading::Done(kind) = &*declared.reading.borrow() {
+    fn resolve(&self, declared: &DeclaredType<'n>) -> ResultType {
+        if let Resolution::Done(kind) = &*declared.resolution.borrow() {
             return kind.clone();
         }
-        declared.reading.replace(Reading::Under);
-        let mut kind = match self.described(declared.node, false).kind {
+        declared.resolution.replace(Resolution::InProgress);
+        let mut kind = match self.read_type(declared.node, false).kind {
             ResultType::Object(object) => {
                 let name = Some(declared.name.to_owned());
                 ResultType::Object(Arc::new(ObjectType { name, ..Arc::unwrap_or_clone(object) }))
@@ -100,21 +100,21 @@ impl<'n, 'd> Types<'n, 'd> {
             self.diagnostics.push(Diagnostic::error("type-too-large", message, declared.span).help(help));
             kind = ResultType::Any;
         }
-        declared.reading.replace(Reading::Done(kind.clone()));
+        declared.resolution.replace(Resolution::Done(kind.clone()));
         kind
     }
 
     /// Reads a type with its `description`, and with `optional` if it is the type of a field.
-    fn described(&self, node: &Node, is_field: bool) -> Described {
-        let mut described = Described { kind: ResultType::Any, words: None, optional: false };
+    fn read_type(&self, node: &Node, is_field: bool) -> TypeWithDoc {
+        let mut described = TypeWithDoc { kind: ResultType::Any, description: None, optional: false };
         if node.as_map().is_none() {
-            described.kind = self.word(Field::new(node, "type", self.diagnostics), &SIMPLE);
+            described.kind = self.named_type(Field::new(node, "type", self.diagnostics), &SIMPLE);
             return described;
         }
         let what = if is_field { "a field" } else { "a type" };
         let Some(mut reader) = MapReader::new(node, what, self.diagnostics) else { return described };
-        described.kind = self.kind(&mut reader);
-        described.words = reader.take("description").name().map(str::to_owned);
+        described.kind = self.read_mapping(&mut reader);
+        described.description = reader.take("description").name().map(str::to_owned);
         if reader.take("nullable").bool() == Some(true) {
             described.kind = described.kind.or_null();
         }
@@ -126,10 +126,10 @@ impl<'n, 'd> Types<'n, 'd> {
     }
 
     /// Reads the type of a mapping: the key `type`, and the keys that belong to this type.
-    fn kind(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
+    fn read_mapping(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
         let field = reader.required("type");
         let inner = |field: Field<'_, '_>| {
-            field.node().map(|node| self.described(node, false).kind).unwrap_or_default()
+            field.node().map(|node| self.read_type(node, false).kind).unwrap_or_default()
         };
         match field.node().and_then(Node::as_str) {
             Some("choice") => {
@@ -138,29 +138,29 @@ impl<'n, 'd> Types<'n, 'd> {
             }
             Some("list") => ResultType::list(inner(reader.required("items"))),
             Some("map") => ResultType::map(inner(reader.required("values"))),
-            Some("object") => self.object(reader),
-            _ => self.word(field, &[&SIMPLE[..], &COMPOUND[..]].concat()),
+            Some("object") => self.read_object(reader),
+            _ => self.named_type(field, &[&SIMPLE[..], &COMPOUND[..]].concat()),
         }
     }
 
-    fn object(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
+    fn read_object(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
         let entries = reader.required("fields").entries().into_iter().flatten();
         let fields = entries.map(|entry| {
-            let Described { kind, words, optional } = self.described(&entry.value, true);
-            ResultField { name: entry.key.clone(), kind, optional, description: words }
+            let TypeWithDoc { kind, description, optional } = self.read_type(&entry.value, true);
+            ResultField { name: entry.key.clone(), kind, optional, description }
         });
         let fields = fields.collect();
         let open = reader.take("open").bool().unwrap_or(false);
         ResultType::Object(Arc::new(ObjectType { name: None, fields, open }))
     }
 
-    /// Reads a type from a single word: one of `words`, or the name of a declared type.
-    fn word(&self, field: Field<'_, '_>, words: &[&str]) -> ResultType {
+    /// Reads a type from a single word: declared of `words`, or the name of a declared type.
+    fn named_type(&self, field: Field<'_, '_>, words: &[&str]) -> ResultType {
         let Some(node) = field.node() else { return ResultType::Any };
         if node.is_null() {
             return ResultType::Null;
         }
-        let names = self.declared.iter().map(|one| one.name);
+        let names = self.declared.iter().map(|declared| declared.name);
         let words: Vec<&str> = words.iter().copied().chain(names).collect();
         match Field::new(node, "type", self.diagnostics).choice(&words) {
             Some("null") => ResultType::Null,
@@ -169,18 +169,18 @@ impl<'n, 'd> Types<'n, 'd> {
             Some("number") => ResultType::Number,
             Some("boolean") => ResultType::Boolean,
             Some("file") => ResultType::File,
-            Some(name) => self.named(name, node.span),
+            Some(name) => self.declared_type(name, node.span),
             None => ResultType::Any,
         }
     }
 
     /// Returns the declared type of this name; `any` if there is none.
-    fn named(&self, name: &str, span: Span) -> ResultType {
-        let Some(declared) = self.declared.iter().find(|one| one.name == name) else {
+    fn declared_type(&self, name: &str, span: Span) -> ResultType {
+        let Some(declared) = self.declared.iter().find(|declared| declared.name == name) else {
             return ResultType::Any;
         };
         declared.used.set(true);
-        if !matches!(&*declared.reading.borrow(), Reading::Under) {
+        if !matches!(&*declared.resolution.borrow(), Resolution::InProgress) {
             return self.resolve(declared);
         }
         let message = format!("the type `{}` comes to itself, so it has no end", declared.name);

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::http::HttpOptions;
-use crate::http::testing::{Answer, Waits};
+use crate::http::testing::{ServerReply, Waits};
 
 /// Returns a manifest of a list of items a, b, c, … of a service.
 fn listing(paging: &str, answer: &str) -> String {
@@ -35,7 +35,7 @@ actions:
 async fn list(
     text: &str,
     inputs: &str,
-    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+    respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static,
 ) -> (Result<Value, ActionError>, Vec<String>, Vec<u64>) {
     list_into(text, inputs, respond, &Lines::default()).await
 }
@@ -44,7 +44,7 @@ async fn list(
 async fn list_logged(
     text: &str,
     inputs: &str,
-    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+    respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static,
 ) -> (Result<Value, ActionError>, Vec<String>) {
     let logged = Lines::default();
     let (result, _, _) = list_into(text, inputs, respond, &logged).await;
@@ -54,7 +54,7 @@ async fn list_logged(
 async fn list_into(
     text: &str,
     inputs: &str,
-    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+    respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static,
     logged: &Lines,
 ) -> (Result<Value, ActionError>, Vec<String>, Vec<u64>) {
     let server = Server::start(respond).await;
@@ -74,8 +74,8 @@ async fn list_into(
     (result, lines.collect(), waited)
 }
 
-fn ok(body: &str) -> Answer {
-    testing::answer("200 OK\r\ncontent-type: application/json", body.as_bytes())
+fn ok(body: &str) -> ServerReply {
+    testing::reply("200 OK\r\ncontent-type: application/json", body.as_bytes())
 }
 
 fn shown(result: Result<Value, ActionError>) -> String {
@@ -186,8 +186,8 @@ async fn a_page_that_fails_is_asked_for_again_and_the_others_are_not() {
     let text = listing(CURSOR, "true");
     let pages = |count: usize, _: &str| match count {
         0 => ok(r#"{"results":[1],"next":"b"}"#),
-        1 => testing::answer("429 Too Many Requests\r\nretry-after: 7", b""),
-        2 => testing::answer("503 Service Unavailable", b""),
+        1 => testing::reply("429 Too Many Requests\r\nretry-after: 7", b""),
+        2 => testing::reply("503 Service Unavailable", b""),
         _ => ok(r#"{"results":[2]}"#),
     };
     let (all, lines, waits) = list(&text, r#"{"fetchAll": true}"#, pages).await;
@@ -195,11 +195,11 @@ async fn a_page_that_fails_is_asked_for_again_and_the_others_are_not() {
     assert_eq!(lines, ["limit=10", "at=b&limit=10", "at=b&limit=10", "at=b&limit=10"]);
     assert_eq!(waits, [7, 2]);
 
-    let refuses = |_: usize, _: &str| testing::answer("429 Too Many Requests\r\nretry-after: 600", b"");
+    let refuses = |_: usize, _: &str| testing::reply("429 Too Many Requests\r\nretry-after: 600", b"");
     let (error, lines, waits) = list(&text, r#"{"fetchAll": true}"#, refuses).await;
     assert_eq!(error.expect_err("too long a wait").retry_after_ms, Some(600_000));
     assert_eq!((lines.len(), waits.len()), (1, 0));
     let (error, lines, _) =
-        list(&text, r#"{"fetchAll": true}"#, |_, _| testing::answer("500 Oops", b"")).await;
+        list(&text, r#"{"fetchAll": true}"#, |_, _| testing::reply("500 Oops", b"")).await;
     assert_eq!((error.expect_err("an error").status, lines.len()), (Some(500), 1));
 }

@@ -82,8 +82,8 @@ impl Action for Send {
         let mail = message::build(call.inputs, call.idempotency_key, now).map_err(input_error)?;
         let server = Server::of(connection)?;
         let limit = call.http.options().timeout;
-        let sending = self.hand_over(&call, &server, &mail, limit);
-        match tokio::time::timeout(limit, sending).await {
+        let mode = self.hand_over(&call, &server, &mail, limit);
+        match tokio::time::timeout(limit, mode).await {
             Ok(sent) => sent?,
             Err(_) => {
                 let limit = model::units::format_duration(limit);
@@ -115,7 +115,7 @@ impl Send {
     ) -> Result<(), ActionError> {
         let subject = &self.head.subject;
         // Connects to the address that the guard has checked; the host name is kept for the certificate.
-        let address = call.http.judged(&server.host, server.port, subject).await?;
+        let address = call.http.resolve_checked(&server.host, server.port, subject).await?;
         let failed = |error| failure(subject, server, &error);
         let parameters = || TlsParameters::new(server.host.clone()).map_err(failed);
         let tls = match server.security {

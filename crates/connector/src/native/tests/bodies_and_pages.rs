@@ -10,7 +10,7 @@ fn shown(result: Result<Value, ActionError>) -> String {
 
 #[tokio::test]
 async fn a_body_goes_in_the_form_that_was_asked_for() {
-    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let sent = async |body: &str| {
         let inputs = format!(r#"{{"url": "{}", "method": "POST", {body}}}"#, server.url("/x"));
         call("http.request", &inputs, None).await.expect("an answer");
@@ -42,7 +42,7 @@ async fn a_body_goes_in_the_form_that_was_asked_for() {
 /// Returns the combined body of all pages, and the request lines.
 async fn pages(
     paging: &str,
-    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+    respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static,
 ) -> (String, Vec<String>) {
     let server = Server::start(respond).await;
     let inputs =
@@ -61,14 +61,14 @@ async fn pages(
     (shown(body), lines.collect())
 }
 
-fn json(body: &str) -> Answer {
-    answer(JSON, body.as_bytes())
+fn json(body: &str) -> ServerReply {
+    reply(JSON, body.as_bytes())
 }
 
 #[tokio::test]
 async fn a_list_is_followed_in_every_style() {
     let linked = |count: usize, _: &str| match count {
-        0 => answer(&format!("{JSON}\r\nlink: </items?state=open&after=9>; rel=\"next\""), b"[1,2]"),
+        0 => reply(&format!("{JSON}\r\nlink: </items?state=open&after=9>; rel=\"next\""), b"[1,2]"),
         _ => json("[3]"),
     };
     assert_eq!(
@@ -104,12 +104,11 @@ async fn a_list_is_followed_in_every_style() {
 
 #[tokio::test]
 async fn a_list_never_leads_elsewhere_nor_in_a_circle() {
-    let away = |_: usize, _: &str| answer(&format!("{JSON}\r\nlink: <http://10.0.0.1/x>; rel=next"), b"[1]");
+    let away = |_: usize, _: &str| reply(&format!("{JSON}\r\nlink: <http://10.0.0.1/x>; rel=next"), b"[1]");
     let (words, lines) = pages("{}", away).await;
     assert!(words.ends_with("says that the list goes on at another address than its own"), "{words}");
     assert_eq!(lines.len(), 1);
-    let circle =
-        |_: usize, _: &str| answer(&format!("{JSON}\r\nlink: </items?state=open>; rel=next"), b"[1]");
+    let circle = |_: usize, _: &str| reply(&format!("{JSON}\r\nlink: </items?state=open>; rel=next"), b"[1]");
     let (words, _) = pages("{}", circle).await;
     assert!(words.ends_with("says that the list goes on where it already was"), "{words}");
     let (words, _) = pages(r#"{"items": "rows"}"#, |_, _| json("[1]")).await;

@@ -8,9 +8,9 @@ use super::*;
 /// requests.
 async fn retried(statuses: Vec<&'static str>, inputs: &str) -> (Vec<u128>, String, usize) {
     let server = Server::start(move |count, _| match statuses.get(count) {
-        Some(&"reset") => Answer::Bytes(Vec::new()),
-        Some(status) => answer(status, b""),
-        None => answer(JSON, b"{}"),
+        Some(&"reset") => ServerReply::Bytes(Vec::new()),
+        Some(status) => reply(status, b""),
+        None => reply(JSON, b"{}"),
     })
     .await;
     let inputs = map(&format!(r#"{{"url": "/x", {inputs}}}"#));
@@ -50,9 +50,9 @@ async fn answers_of_503_without_end_are_asked_for_as_often_as_the_count_says() {
 #[tokio::test]
 async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
     let server = Server::start(|count, _| match count {
-        0 => answer("429 x\r\nretry-after: 60", b""),
-        1 => answer("500 x", b""),
-        _ => answer(JSON, b"{}"),
+        0 => reply("429 x\r\nretry-after: 60", b""),
+        1 => reply("500 x", b""),
+        _ => reply(JSON, b"{}"),
     })
     .await;
     let (registry, waits, lines) = (builtin(), Arc::new(Waits::default()), Lines::default());
@@ -74,7 +74,7 @@ async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
 
 #[tokio::test]
 async fn a_wait_of_hours_is_waited_for_an_hour_at_most() {
-    let server = Server::start(|_, _| answer("429 x\r\nretry-after: 18000", b"")).await;
+    let server = Server::start(|_, _| reply("429 x\r\nretry-after: 18000", b"")).await;
     let inputs = r#"{"url": "/x", "method": "GET", "maxRetryCount": 3, "retryOnAllErrors": true}"#;
     let (result, waits, _) =
         call_with(local(), "wiki.rawRequest", map(inputs), Some(&wiki(&server)), false).await;
@@ -107,8 +107,8 @@ async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_try() {
 #[tokio::test]
 async fn the_lost_attempt_is_in_the_data_of_the_error() {
     let server = Server::start(|count, _| match count {
-        0 => answer("502 x", b""),
-        _ => answer("409 x", b""),
+        0 => reply("502 x", b""),
+        _ => reply("409 x", b""),
     })
     .await;
     let inputs = map(r#"{"url": "/x", "method": "PUT", "maxRetryCount": 1}"#);

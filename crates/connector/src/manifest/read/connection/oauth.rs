@@ -3,9 +3,9 @@
 use model::yaml::{Field, MapReader};
 
 use super::Check;
-use crate::oauth::{Flow, OAuthRule, SitesRule};
+use crate::oauth::{Flow, OAuthConfig, SitesConfig};
 
-pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<OAuthRule> {
+pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<OAuthConfig> {
     let flow = reader.required("grant").one_of(&[
         ("authorizationCode", Flow::AuthorizationCode),
         ("clientCredentials", Flow::ClientCredentials),
@@ -17,7 +17,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
     let authorize_url = input(&mut reader, "authorizeUrl");
     let token_url = input(&mut reader, "tokenUrl");
     let scopes = input(&mut reader, "scopes");
-    let more_scopes = reader.take("moreScopes").map("moreScopes").and_then(|mut reader| {
+    let optional_scopes = reader.take("moreScopes").map("moreScopes").and_then(|mut reader| {
         let name = check.input(reader.required("input"));
         let scopes = reader.required("scopes").string().map(str::to_owned);
         reader.finish();
@@ -33,7 +33,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
     let json = reader.take("request").one_of(&[("form", false), ("json", true)]).unwrap_or(false);
     let sites = reader.take("sites").map("sites").and_then(|reader| sites(reader, check));
     reader.finish();
-    Some(OAuthRule {
+    Some(OAuthConfig {
         flow: flow?,
         server,
         authorize_path,
@@ -43,7 +43,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
         client_id: client_id?,
         client_secret: client_secret?,
         scopes,
-        more_scopes,
+        optional_scopes,
         audience,
         issuer,
         parameters,
@@ -52,15 +52,22 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
     })
 }
 
-fn sites(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<SitesRule> {
+fn sites(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<SitesConfig> {
     let list = reader.required("list").name().map(str::to_owned);
     let choice = check.input(reader.required("choice"));
     let slug = check.input(reader.required("slug"));
     let product = check.input(reader.required("product"));
-    let word = reader.required("word").name().map(str::to_owned);
+    let placeholder = reader.required("word").name().map(str::to_owned);
     let paths = pairs(reader.take("paths"));
     reader.finish();
-    Some(SitesRule { list: list?, choice: choice?, slug: slug?, product: product?, word: word?, paths })
+    Some(SitesConfig {
+        list: list?,
+        choice: choice?,
+        slug: slug?,
+        product: product?,
+        placeholder: placeholder?,
+        paths,
+    })
 }
 
 fn pairs(field: Field<'_, '_>) -> Vec<(String, String)> {

@@ -6,11 +6,16 @@ use model::value::{Key, List, Map, Value};
 
 /// Manifest terms with the service's terms for them. Terms that are equal on both sides are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words(Vec<(String, String)>);
+pub(crate) struct Vocabulary(Vec<(String, String)>);
 
-impl Words {
-    pub(crate) fn new(words: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(words.into_iter().filter(|(ours, own)| !own.is_empty() && ours != own).collect())
+impl Vocabulary {
+    pub(crate) fn new(terms: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(
+            terms
+                .into_iter()
+                .filter(|(manifest, service)| !service.is_empty() && manifest != service)
+                .collect(),
+        )
     }
 
     /// True if the service uses the manifest's terms.
@@ -19,29 +24,30 @@ impl Words {
     }
 
     /// Translates the options of choices in inputs to the service's terms.
-    pub(crate) fn sent(&self, specs: &[InputSpec], inputs: &Map) -> Map {
+    pub(crate) fn to_service(&self, specs: &[InputSpec], inputs: &Map) -> Map {
         let mut sent = inputs.clone();
         for spec in specs {
             if let Some(value) = sent.get_mut(&spec.name) {
-                *value = self.sent_value(&spec.kind, std::mem::take(value));
+                *value = self.value_to_service(&spec.kind, std::mem::take(value));
             }
         }
         sent
     }
 
-    fn sent_value(&self, kind: &InputType, value: Value) -> Value {
+    fn value_to_service(&self, kind: &InputType, value: Value) -> Value {
         match (kind, value) {
-            (InputType::Choice { .. }, Value::String(text)) => match self.own(&text) {
-                Some(own) => Value::from(own),
+            (InputType::Choice { .. }, Value::String(text)) => match self.service_term(&text) {
+                Some(term) => Value::from(term),
                 None => Value::String(text),
             },
             (InputType::List { items }, Value::List(list)) => {
-                each(&list, |item| self.sent_value(items, item))
+                map_items(&list, |item| self.value_to_service(items, item))
             }
-            (InputType::Object { fields }, Value::Map(map)) => Value::from(self.sent(fields, &map)),
+            (InputType::Object { fields }, Value::Map(map)) => Value::from(self.to_service(fields, &map)),
             (InputType::Map { values }, Value::Map(map)) => {
-                let sent =
-                    map.iter().map(|(key, value)| (key.clone(), self.sent_value(values, value.clone())));
+                let sent = map
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.value_to_service(values, value.clone())));
                 Value::from(sent.collect::<Map>())
             }
             (_, value) => value,
@@ -49,46 +55,52 @@ impl Words {
     }
 
     /// Translates the options of choices and the keys of maps in a response to the manifest's terms.
-    pub(crate) fn read(&self, kind: &ResultType, value: Value) -> Value {
+    pub(crate) fn from_service(&self, kind: &ResultType, value: Value) -> Value {
         match (kind, value) {
-            (ResultType::Choice { .. }, Value::String(text)) => match self.ours(&text) {
-                Some(ours) => Value::from(ours),
+            (ResultType::Choice { .. }, Value::String(text)) => match self.manifest_term(&text) {
+                Some(term) => Value::from(term),
                 None => Value::String(text),
             },
-            (ResultType::List { items }, Value::List(list)) => each(&list, |item| self.read(items, item)),
-            (ResultType::Map { values }, Value::Map(map)) => {
-                let read = map.iter().map(|(key, value)| (key.clone(), self.read(values, value.clone())));
-                Value::from(read.collect::<Map>())
+            (ResultType::List { items }, Value::List(list)) => {
+                map_items(&list, |item| self.from_service(items, item))
             }
-            (ResultType::Object(object), Value::Map(map)) => Value::from(self.read_object(object, &map)),
+            (ResultType::Map { values }, Value::Map(map)) => {
+                let entries =
+                    map.iter().map(|(key, value)| (key.clone(), self.from_service(values, value.clone())));
+                Value::from(entries.collect::<Map>())
+            }
+            (ResultType::Object(object), Value::Map(map)) => {
+                Value::from(self.object_from_service(object, &map))
+            }
             (ResultType::OneOf { types }, value) => {
-                types.iter().fold(value, |value, kind| self.read(kind, value))
+                types.iter().fold(value, |value, kind| self.from_service(kind, value))
             }
             (_, value) => value,
         }
     }
 
-    fn read_object(&self, object: &ObjectType, map: &Map) -> Map {
-        let read = map.iter().map(|(key, value)| {
-            let ours = self.ours(key).filter(|ours| object.fields.iter().any(|field| field.name == *ours));
-            let name = ours.map_or_else(|| key.clone(), Key::from);
+    fn object_from_service(&self, object: &ObjectType, map: &Map) -> Map {
+        let entries = map.iter().map(|(key, value)| {
+            let term =
+                self.manifest_term(key).filter(|term| object.fields.iter().any(|field| field.name == *term));
+            let name = term.map_or_else(|| key.clone(), Key::from);
             let field = object.fields.iter().find(|field| *field.name == *name);
             let value = value.clone();
-            (name, field.map_or_else(|| value.clone(), |field| self.read(&field.kind, value.clone())))
+            (name, field.map_or_else(|| value.clone(), |field| self.from_service(&field.kind, value.clone())))
         });
-        read.collect()
+        entries.collect()
     }
 
-    fn own(&self, ours: &str) -> Option<&str> {
-        self.0.iter().find(|(word, _)| word == ours).map(|(_, own)| own.as_str())
+    fn service_term(&self, term: &str) -> Option<&str> {
+        self.0.iter().find(|(manifest, _)| manifest == term).map(|(_, service)| service.as_str())
     }
 
-    fn ours(&self, own: &str) -> Option<&str> {
-        self.0.iter().find(|(_, word)| word == own).map(|(ours, _)| ours.as_str())
+    fn manifest_term(&self, term: &str) -> Option<&str> {
+        self.0.iter().find(|(_, service)| service == term).map(|(manifest, _)| manifest.as_str())
     }
 }
 
-fn each(list: &List, change: impl Fn(Value) -> Value) -> Value {
+fn map_items(list: &List, change: impl Fn(Value) -> Value) -> Value {
     Value::from(list.0.iter().cloned().map(change).collect::<Vec<_>>())
 }
 
@@ -102,8 +114,8 @@ mod tests {
 
     use super::*;
 
-    fn words() -> Words {
-        Words::new([("neutral".to_owned(), "acme".to_owned()), ("same".to_owned(), "same".to_owned())])
+    fn vocabulary() -> Vocabulary {
+        Vocabulary::new([("neutral".to_owned(), "acme".to_owned()), ("same".to_owned(), "same".to_owned())])
     }
 
     fn json(text: &str) -> Value {
@@ -127,7 +139,7 @@ mod tests {
         let given = json(
             r#"{"format":"neutral","formats":["other","neutral"],"body":{"format":"neutral"},"title":"neutral"}"#,
         );
-        let sent = Value::from(words().sent(&specs, given.as_map().expect("a map"))).to_json();
+        let sent = Value::from(vocabulary().to_service(&specs, given.as_map().expect("a map"))).to_json();
         let expected =
             r#"{"format":"acme","formats":["other","acme"],"body":{"format":"acme"},"title":"neutral"}"#;
         assert_eq!(sent, expected);
@@ -144,7 +156,7 @@ mod tests {
         let kind = ResultType::List { items: Arc::new(object(vec![ResultField::new("neutral", body)])) };
         let answer = json(r#"[{"acme":{"format":"acme","value":"acme"},"more":1}]"#);
         let expected = r#"[{"neutral":{"format":"neutral","value":"acme"},"more":1}]"#;
-        assert_eq!(words().read(&kind, answer).to_json(), expected);
-        assert!(Words::new([("same".to_owned(), "same".to_owned())]).is_empty());
+        assert_eq!(vocabulary().from_service(&kind, answer).to_json(), expected);
+        assert!(Vocabulary::new([("same".to_owned(), "same".to_owned())]).is_empty());
     }
 }

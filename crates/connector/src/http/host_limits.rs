@@ -9,23 +9,23 @@ use url::Url;
 /// Above this number of hosts, semaphores without users are removed.
 const MAX_HOSTS: usize = 1024;
 
-pub(super) struct Slots {
+pub(super) struct HostLimits {
     per_host: usize,
     hosts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-impl Slots {
+impl HostLimits {
     pub(super) fn new(per_host: usize) -> Self {
         Self { per_host: per_host.max(1), hosts: Mutex::default() }
     }
 
     /// Waits for a permit of the URL's host and port. Dropping the permit releases it.
-    pub(super) async fn take(&self, url: &Url) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn acquire(&self, url: &Url) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed, so acquiring always succeeds.
-        self.host(url).acquire_owned().await.ok()
+        self.semaphore(url).acquire_owned().await.ok()
     }
 
-    fn host(&self, url: &Url) -> Arc<Semaphore> {
+    fn semaphore(&self, url: &Url) -> Arc<Semaphore> {
         let key = url.origin().ascii_serialization();
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(semaphore) = hosts.get(&key).and_then(Weak::upgrade) {
@@ -52,22 +52,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_has_its_own_slots_and_gives_them_back() {
-        let slots = Slots::new(1);
-        let first = slots.take(&url("http://a.example/x")).await;
+        let host_limits = HostLimits::new(1);
+        let first = host_limits.acquire(&url("http://a.example/x")).await;
         let same = url("http://a.example:80/y");
-        let mut second = Box::pin(slots.take(&same));
+        let mut second = Box::pin(host_limits.acquire(&same));
         assert!(matches!(futures_util::poll!(&mut second), Poll::Pending));
-        assert!(slots.take(&url("http://b.example/")).await.is_some());
+        assert!(host_limits.acquire(&url("http://b.example/")).await.is_some());
         drop(first);
         assert!(second.await.is_some());
     }
 
     #[tokio::test]
     async fn idle_hosts_are_forgotten() {
-        let slots = Slots::new(1);
+        let host_limits = HostLimits::new(1);
         for number in 0..3 * MAX_HOSTS {
-            drop(slots.take(&url(&format!("http://h{number}.example/"))).await);
+            drop(host_limits.acquire(&url(&format!("http://h{number}.example/"))).await);
         }
-        assert!(slots.hosts.lock().expect("not poisoned").len() <= MAX_HOSTS + 1);
+        assert!(host_limits.hosts.lock().expect("not poisoned").len() <= MAX_HOSTS + 1);
     }
 }

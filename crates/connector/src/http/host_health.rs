@@ -15,24 +15,24 @@ use serde::Serialize;
 use url::Url;
 
 use super::response::Response;
-use super::{Admission, failure};
+use super::{HostPolicy, failure};
 
 /// Above this number of hosts, the one called longest ago is removed.
 const MAX_HOSTS: usize = 1024;
 /// The number of consecutive failures that opens the circuit.
-pub const OPEN_AFTER: u32 = 20;
+pub const FAILURES_TO_OPEN: u32 = 20;
 /// The time for which the circuit opens at first; doubled after each failed probe.
-pub const OPEN_FOR: Duration = Duration::from_secs(30);
+pub const INITIAL_OPEN_TIME: Duration = Duration::from_secs(30);
 /// The longest time for which the circuit opens.
-pub const OPEN_AT_MOST: Duration = Duration::from_secs(300);
+pub const MAX_OPEN_TIME: Duration = Duration::from_secs(300);
 /// The longest back-off that a call waits out itself. Beyond it the call fails, and the step's `retry` waits.
-const WAITED_FOR: Duration = Duration::from_secs(5);
+const MAX_INLINE_WAIT: Duration = Duration::from_secs(5);
 /// The back-off after a 429 without `Retry-After`; doubled after each consecutive one.
-const LEFT_ALONE: Duration = Duration::from_secs(1);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest such back-off.
-const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The length at which stored headers are cut.
-const MAX_WORDS: LengthLimit = LengthLimit::Chars(80);
+const MAX_HEADER: LengthLimit = LengthLimit::Chars(80);
 
 /// The state of a called host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -55,8 +55,8 @@ pub struct HostHealth {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_until: Option<Timestamp>,
     /// The end of the back-off that the host requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_until: Option<Timestamp>,
+    #[serde(rename = "heldUntil", skip_serializing_if = "Option::is_none")]
+    pub backoff_until: Option<Timestamp>,
     /// The rate limit that the host last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
@@ -83,29 +83,29 @@ pub struct RateLimit {
 
 /// The health of a host with the internal state of its circuit breaker and back-off.
 #[derive(Default)]
-struct Host {
+struct HostState {
     health: HostHealth,
     /// True if the last response had a `Retry-After`.
-    has_asked: bool,
+    has_retry_after: bool,
     /// The number of consecutive 429 responses without `Retry-After`.
-    refusals: u32,
+    throttle_count: u32,
     /// The number of times that the circuit has opened since the last success.
-    openings: u32,
+    open_count: u32,
     /// True while a probe passes the open circuit.
-    is_probed: bool,
+    is_probing: bool,
 }
 
 /// The states of all hosts, by origin and connection.
 #[derive(Default)]
-pub(super) struct Hosts(Mutex<HashMap<(String, String), Host>>);
+pub(super) struct HostTable(Mutex<HashMap<(String, String), HostState>>);
 
 /// The outcome of a call.
-pub(super) enum Outcome<'a> {
-    Answer(&'a Response),
+pub(super) enum CallOutcome<'a> {
+    Response(&'a Response),
     Failure,
 }
 
-impl Hosts {
+impl HostTable {
     /// Returns the time to wait before calling the host.
     ///
     /// # Errors
@@ -115,31 +115,41 @@ impl Hosts {
         url: &Url,
         connection: Option<&str>,
         subject: &str,
-        admission: Admission,
+        host_policy: HostPolicy,
         now: Timestamp,
     ) -> Result<Duration, ActionError> {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(host) = hosts.get_mut(&key(url, connection)) else { return Ok(Duration::ZERO) };
-        if admission == Admission::OwnRetries {
-            let owed = host.health.held_until.filter(|_| host.has_asked).and_then(|until| left(until, now));
-            return owed.map_or(Ok(Duration::ZERO), |wait| Err(held(subject, wait)));
+        if host_policy == HostPolicy::RetryAfterOnly {
+            let owed = host
+                .health
+                .backoff_until
+                .filter(|_| host.has_retry_after)
+                .and_then(|until| remaining(until, now));
+            return owed.map_or(Ok(Duration::ZERO), |wait| Err(backoff_error(subject, wait)));
         }
         if let Some(until) = host.health.open_until {
-            if let Some(wait) = left(until, now) {
-                return Err(open(subject, url, host.health.failures, wait));
+            if let Some(wait) = remaining(until, now) {
+                return Err(circuit_open_error(subject, url, host.health.failures, wait));
             }
             // This call is the probe. If its outcome is never recorded, the next probe follows after the same time.
-            host.health.open_until = now.checked_add(OPEN_FOR).ok();
-            host.is_probed = true;
+            host.health.open_until = now.checked_add(INITIAL_OPEN_TIME).ok();
+            host.is_probing = true;
         }
-        match host.health.held_until.and_then(|until| left(until, now)) {
-            Some(wait) if wait > WAITED_FOR => Err(held(subject, wait)),
+        match host.health.backoff_until.and_then(|until| remaining(until, now)) {
+            Some(wait) if wait > MAX_INLINE_WAIT => Err(backoff_error(subject, wait)),
             wait => Ok(wait.unwrap_or_default()),
         }
     }
 
     /// Records the outcome of a call.
-    pub(super) fn note(&self, url: &Url, connection: Option<&str>, outcome: &Outcome<'_>, now: Timestamp) {
+    pub(super) fn record(
+        &self,
+        url: &Url,
+        connection: Option<&str>,
+        outcome: &CallOutcome<'_>,
+        now: Timestamp,
+    ) {
         let key = key(url, connection);
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= MAX_HOSTS && !hosts.contains_key(&key) {
@@ -150,15 +160,15 @@ impl Hosts {
         let (origin, name) = key.clone();
         let host = hosts.entry(key).or_insert_with(|| {
             let connection = Some(name).filter(|name| !name.is_empty());
-            Host {
+            HostState {
                 health: HostHealth { host: origin, connection, ..HostHealth::default() },
-                ..Host::default()
+                ..HostState::default()
             }
         });
         host.health.called_at = Some(now);
         match outcome {
-            Outcome::Answer(response) => host.answered(response, now),
-            Outcome::Failure => host.failed(now),
+            CallOutcome::Response(response) => host.on_response(response, now),
+            CallOutcome::Failure => host.on_failure(now),
         }
     }
 
@@ -171,54 +181,54 @@ impl Hosts {
     }
 }
 
-impl Host {
-    fn answered(&mut self, response: &Response, now: Timestamp) {
+impl HostState {
+    fn on_response(&mut self, response: &Response, now: Timestamp) {
         let status = response.status.as_u16();
         self.health.status = Some(status);
-        self.health.rate_limit = RateLimit::of(response).or(self.health.rate_limit.take());
-        let asked = failure::retry_after(response, now);
-        self.has_asked = asked.is_some();
-        let wait = match (status, asked) {
+        self.health.rate_limit = RateLimit::from_response(response).or(self.health.rate_limit.take());
+        let retry_after = failure::retry_after(response, now);
+        self.has_retry_after = retry_after.is_some();
+        let wait = match (status, retry_after) {
             (429 | 503, Some(wait)) => Some(wait.min(RetryPolicy::MAX_RETRY_AFTER)),
             (429, None) => {
-                let wait = LEFT_ALONE.saturating_mul(2_u32.saturating_pow(self.refusals));
-                self.refusals = self.refusals.saturating_add(1);
-                Some(wait.min(LEFT_ALONE_AT_MOST))
+                let wait = INITIAL_BACKOFF.saturating_mul(2_u32.saturating_pow(self.throttle_count));
+                self.throttle_count = self.throttle_count.saturating_add(1);
+                Some(wait.min(MAX_BACKOFF))
             }
             _ => {
-                self.refusals = 0;
+                self.throttle_count = 0;
                 None
             }
         };
-        self.health.held_until = wait.and_then(|wait| now.checked_add(wait).ok());
+        self.health.backoff_until = wait.and_then(|wait| now.checked_add(wait).ok());
         if matches!(status, 502..=504) {
-            return self.failed(now);
+            return self.on_failure(now);
         }
         self.health.failures = 0;
         self.health.open_until = None;
-        self.openings = 0;
-        self.is_probed = false;
+        self.open_count = 0;
+        self.is_probing = false;
     }
 
-    fn failed(&mut self, now: Timestamp) {
+    fn on_failure(&mut self, now: Timestamp) {
         self.health.failures = self.health.failures.saturating_add(1);
         // Failures of calls that began before the circuit opened carry no new information.
-        let is_open = self.health.open_until.is_some() && !self.is_probed;
-        if self.health.failures < OPEN_AFTER || is_open {
+        let is_open = self.health.open_until.is_some() && !self.is_probing;
+        if self.health.failures < FAILURES_TO_OPEN || is_open {
             return;
         }
-        self.is_probed = false;
-        let wait = OPEN_FOR.saturating_mul(2_u32.saturating_pow(self.openings)).min(OPEN_AT_MOST);
-        self.openings = self.openings.saturating_add(1);
+        self.is_probing = false;
+        let wait = INITIAL_OPEN_TIME.saturating_mul(2_u32.saturating_pow(self.open_count)).min(MAX_OPEN_TIME);
+        self.open_count = self.open_count.saturating_add(1);
         self.health.open_until = now.checked_add(wait).ok();
     }
 }
 
 impl RateLimit {
-    fn of(response: &Response) -> Option<Self> {
+    fn from_response(response: &Response) -> Option<Self> {
         let first = |names: &[&str]| {
             let text = names.iter().find_map(|name| response.header(name))?;
-            Some(response.redactor.redact_excerpt(text, MAX_WORDS).into_owned())
+            Some(response.redactor.redact_excerpt(text, MAX_HEADER).into_owned())
         };
         let found = Self {
             limit: first(&["x-ratelimit-limit", "ratelimit-limit"]),
@@ -234,19 +244,19 @@ fn key(url: &Url, connection: Option<&str>) -> (String, String) {
     (url.origin().ascii_serialization(), connection.unwrap_or_default().to_owned())
 }
 
-fn left(until: Timestamp, now: Timestamp) -> Option<Duration> {
+fn remaining(until: Timestamp, now: Timestamp) -> Option<Duration> {
     Duration::try_from(until.duration_since(now)).ok().filter(|wait| !wait.is_zero())
 }
 
-fn held(subject: &str, wait: Duration) -> ActionError {
+fn backoff_error(subject: &str, wait: Duration) -> ActionError {
     let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
-    let message = format!("{subject} is not called: it asked to be left alone for another {shown}");
+    let message = format!("{subject} is not called: it retry_after to be left alone for another {shown}");
     let mut error = ActionError::new(ErrorKind::Status, message).with_status(429).with_retry_after(wait);
     error.not_sent = true;
     error
 }
 
-fn open(subject: &str, url: &Url, failures: u32, wait: Duration) -> ActionError {
+fn circuit_open_error(subject: &str, url: &Url, failures: u32, wait: Duration) -> ActionError {
     let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
     let host = url.host_str().unwrap_or_default();
     let message = format!(
@@ -287,44 +297,45 @@ mod tests {
         }
     }
 
-    fn note(hosts: &Hosts, seconds: i64, response: &Response) {
-        hosts.note(&url(), Some("main"), &Outcome::Answer(response), at(seconds));
+    fn note(hosts: &HostTable, seconds: i64, response: &Response) {
+        hosts.record(&url(), Some("main"), &CallOutcome::Response(response), at(seconds));
     }
 
-    fn admit(hosts: &Hosts, seconds: i64) -> Result<u64, String> {
-        let admitted = hosts.admit(&url(), Some("main"), "the shop", Admission::Ordinary, at(seconds));
+    fn admit(hosts: &HostTable, seconds: i64) -> Result<u64, String> {
+        let admitted = hosts.admit(&url(), Some("main"), "the shop", HostPolicy::Full, at(seconds));
         admitted.map(|wait| wait.as_secs()).map_err(ActionError::into_message)
     }
 
     #[test]
     fn a_host_that_asks_to_be_left_alone_is_left_alone() {
-        let hosts = Hosts::default();
+        let hosts = HostTable::default();
         note(&hosts, 0, &answer(429, &[("retry-after", "60")]));
-        let expected = "the shop is not called: it asked to be left alone for another 50s";
+        let expected = "the shop is not called: it retry_after to be left alone for another 50s";
         assert_eq!(admit(&hosts, 10), Err(expected.to_owned()));
         assert_eq!(admit(&hosts, 57), Ok(3), "a short wait is waited for");
         assert_eq!(admit(&hosts, 60), Ok(0));
-        let other = hosts.admit(&url(), Some("other"), "the shop", Admission::Ordinary, at(10));
+        let other = hosts.admit(&url(), Some("other"), "the shop", HostPolicy::Full, at(10));
         assert_eq!(other.expect("limits go by connection"), Duration::ZERO);
         let error =
-            hosts.admit(&url(), Some("main"), "the shop", Admission::Ordinary, at(10)).expect_err("held");
+            hosts.admit(&url(), Some("main"), "the shop", HostPolicy::Full, at(10)).expect_err("held");
         assert_eq!((error.status, error.retry_after_ms), (Some(429), Some(50_000)));
     }
 
     #[test]
     fn retries_of_the_author_are_bound_by_what_the_host_asked_for_alone() {
-        let own = |hosts: &Hosts, seconds| {
-            let admitted = hosts.admit(&url(), Some("main"), "the shop", Admission::OwnRetries, at(seconds));
+        let own = |hosts: &HostTable, seconds| {
+            let admitted =
+                hosts.admit(&url(), Some("main"), "the shop", HostPolicy::RetryAfterOnly, at(seconds));
             admitted.map_err(|error| (error.not_sent, error.retry_after_ms))
         };
-        let hosts = Hosts::default();
+        let hosts = HostTable::default();
         note(&hosts, 0, &answer(429, &[]));
         assert_eq!(own(&hosts, 0), Ok(Duration::ZERO), "it said no time");
         note(&hosts, 0, &answer(429, &[("retry-after", "3")]));
         assert_eq!(own(&hosts, 0), Err((true, Some(3_000))));
         assert_eq!(own(&hosts, 3), Ok(Duration::ZERO));
-        for _ in 0..2 * OPEN_AFTER {
-            hosts.note(&url(), Some("main"), &Outcome::Failure, at(3));
+        for _ in 0..2 * FAILURES_TO_OPEN {
+            hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(3));
         }
         assert!(admit(&hosts, 3).is_err(), "the circuit is open for others");
         assert_eq!(own(&hosts, 3), Ok(Duration::ZERO));
@@ -332,31 +343,31 @@ mod tests {
 
     #[test]
     fn a_host_that_does_not_say_how_long_is_left_alone_longer_each_time() {
-        let hosts = Hosts::default();
+        let hosts = HostTable::default();
         let waits = [0, 100, 200, 300, 400, 500].map(|seconds| {
             note(&hosts, seconds, &answer(429, &[]));
-            let held = hosts.health()[0].held_until.expect("held");
-            held.duration_since(at(seconds)).as_secs()
+            let backoff = hosts.health()[0].backoff_until.expect("held");
+            backoff.duration_since(at(seconds)).as_secs()
         });
         assert_eq!(waits, [1, 2, 4, 8, 16, 30]);
         note(&hosts, 600, &answer(200, &[]));
-        assert_eq!(hosts.health()[0].held_until, None);
+        assert_eq!(hosts.health()[0].backoff_until, None);
     }
 
     #[test]
     fn a_host_that_does_not_answer_is_asked_once_in_a_while() {
-        let hosts = Hosts::default();
-        for _ in 0..OPEN_AFTER {
+        let hosts = HostTable::default();
+        for _ in 0..FAILURES_TO_OPEN {
             assert_eq!(admit(&hosts, 0), Ok(0));
-            hosts.note(&url(), Some("main"), &Outcome::Failure, at(0));
+            hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(0));
         }
         // Failures of calls that began before the circuit opened have no effect.
-        hosts.note(&url(), Some("main"), &Outcome::Failure, at(1));
+        hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(1));
         let words = admit(&hosts, 10).expect_err("open");
         assert!(words.contains("the last 21 calls got no answer; it is tried again in 20s"), "{words}");
         assert_eq!(admit(&hosts, 30), Ok(0), "one is let through");
         assert!(admit(&hosts, 31).is_err(), "and one alone");
-        hosts.note(&url(), Some("main"), &Outcome::Failure, at(31));
+        hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(31));
         assert!(admit(&hosts, 90).is_err(), "twice as long after it failed");
         assert_eq!(admit(&hosts, 91), Ok(0));
         note(&hosts, 91, &answer(404, &[]));
@@ -366,7 +377,7 @@ mod tests {
 
     #[test]
     fn what_a_host_says_of_its_limits_is_kept() {
-        let hosts = Hosts::default();
+        let hosts = HostTable::default();
         let headers = [
             ("x-ratelimit-limit", "100"),
             ("x-ratelimit-remaining", "3"),
@@ -384,10 +395,10 @@ mod tests {
 
     #[test]
     fn the_hosts_that_are_remembered_are_bounded() {
-        let hosts = Hosts::default();
+        let hosts = HostTable::default();
         for number in 0..2 * i64::try_from(MAX_HOSTS).expect("small") {
             let url = Url::parse(&format!("https://h{number}.example/")).expect("a URL");
-            hosts.note(&url, None, &Outcome::Failure, at(number));
+            hosts.record(&url, None, &CallOutcome::Failure, at(number));
         }
         assert_eq!(hosts.health().len(), MAX_HOSTS);
     }
@@ -401,7 +412,7 @@ mod tests {
             response.redactor = redactor.clone();
             let text = format!("{}canary-0042-lantern{}", "q".repeat(before), "z".repeat(40));
             response.headers.insert("ratelimit-reason", text.parse().expect("a value"));
-            let hosts = Hosts::default();
+            let hosts = HostTable::default();
             note(&hosts, 0, &response);
             let limit = hosts.health()[0].rate_limit.clone().expect("it says some");
             let reason = limit.reason.expect("a reason");

@@ -4,9 +4,9 @@ use model::template::Part;
 use model::{Map, Template, Value};
 
 /// The unevaluated inputs of a step.
-pub struct Written<'a> {
+pub struct StaticInputs<'a> {
     /// Returns the template of an input; `None` if the step does not set it.
-    pub input: &'a dyn Fn(&str) -> Option<&'a Template>,
+    pub template: &'a dyn Fn(&str) -> Option<&'a Template>,
     /// True if the step names a connection.
     pub has_connection: bool,
 }
@@ -28,22 +28,22 @@ impl InputProblem {
     }
 }
 
-impl<'a> Written<'a> {
+impl<'a> StaticInputs<'a> {
     /// Returns the value of an input without expressions.
     pub(crate) fn literal(&self, name: &str) -> Option<&'a Value> {
-        (self.input)(name)?.literal().filter(|value| !value.is_null())
+        (self.template)(name)?.literal().filter(|value| !value.is_null())
     }
 
     /// Returns an input that is literal text as the input map of a call; the map is empty if the input holds an
     /// expression.
-    pub(crate) fn alone_as_text(&self, name: &str) -> Map {
+    pub(crate) fn literal_text(&self, name: &str) -> Map {
         let text = self.literal(name).filter(|value| matches!(value, Value::String(_) | Value::Number(_)));
         text.into_iter().map(|value| (name, Value::from(value.to_text()))).collect()
     }
 
     /// True if the input is certain to be set and not empty when the step runs.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        match (self.input)(name) {
+        match (self.template)(name) {
             None | Some(Template::Expression(_)) => false,
             Some(Template::Literal(Value::Map(map))) => !map.is_empty(),
             Some(Template::Literal(value)) => !value.is_null(),
@@ -53,7 +53,7 @@ impl<'a> Written<'a> {
 
     /// Returns the keys of an input that is a map; `None` if they are not known.
     pub(crate) fn keys(&self, name: &str) -> Option<Vec<&'a str>> {
-        match (self.input)(name)? {
+        match (self.template)(name)? {
             Template::Map(entries) => Some(entries.iter().map(|(key, _)| &**key).collect()),
             Template::Literal(Value::Map(map)) => Some(map.keys().collect()),
             Template::Literal(Value::Null) => Some(Vec::new()),
@@ -63,7 +63,7 @@ impl<'a> Written<'a> {
 
     /// Returns the literal entries of an input that is a map.
     pub(crate) fn literal_entries(&self, name: &str) -> Map {
-        match (self.input)(name) {
+        match (self.template)(name) {
             Some(Template::Map(entries)) => {
                 let known =
                     entries.iter().filter_map(|(key, value)| Some((&**key, value.literal()?.clone())));
@@ -75,8 +75,8 @@ impl<'a> Written<'a> {
     }
 
     /// Returns the literal prefix of a text input, and true if it is the whole text.
-    pub(crate) fn beginning(&self, name: &str) -> Option<(&'a str, bool)> {
-        match (self.input)(name)? {
+    pub(crate) fn text_prefix(&self, name: &str) -> Option<(&'a str, bool)> {
+        match (self.template)(name)? {
             Template::Literal(Value::String(text)) => Some((text, true)),
             Template::Text(parts) => match parts.first()? {
                 Part::Text(text) => Some((text, false)),

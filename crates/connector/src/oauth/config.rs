@@ -9,7 +9,7 @@ use crate::connection::{BaseUrl, BaseUrlError};
 
 /// The `oauth2` section of a manifest. A field that stands for an input holds the name of the input.
 #[derive(Clone, Debug)]
-pub(crate) struct OAuthRule {
+pub(crate) struct OAuthConfig {
     pub(crate) flow: Flow,
     /// The input with the base address of the identity provider, to which the paths are appended.
     pub(crate) server: Option<String>,
@@ -22,7 +22,7 @@ pub(crate) struct OAuthRule {
     pub(crate) client_secret: String,
     pub(crate) scopes: Option<String>,
     /// A Boolean input, and the scopes to add if it is true.
-    pub(crate) more_scopes: Option<(String, String)>,
+    pub(crate) optional_scopes: Option<(String, String)>,
     /// The input with the address whose host and port become the `audience`.
     pub(crate) audience: Option<String>,
     /// The input with the issuer identifier of the provider.
@@ -30,12 +30,12 @@ pub(crate) struct OAuthRule {
     /// Further query parameters of the authorization address.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) json: bool,
-    pub(crate) sites: Option<SitesRule>,
+    pub(crate) sites: Option<SitesConfig>,
 }
 
 /// The `sites` section of a manifest.
 #[derive(Clone, Debug)]
-pub(crate) struct SitesRule {
+pub(crate) struct SitesConfig {
     /// The path of the list of sites at the gateway, which is the connection's address.
     pub(crate) list: String,
     /// The input with the name or the address of the chosen site.
@@ -44,11 +44,11 @@ pub(crate) struct SitesRule {
     pub(crate) slug: String,
     /// The input with the product's name in scopes, and the placeholder for it in the default scopes.
     pub(crate) product: String,
-    pub(crate) word: String,
+    pub(crate) placeholder: String,
     pub(crate) paths: Vec<(String, String)>,
 }
 
-impl OAuthRule {
+impl OAuthConfig {
     /// Builds the client from checked inputs.
     ///
     /// # Errors
@@ -66,24 +66,24 @@ impl OAuthRule {
         };
         let authorize_url = match self.flow {
             Flow::AuthorizationCode => {
-                let given = self.given(inputs, self.authorize_url.as_ref())?;
+                let given = self.complete_url(inputs, self.authorize_url.as_ref())?;
                 Some(match given {
                     Some(url) => url,
-                    None => self.own_authorize_url(inputs)?,
+                    None => self.default_authorize_url(inputs)?,
                 })
             }
             Flow::ClientCredentials => None,
         };
-        let token_url = match self.given(inputs, self.token_url.as_ref())? {
+        let token_url = match self.complete_url(inputs, self.token_url.as_ref())? {
             Some(url) => url,
-            None => self.below_server(inputs, self.token_path.as_ref())?,
+            None => self.server_url(inputs, self.token_path.as_ref())?,
         };
-        let sites = self.sites.as_ref().map(|rule| Sites {
+        let sites = self.sites.as_ref().map(|config| Sites {
             gateway: base.clone(),
-            list: rule.list.clone(),
-            path: format!("/ex/{}/", crate::http::encode(text(inputs, &rule.slug))),
-            product: text(inputs, &rule.product).to_owned(),
-            choice: text(inputs, &rule.choice).to_owned(),
+            list: config.list.clone(),
+            path: format!("/ex/{}/", crate::http::encode(text(inputs, &config.slug))),
+            product: text(inputs, &config.product).to_owned(),
+            choice: text(inputs, &config.choice).to_owned(),
         });
         Ok(OAuthClient {
             connection: connection.to_owned(),
@@ -105,27 +105,28 @@ impl OAuthRule {
 
     /// Returns the gateway; `None` if the manifest declares no sites.
     pub(crate) fn gateway(&self, base: &BaseUrl) -> Option<Gateway> {
-        let rule = self.sites.as_ref()?;
-        Some(Gateway { base: base.clone(), paths: rule.paths.clone() })
+        let config = self.sites.as_ref()?;
+        Some(Gateway { base: base.clone(), paths: config.paths.clone() })
     }
 
     /// Returns the scopes, with the placeholder replaced by the product's name.
     fn scopes(&self, inputs: &Map) -> Vec<String> {
         let given = self.scopes.as_ref().map_or("", |name| text(inputs, name));
-        let more = self.more_scopes.as_ref().filter(|(name, _)| inputs.get(name) == Some(&Value::Bool(true)));
+        let more =
+            self.optional_scopes.as_ref().filter(|(name, _)| inputs.get(name) == Some(&Value::Bool(true)));
         let scopes =
             given.split_whitespace().chain(more.iter().flat_map(|(_, more)| more.split_whitespace()));
         match &self.sites {
-            Some(rule) => {
-                let product = text(inputs, &rule.product);
-                scopes.map(|scope| scope.replace(&rule.word, product)).collect()
+            Some(config) => {
+                let product = text(inputs, &config.product);
+                scopes.map(|scope| scope.replace(&config.placeholder, product)).collect()
             }
             None => scopes.map(str::to_owned).collect(),
         }
     }
 
-    fn own_authorize_url(&self, inputs: &Map) -> Result<Url, String> {
-        let mut url = self.below_server(inputs, self.authorize_path.as_ref())?;
+    fn default_authorize_url(&self, inputs: &Map) -> Result<Url, String> {
+        let mut url = self.server_url(inputs, self.authorize_path.as_ref())?;
         let audience = self.audience.as_ref().and_then(|name| bare_host(text(inputs, name)));
         {
             let mut query = url.query_pairs_mut();
@@ -143,7 +144,7 @@ impl OAuthRule {
     }
 
     /// Returns the complete address that an input holds; `None` if the input is not set.
-    fn given(&self, inputs: &Map, name: Option<&String>) -> Result<Option<Url>, String> {
+    fn complete_url(&self, inputs: &Map, name: Option<&String>) -> Result<Option<Url>, String> {
         let Some(name) = name else { return Ok(None) };
         let given = text(inputs, name);
         if given.is_empty() {
@@ -157,7 +158,7 @@ impl OAuthRule {
         Ok(Some(url))
     }
 
-    fn below_server(&self, inputs: &Map, path: Option<&String>) -> Result<Url, String> {
+    fn server_url(&self, inputs: &Map, path: Option<&String>) -> Result<Url, String> {
         let (Some(server), Some(path)) = (&self.server, path) else {
             let names =
                 [&self.authorize_url, &self.token_url].into_iter().flatten().cloned().collect::<Vec<_>>();

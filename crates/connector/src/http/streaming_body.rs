@@ -12,48 +12,48 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// A body made of consecutive parts, each in memory or in a file. Its length is known in advance.
 #[derive(Debug)]
-pub struct Pieces {
-    left: VecDeque<Data>,
+pub struct StreamingBody {
+    parts: VecDeque<Data>,
     /// The position in the first part.
-    at: u64,
+    position: u64,
     bytes_left: u64,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
-impl Pieces {
+impl StreamingBody {
     /// Creates a body from these parts in order.
     #[must_use]
-    pub fn new(pieces: impl IntoIterator<Item = Data>) -> Self {
-        let left: VecDeque<Data> = pieces.into_iter().collect();
-        let bytes_left = left.iter().map(|data| data.len() as u64).sum();
-        Self { left, at: 0, bytes_left, reading: None }
+    pub fn new(parts: impl IntoIterator<Item = Data>) -> Self {
+        let parts: VecDeque<Data> = parts.into_iter().collect();
+        let bytes_left = parts.iter().map(|data| data.len() as u64).sum();
+        Self { parts, position: 0, bytes_left, reading: None }
     }
 
     /// Returns the next bytes if they are in memory, or starts to read the next chunk of a file. `None` also at the
     /// end.
-    fn next(&mut self) -> Option<Bytes> {
+    fn next_in_memory(&mut self) -> Option<Bytes> {
         loop {
-            let data = self.left.front()?;
+            let data = self.parts.front()?;
             if let Data::InMemory(bytes) = data {
                 let bytes = bytes.clone();
-                self.left.pop_front();
+                self.parts.pop_front();
                 if bytes.is_empty() {
                     continue;
                 }
                 return Some(bytes);
             }
             let length = data.len() as u64;
-            if self.at >= length {
-                (self.at, _) = (0, self.left.pop_front());
+            if self.position >= length {
+                (self.position, _) = (0, self.parts.pop_front());
                 continue;
             }
-            let (at, data) = (self.at, data.clone());
-            let count = usize::try_from(length - at).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
-            self.at += count as u64;
+            let (position, data) = (self.position, data.clone());
+            let count = usize::try_from(length - position).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
+            self.position += count as u64;
             // Allocated on the thread that frees it: an allocator keeps memory cached that another thread frees.
             let mut buffer = vec![0; count];
             self.reading = Some(spawn_blocking(move || {
-                data.read_exact_at(at, &mut buffer)?;
+                data.read_exact_at(position, &mut buffer)?;
                 Ok(Bytes::from(buffer))
             }));
             return None;
@@ -61,13 +61,13 @@ impl Pieces {
     }
 }
 
-impl Body for Pieces {
+impl Body for StreamingBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
-        let piece = match this.reading.is_none().then(|| this.next()).flatten() {
+        let chunk = match this.reading.is_none().then(|| this.next_in_memory()).flatten() {
             Some(bytes) => bytes,
             None => {
                 let Some(reading) = &mut this.reading else { return Poll::Ready(None) };
@@ -76,8 +76,8 @@ impl Body for Pieces {
                 read.map_err(io::Error::other)??
             }
         };
-        this.bytes_left = this.bytes_left.saturating_sub(piece.len() as u64);
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        this.bytes_left = this.bytes_left.saturating_sub(chunk.len() as u64);
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
