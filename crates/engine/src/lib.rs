@@ -23,9 +23,9 @@ pub use ingress::{
 pub use runtime::{
     Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
     Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,
-    Pauses, Pending, StreamingBody, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
-    StartedLogin, StateScope, StateValue, Status, StoredSecret, SystemClock, Vault, exposed_secret_files,
-    is_secret_set, read_definition, secret_files,
+    Pauses, Pending, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    StartedLogin, StateScope, StateValue, Status, StoredSecret, StreamingBody, SystemClock, Vault,
+    exposed_secret_files, is_secret_set, read_definition, secret_files,
 };
 pub use testing;
 pub use validate::{ProjectCheck, check_draft, check_project, check_text};

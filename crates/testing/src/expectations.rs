@@ -44,7 +44,7 @@ pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &T
     check.response();
     check.check_unused_doubles();
     check.unawaited();
-    check.tape();
+    check.cassette();
     check.found.truncate(MOST);
     check.found
 }
@@ -425,9 +425,9 @@ impl ExpectationCheck<'_> {
     }
 
     /// Reports requests missing from the recording and recorded requests that were not sent; each answers once.
-    fn tape(&mut self) {
-        let (Some(tape), Some(name)) = (&self.trace.tape, &self.case.cassette) else { return };
-        for UnmatchedRequest { line, differences } in tape.unrecorded() {
+    fn cassette(&mut self) {
+        let (Some(cassette), Some(name)) = (&self.trace.cassette, &self.case.cassette) else { return };
+        for UnmatchedRequest { line, differences } in cassette.unrecorded() {
             let help = match differences.as_slice() {
                 [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
                 some => format!("the nearest that is recorded differs: {}", some.join("; ")),
@@ -442,7 +442,7 @@ impl ExpectationCheck<'_> {
                 .help(help),
             );
         }
-        for line in tape.unused() {
+        for line in cassette.unused() {
             self.found.push(
                 Diagnostic::error(
                     "unused-exchange",

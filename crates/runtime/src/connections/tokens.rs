@@ -34,7 +34,7 @@ impl Tokens {
         let mut found = self.client.find_site(http, &token).await;
         if let Err(error) = &found
             && error.status == Some(401)
-            && let Some(fresh) = self.another(&token).await?
+            && let Some(fresh) = self.replacement(&token).await?
         {
             token = fresh;
             found = self.client.find_site(http, &token).await;
@@ -180,7 +180,7 @@ impl TokenSource for Tokens {
         renewed.ok_or_else(|| self.refuse("no token was issued"))
     }
 
-    async fn another(&self, refused: &Secret) -> Result<Option<Secret>, ActionError> {
+    async fn replacement(&self, refused: &Secret) -> Result<Option<Secret>, ActionError> {
         let another = self.renew(Some(refused)).await?;
         Ok(another.filter(|another| another.expose() != refused.expose()))
     }
