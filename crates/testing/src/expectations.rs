@@ -427,7 +427,7 @@ impl ExpectationCheck<'_> {
     /// Reports requests missing from the recording and recorded requests that were not sent; each answers once.
     fn cassette(&mut self) {
         let (Some(cassette), Some(name)) = (&self.trace.cassette, &self.case.cassette) else { return };
-        for UnmatchedRequest { line, differences } in cassette.unrecorded() {
+        for UnmatchedRequest { line, differences } in cassette.unmatched_requests() {
             let help = match differences.as_slice() {
                 [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
                 some => format!("the nearest that is recorded differs: {}", some.join("; ")),
@@ -442,7 +442,7 @@ impl ExpectationCheck<'_> {
                 .help(help),
             );
         }
-        for line in cassette.unused() {
+        for line in cassette.unused_exchanges() {
             self.found.push(
                 Diagnostic::error(
                     "unused-exchange",
