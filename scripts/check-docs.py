@@ -268,7 +268,7 @@ def check_codes() -> list[str]:
 def check_refusals() -> list[str]:
     """Every code that a caller of a webhook can get is explained."""
     crates = ROOT / "crates"
-    files = [crates / "server/src/hooks.rs", crates / "ingress/src/hooks.rs"]
+    files = [crates / "server/src/hooks.rs", crates / "ingress/src/hooks/mod.rs"]
     files += [*(crates / "trigger/src").rglob("*.rs"), *(crates / "server/src/net").rglob("*.rs")]
     texts = [file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0] for file in files]
     found = {code for text in texts for code in REFUSAL.findall(text)}

@@ -55,25 +55,26 @@ impl Vocabulary {
     }
 
     /// Translates the options of choices and the keys of maps in a response to the manifest's terms.
-    pub(crate) fn from_service(&self, kind: &ResultType, value: Value) -> Value {
+    pub(crate) fn value_from_service(&self, kind: &ResultType, value: Value) -> Value {
         match (kind, value) {
             (ResultType::Choice { .. }, Value::String(text)) => match self.manifest_term(&text) {
                 Some(term) => Value::from(term),
                 None => Value::String(text),
             },
             (ResultType::List { items }, Value::List(list)) => {
-                map_items(&list, |item| self.from_service(items, item))
+                map_items(&list, |item| self.value_from_service(items, item))
             }
             (ResultType::Map { values }, Value::Map(map)) => {
-                let entries =
-                    map.iter().map(|(key, value)| (key.clone(), self.from_service(values, value.clone())));
+                let entries = map
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.value_from_service(values, value.clone())));
                 Value::from(entries.collect::<Map>())
             }
             (ResultType::Object(object), Value::Map(map)) => {
                 Value::from(self.object_from_service(object, &map))
             }
             (ResultType::OneOf { types }, value) => {
-                types.iter().fold(value, |value, kind| self.from_service(kind, value))
+                types.iter().fold(value, |value, kind| self.value_from_service(kind, value))
             }
             (_, value) => value,
         }
@@ -86,7 +87,13 @@ impl Vocabulary {
             let name = term.map_or_else(|| key.clone(), Key::from);
             let field = object.fields.iter().find(|field| *field.name == *name);
             let value = value.clone();
-            (name, field.map_or_else(|| value.clone(), |field| self.from_service(&field.kind, value.clone())))
+            (
+                name,
+                field.map_or_else(
+                    || value.clone(),
+                    |field| self.value_from_service(&field.kind, value.clone()),
+                ),
+            )
         });
         entries.collect()
     }
@@ -156,7 +163,7 @@ mod tests {
         let kind = ResultType::List { items: Arc::new(object(vec![ResultField::new("neutral", body)])) };
         let answer = json(r#"[{"acme":{"format":"acme","value":"acme"},"more":1}]"#);
         let expected = r#"[{"neutral":{"format":"neutral","value":"acme"},"more":1}]"#;
-        assert_eq!(vocabulary().from_service(&kind, answer).to_json(), expected);
+        assert_eq!(vocabulary().value_from_service(&kind, answer).to_json(), expected);
         assert!(Vocabulary::new([("same".to_owned(), "same".to_owned())]).is_empty());
     }
 }

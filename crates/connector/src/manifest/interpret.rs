@@ -42,7 +42,7 @@ impl Action for Rest {
         let vocabulary =
             connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
         Ok(match vocabulary {
-            Some(vocabulary) => vocabulary.from_service(&self.definition.spec.results, result),
+            Some(vocabulary) => vocabulary.value_from_service(&self.definition.spec.results, result),
             None => result,
         })
     }

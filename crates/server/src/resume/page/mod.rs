@@ -18,7 +18,7 @@ use super::given::{Form, OPTION};
 use super::scene::{Closed, Focus, SHOWN, Scene};
 
 /// The style sheet, which stands in every page.
-pub(super) const STYLE: &str = include_str!("page/style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
 
 /// What was filled in and could not be taken, to be mended.
 pub(super) struct Draft {

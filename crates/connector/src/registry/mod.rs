@@ -14,10 +14,10 @@ use crate::native;
 
 /// The manifests that ship with the program, each with its display path.
 const MANIFESTS: [(&str, &str); 4] = [
-    ("connectors/wiki.yaml", include_str!("../manifests/wiki.yaml")),
-    ("connectors/http.yaml", include_str!("../manifests/http.yaml")),
-    ("connectors/github.yaml", include_str!("../manifests/github.yaml")),
-    ("connectors/mail.yaml", include_str!("../manifests/mail.yaml")),
+    ("connectors/wiki.yaml", include_str!("../../manifests/wiki.yaml")),
+    ("connectors/http.yaml", include_str!("../../manifests/http.yaml")),
+    ("connectors/github.yaml", include_str!("../../manifests/github.yaml")),
+    ("connectors/mail.yaml", include_str!("../../manifests/mail.yaml")),
 ];
 
 /// The native actions that a manifest may enable.
