@@ -13,7 +13,7 @@ use crate::action::{ActionSpec, InputSpec};
 use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
 use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, VERBS};
 
-const DRAFT: &str = "https://json-schema.org/partial/2020-12/schema";
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// A duration, as [`crate::units::parse_duration`] reads it.
 const DURATION: &str = "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
