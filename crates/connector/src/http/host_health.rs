@@ -250,7 +250,7 @@ fn remaining(until: Timestamp, now: Timestamp) -> Option<Duration> {
 
 fn backoff_error(subject: &str, wait: Duration) -> ActionError {
     let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
-    let message = format!("{subject} is not called: it retry_after to be left alone for another {shown}");
+    let message = format!("{subject} is not called: it asked not to be called for another {shown}");
     let mut error = ActionError::new(ErrorKind::Status, message).with_status(429).with_retry_after(wait);
     error.not_sent = true;
     error
@@ -310,7 +310,7 @@ mod tests {
     fn a_host_that_asks_to_be_left_alone_is_left_alone() {
         let hosts = HostTable::default();
         note(&hosts, 0, &answer(429, &[("retry-after", "60")]));
-        let expected = "the shop is not called: it retry_after to be left alone for another 50s";
+        let expected = "the shop is not called: it asked not to be called for another 50s";
         assert_eq!(admit(&hosts, 10), Err(expected.to_owned()));
         assert_eq!(admit(&hosts, 57), Ok(3), "a short wait is waited for");
         assert_eq!(admit(&hosts, 60), Ok(0));

@@ -444,7 +444,7 @@ async fn the_wait_that_the_wiki_asks_for_is_kept() {
         let error = wiki.fails("listSpaces", json!({})).await;
         assert_eq!((error.status, error.retry_after_ms), (Some(429), Some(7_000)), "as a date: {as_date}");
         let early = wiki.fails("listPages", json!({})).await;
-        assert!(early.message.contains("it asked to be left alone"), "{}", early.message);
+        assert!(early.message.contains("it asked not to be called"), "{}", early.message);
         assert_eq!(wiki.simulator.requests().len(), 1, "asking again too early makes it longer");
     }
 }

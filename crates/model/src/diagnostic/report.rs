@@ -199,7 +199,7 @@ impl Report {
             out.push_str("\n\n");
         }
         if self.dropped > 0 {
-            let _ = writeln!(out, "{}: {} more problems are not masked\n", self.source.path(), self.dropped);
+            let _ = writeln!(out, "{}: {} more problems are not shown\n", self.source.path(), self.dropped);
         }
         out
     }

@@ -86,7 +86,7 @@ pub fn automation(around: &ProjectContext<'_>) -> Value {
 #[must_use]
 pub fn connection(around: &ProjectContext<'_>) -> Value {
     let mut schema =
-        root("Connection", "SpannedName credentials of a type that a connector declares.", &CONNECTION);
+        root("Connection", "Named credentials of a type that a connector declares.", &CONNECTION);
     let mut definitions = Definitions::default();
     inputs::define(&mut definitions);
     actions::extend_connection(&mut schema, around, &mut definitions);

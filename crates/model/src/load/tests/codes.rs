@@ -120,7 +120,8 @@ fn every_code_in_the_source_is_in_the_table() {
     let known: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
     let mut unknown = BTreeSet::new();
     let mut found = 0;
-    for folder in ["load", "load/lint", "load/steps", "load/steps/flow", "load/trial", "load/trigger", "yaml"]
+    for folder in
+        ["load", "load/lint", "load/steps", "load/steps/flow", "load/test_suite", "load/trigger", "yaml"]
     {
         for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there").flatten() {
             if entry.path().extension().is_some_and(|ending| ending == "rs") {

@@ -17,7 +17,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<J
             Some(schema)
         }
         Err(error) => {
-            let message = format!("this is no JSON Schema (partial 2020-12): {}", place_and(&error));
+            let message = format!("this is not a JSON Schema (draft 2020-12): {}", place_and(&error));
             let (_, span) = find(node, &error.pointer).unwrap_or((node.head(), node.head()));
             diagnostics.push(Diagnostic::error("invalid-schema", message, span));
             None

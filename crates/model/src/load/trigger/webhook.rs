@@ -72,7 +72,7 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         Key::new(
             "schema",
             Shape::MapOf(ANY_NAME, &Shape::Template),
-            "A JSON Schema (partial 2020-12) for the body; a body that does not match is answered with 400. Default: anything.",
+            "A JSON Schema (draft 2020-12) for the body; a body that does not match is answered with 400. Default: anything.",
         ),
         Key::new(
             "code",
