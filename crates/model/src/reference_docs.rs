@@ -15,7 +15,7 @@ pub struct ReferencePage {
     pub text: String,
 }
 
-/// What stands on a page of its own, and where.
+/// Objects with a page of their own, and its file name.
 const SEPARATE_PAGES: [(&Object, &str); 1] = [(&TRIGGER, "triggers.md")];
 
 /// All pages, in the order of the table of contents.
@@ -125,7 +125,7 @@ fn keys(text: &mut String, keys: &'static [Key], path: &str) {
     }
 }
 
-/// What may stand under a key, in words. A mapping with fixed keys gets a section of its own.
+/// Describes the value of a key. A mapping with fixed keys gets a section of its own.
 fn takes(shape: &Shape, path: &str, inside: &mut Vec<Section>) -> String {
     let mut within = |shape: &Shape, path: &str| takes(shape, path, inside);
     match shape {

@@ -59,7 +59,7 @@ impl Runtime {
         }
     }
 
-    /// What an execution waits for, if it waits: its turn, or what its steps pause for.
+    /// The reason why an execution waits, if it does: its turn, or the pauses of its steps.
     ///
     /// # Errors
     /// There is no such execution, or the store failed.

@@ -389,7 +389,7 @@ struct Decision {
     /// Deployable version; `None` if the file has errors.
     deployed: Option<Deployment>,
     report: Arc<Report>,
-    /// Whether it names nonexistent automations, and nonexistent connections.
+    /// True if it names nonexistent automations; true if it names nonexistent connections.
     missing: [(RelationKind, bool); 2],
 }
 

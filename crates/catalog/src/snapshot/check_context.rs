@@ -20,7 +20,7 @@ use crate::check::{
 /// Result of checking an automation against a snapshot.
 pub(super) struct CheckResult {
     pub(super) checked: CheckedAutomation,
-    /// Whether it names nonexistent automations, and nonexistent connections.
+    /// True if it names nonexistent automations; true if it names nonexistent connections.
     pub(super) missing: [(RelationKind, bool); 2],
 }
 

@@ -1,4 +1,4 @@
-//! What an author is told: everything at once, nothing twice, and nothing that only follows from something told.
+//! Diagnostics of a check: all at once, none twice, and none that only follows from another.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -246,7 +246,7 @@ fn inputs_that_cannot_be_read_are_not_missed() {
         &format!("- {{{page}, with: {{pageid: '${{{{ a b }}}}'}}}}\n"),
         &["unknown-input pageid (pageId)", "expression-syntax b"],
     );
-    // What is wrong with the connection does not hide what is wrong with the inputs.
+    // An error in the connection does not hide errors in the inputs.
     check_steps(
         "- {action: wiki.getPage, connection: [1]}\n",
         &["missing-input wiki.getPage", "wrong-type 1"],
@@ -523,7 +523,7 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
     let mut tried = 0;
-    // What is wrong in code is told where the code no longer fits together.
+    // An error in code is reported where the code becomes inconsistent.
     for (path, text) in shipped().into_iter().filter(|(_, text)| !text.contains("code: |")) {
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate() {
@@ -543,9 +543,9 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
                     continue;
                 }
                 let shown = format!("{}\n{wrong}\n{}", path.display(), report.render(false));
-                // What is wrong deep in an input is told there; what the line read is now read by nobody.
+                // An error deep in an input is reported there; nothing reads the line any more.
                 let deep = |code: &str| ["wrong-input", "unknown-input", "unused-value"].contains(&code);
-                // Where the line is right by itself, what reads it may be wrong now.
+                // If the line itself is valid, its readers may be wrong now.
                 let right = !report.entries().iter().any(|entry| entry.line == at + 1);
                 let follows = |code: &str| {
                     right

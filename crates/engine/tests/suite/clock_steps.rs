@@ -112,7 +112,7 @@ async fn who_waits_for_an_event_gives_up_in_time_whatever_the_clock_does() {
         let engine = project.start().await;
         let id = start_and_rest(&engine, "{}").await;
         set(&project, hours);
-        // What comes and is not for it takes it up and lays it down again.
+        // An event for another step wakes it and lets it suspend again.
         somebody_sleeps_for(&project, 2 * HOUR).await;
         project.clock.advance(2 * HOUR);
         assert_eq!(end(&engine, id).await, "failed: no event came within 2h", "set by {hours} h");

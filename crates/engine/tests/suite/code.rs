@@ -9,7 +9,7 @@ use trigger::webhook::Request;
 use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of, stop, workers};
 use crate::watched::Watched;
 
-/// What comes of one step of code, behind others.
+/// The result of one code step after others.
 async fn of(before: &str, code: &str) -> String {
     workers();
     let code: String = code.lines().map(|line| format!("      {line}\n")).collect();

@@ -5,8 +5,8 @@ use pretty_assertions::assert_eq;
 
 use crate::common::{Project, show, soon, start_with, steps_of, stop};
 
-/// What is seen of an execution of these steps: its end, the ends of its steps, its log. `$IF` in their text is a guard
-/// that always holds, or nothing but a remark: code behind a guard runs when its turn has come.
+/// The visible results of an execution of these steps: its outcome, the outcomes of its steps, its log. `$IF` in their
+/// text becomes a condition that always holds, or a comment: a guarded code step runs only when its turn comes.
 async fn seen(
     head: &str,
     steps: &str,

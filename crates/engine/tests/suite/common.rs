@@ -84,7 +84,7 @@ impl Project {
 }
 
 impl Drop for Project {
-    /// What an engine leaves behind holds no secret.
+    /// Asserts that nothing an engine leaves on disk holds a secret.
     fn drop(&mut self) {
         if self.settings.data_dir.is_dir() && !std::thread::panicking() {
             tests::canary::search(&self.settings.data_dir).expect("the data folder can be read");

@@ -68,7 +68,7 @@ impl World {
     }
 }
 
-/// What the provider sends the browser back with.
+/// The redirect with which the provider sends the browser back.
 async fn consent(url: &str) -> LoginCallback {
     let mut query = redirect(url).await;
     LoginCallback {

@@ -1,4 +1,4 @@
-//! What survives the end of a process, and what is never done twice.
+//! Recovery after the end of a process, and effects that must never be repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -271,7 +271,7 @@ async fn a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck() 
         let held = peer.asked().await;
         crash(engine).await;
         drop(held);
-        // What a process leaves that dies while the execution computes.
+        // The state left by a process that dies while the execution computes.
         project.write(".cogwork/crash-record", &format!("{id}\n"));
         engine = project.start().await;
     }

@@ -1,4 +1,4 @@
-//! What each verb does and what an execution comes to.
+//! The effect of each verb, and the outcome of executions.
 
 use crate::common::{Peer, Project, call, outcome_of, outcome_with, show, soon, start_with, steps_of, stop};
 

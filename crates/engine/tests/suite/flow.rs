@@ -390,7 +390,7 @@ async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
                 if matches!(events.last(), Some(model::Event::Finished { .. })) {
                     break;
                 }
-                // Whatever is not in the store yet is told.
+                // Events that are not stored yet are delivered too.
                 while !matches!(notices.recv().await, Ok(engine::EngineEvent::ExecutionEvents { .. })) {}
             }
         })

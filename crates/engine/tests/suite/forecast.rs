@@ -1,4 +1,4 @@
-//! What a change on disk would do, told before it is taken; and that telling changes nothing.
+//! Forecasts of a change on disk; a forecast changes nothing.
 
 use engine::{Change, ChangeKind, Engine, ReloadPreview};
 use pretty_assertions::assert_eq;
@@ -17,7 +17,7 @@ fn told(changes: &[Change]) -> Vec<String> {
     changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.summary())).collect()
 }
 
-/// What is told of a file that changes from one text to another.
+/// The forecast for a file that changes from one text to another.
 async fn of_change(before: &str, after: &str) -> String {
     let project = Project::with(before);
     let engine = project.start().await;

@@ -1,5 +1,4 @@
-//! What keeps a webhook from being started too often: what was sent before, rates, circles; and what is asked of its
-//! address before anything is sent.
+//! Admission of webhooks: deduplication, rate limits, call loops, and challenges of senders.
 
 use std::time::Duration;
 
@@ -140,7 +139,7 @@ async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request
     let steps = call("a", &peer.base, "/a");
     let mut project =
         Project::with(&format!("trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n{steps}"));
-    // Whoever attaches needs no slot of its own.
+    // A caller that attaches to an execution needs no slot of its own.
     project.settings.limits.in_flight = 1;
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
@@ -228,7 +227,7 @@ async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
     let request = with(post("{}"), "x-cogwork-trace", &trace.expect("there is one"));
     let answer = soon(engine.ingress().receive(&live, request)).await;
     assert_eq!((answer.status, refused(&engine, "loop_detected")), (508, 1));
-    // What is no trace of ours means nothing.
+    // A trace of another origin has no effect.
     let odd = tokio::spawn({
         let (engine, request) = (engine.clone(), with(post("{}"), "x-cogwork-trace", "a b;99"));
         async move { engine.ingress().receive(&live, request).await }

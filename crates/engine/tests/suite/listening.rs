@@ -280,7 +280,7 @@ async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
     })
     .await;
     assert!(engine.ingress().subscriptions().iter().all(|one| one.test));
-    // Who listens anew goes on with it.
+    // A new listener continues with it.
     project.clock.advance(MINUTE / 2);
     let again = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     soon(project.clock.somebody_sleeps_until(again.until)).await;

@@ -133,7 +133,7 @@ async fn an_event_that_came_is_there_after_a_restart() {
     crash(engine).await;
     let engine = project.start().await;
     assert_eq!(engine.runtime().emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent"), 1);
-    // Whether or not it was taken up before the end, what came is durable.
+    // The event is durable even if the execution has not consumed it before the end.
     crash(engine).await;
     let engine = project.start().await;
     assert_eq!(end(&engine, id).await, r#"{"n":1}"#);

@@ -25,7 +25,7 @@ fn yaml(base: &str, more: &str) -> String {
     )
 }
 
-/// What the executions were given, oldest first.
+/// The payloads of the executions, oldest first.
 async fn given(engine: &Engine) -> Vec<String> {
     let page = Page { before: None, limit: 1000 };
     let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");

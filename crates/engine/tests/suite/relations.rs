@@ -1,4 +1,4 @@
-//! What files say of one another: calls that fit and calls that do not, and what a change of one file means for others.
+//! Relations between files: matching and mismatched calls, and effects of a change in one file on others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn project(files: &[(&str, &str)]) -> Project {
     project
 }
 
-/// What `validate` says of these files: `file:line:column code: message; help`.
+/// The output of `validate` for these files: `file:line:column code: message; help`.
 fn said(files: &[(&str, &str)]) -> Vec<String> {
     let project = project(files);
     let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
@@ -165,7 +165,7 @@ fn a_text_is_checked_against_the_files_around_it_as_the_file_would_be() {
     );
 }
 
-/// What is in force, to see which of it is another after a reload.
+/// The deployments in force, to find those that a reload replaced.
 fn in_force(engine: &Engine) -> BTreeMap<String, Arc<Deployment>> {
     let catalog = engine.catalog();
     catalog.automations().map(|deployed| (deployed.automation.id.to_string(), deployed.clone())).collect()

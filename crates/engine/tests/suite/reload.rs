@@ -1,4 +1,4 @@
-//! What a change on disk does, and what it leaves alone.
+//! Reloads: the effects of a change on disk, and the parts that it leaves alone.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is deleted, and when: by rule, and where the store's size runs out.
+//! Deletion of executions: by rule, and when the store reaches its size limit.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -226,7 +226,7 @@ async fn wakings(schedules: usize) -> (u64, u64) {
 #[tokio::test]
 async fn ten_thousand_schedules_wake_nobody_between_their_instants_and_once_at_each() {
     let (few, many) = (wakings(2).await, wakings(10_000).await);
-    // What else an engine looks after may fall on one side or the other.
+    // Other timers of the engine may fire on either side of it.
     let (most_quiet, most_due) = (few.0 + 1, few.1 + 1);
     assert!(many.0 <= most_quiet && many.1 <= most_due, "two: {few:?}, ten thousand: {many:?}");
 }

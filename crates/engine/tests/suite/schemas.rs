@@ -20,7 +20,7 @@ static AUTOMATION: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::validator_for(&schema).expect("the schema compiles")
 });
 
-/// What the schema has against a text, if that can be read.
+/// The errors of the schema for a text, if it is readable.
 fn objections(text: &str) -> Vec<String> {
     let Ok(node) = model::yaml::parse_text("test.yaml", text) else { return Vec::new() };
     AUTOMATION

@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 
 use crate::common::Project;
 
-/// What comes of each test of a file, by its name: `passes`, or what is told.
+/// The result of each test of a file, by name: `passes`, or the findings.
 #[track_caller]
 fn play(automation: &str, tests: &str) -> Vec<String> {
     verdicts(automation, tests).iter().map(told).collect()
@@ -35,7 +35,7 @@ fn told(verdict: &TestResult) -> String {
     if told.is_empty() { "passes".to_owned() } else { told }
 }
 
-/// What is said of a file of tests: `code line`.
+/// The diagnostics of a test suite: `code line`.
 #[track_caller]
 fn check(automation: &str, tests: &str, expected: &[&str]) {
     let project = Project::with(automation);

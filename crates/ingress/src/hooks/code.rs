@@ -91,7 +91,7 @@ impl Ingress {
         results: &mut Value,
     ) -> Result<(), Rejection> {
         let decided = self.run_trigger_code(deployed, id, results).await.map_err(|error| {
-            // What is logged for the code is for its author, not for whoever sent the sender.
+            // Log lines of the code are for its author, not for the sender of the request.
             tracing::error!(automation = %deployed.automation.id, error, "the trigger's code failed; nothing is started");
             Rejection::new(500, "trigger_code_failed", "the trigger's code failed; see the daemon's log")
         })?;

@@ -39,7 +39,7 @@ pub struct ChallengeRule {
     pub value: Option<RequestField>,
     /// The response.
     pub response: ChallengeResponse,
-    /// Who may get the response.
+    /// The requests that get the response.
     pub guard: ChallengeGuard,
 }
 

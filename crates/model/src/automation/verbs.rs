@@ -86,7 +86,7 @@ pub enum WaitStep {
 /// The settings of a `waitFor` step. The step's `timeout` limits the wait.
 #[derive(Clone, Debug)]
 pub struct WaitForStep {
-    /// What the step waits for.
+    /// The event, approval, end of an execution, or instant that the step waits for.
     pub on: WaitOn,
     /// The handling of a timeout.
     pub on_timeout: OnTimeout,

@@ -113,7 +113,7 @@ pub enum Event {
         /// The deadline of the innermost timeout around the step; `None` if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<Timestamp>,
-        /// What the step waits for.
+        /// The event, approval, child, retry or instant that the step waits for.
         on: WaitReason,
     },
     /// A signal arrived for a waiting step. The step's condition decides if it ends the wait.

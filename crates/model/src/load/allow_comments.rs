@@ -12,7 +12,7 @@ use crate::yaml::{Kind, Node, parse};
 
 /// The name of the warnings about comments that switch nothing off.
 const CODE: &str = "unused-allow";
-/// What these comments begin with.
+/// The prefix of these comments.
 const MARK: &str = "cogwork:";
 /// The most comments of a file that count.
 const MOST: usize = 1000;
@@ -58,7 +58,7 @@ pub fn apply_allow_comments(report: Report) -> Report {
         !is_off
     });
     let has_errors = rest_of_report.has_errors();
-    // What is not told of a file with errors may be told once they are corrected.
+    // Warnings that are absent from a file with errors may appear once the errors are corrected.
     let rest = allowed.iter().enumerate().filter(|(index, _)| !used.contains(index));
     found.extend(rest.filter_map(|(_, allowed)| unused(allowed, has_errors)));
     if found.is_empty() { rest_of_report } else { rest_of_report.with(found) }
@@ -185,7 +185,7 @@ impl Texts {
     /// The last line of the texts that begin on a line.
     fn last_line(&self, source: &Source, line: usize) -> usize {
         let here = self.with_keys.iter().filter(|text| source.position(text.start as usize).line == line);
-        // What a block ends with may be the indentation of the next line.
+        // The end of a block scalar may be the indentation of the next line.
         let end = |text: &Span| {
             let length = source.slice(*text).trim_end().len();
             source.position((text.start as usize + length).saturating_sub(1)).line
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left of an automation's report: the code of each problem, with its line.
+    /// Compares an automation's report after the comments: the code of each problem, with its line.
     fn check(steps: &str, expected: &[&str]) {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}");
         let source = Arc::new(Source::new("a.yaml", text.as_str()));

@@ -119,8 +119,8 @@ pub(super) fn read(
     Some(Partial { value, unreadable })
 }
 
-/// What a key that means nothing leaves open: the keys that are not there may be meant by it, and the names below it
-/// may be of steps and variables.
+/// Records what unknown keys leave uncertain: each absent key may be misspelt in one of them, and names below them may
+/// be steps or variables.
 fn unknown_entries(reader: &MapReader<'_, '_>) -> Unreadable {
     let mut unreadable = Unreadable::new();
     reader.unknown_entries().for_each(|stranger| unreadable.note_names(&stranger.value));

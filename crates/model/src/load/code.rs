@@ -18,7 +18,7 @@ pub(super) static FILE: Object = Object {
     choice: Choice::Any,
 };
 
-/// What may stand under `code`.
+/// The form of the value of `code`.
 pub(crate) const SHAPE: Shape = Shape::AnyOf(&[Shape::NonBlankText, Shape::Object(&FILE)]);
 
 /// The code under a key.

@@ -30,7 +30,7 @@ pub(super) fn inner(text: &Text) -> Span {
     text.locate_span(0, text.value.len())
 }
 
-/// Whether a text holds no expression; one that does is reported.
+/// True if a text holds no expression; reports one that does.
 pub(super) fn no_expression(text: &Text, diagnostics: &Diagnostics) -> bool {
     let Some(mark) = text.value.find("${{") else { return true };
     let end = text.value[mark..].find("}}").map_or(text.value.len(), |end| mark + end + 2);
@@ -58,8 +58,8 @@ pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -
     Some(SpannedName { name: entry.key.clone(), span })
 }
 
-/// Whether a name is of the form `connector.action`; one that is not is reported. Whether there is such an action is asked
-/// of the connectors.
+/// True if a name has the form `connector.action`; reports one that has not. The registry of connectors knows if the
+/// action exists.
 pub(super) fn action_name(action: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let parts = action.name.split_once('.');
     if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {

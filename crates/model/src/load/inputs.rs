@@ -52,7 +52,7 @@ pub(super) fn inputs(
     entries(field, "inputs", unreadable, |entry| input(entry, diagnostics))
 }
 
-/// What a person fills in beside an answer.
+/// Lowers the inputs of an approval's form.
 pub(super) fn form(
     field: Field<'_, '_>,
     unreadable: &mut Unreadable,
@@ -61,7 +61,7 @@ pub(super) fn form(
     entries(field, "form", unreadable, |entry| input(entry, diagnostics))
 }
 
-/// What is read of each entry; one that cannot be read leaves its name behind.
+/// Reads each entry; records the name of an entry that cannot be read.
 fn entries<T>(
     field: Field<'_, '_>,
     key: &'static str,
@@ -157,7 +157,7 @@ fn kind(word: Option<&str>, options: Option<Vec<String>>) -> InputType {
     }
 }
 
-/// Whether a default is of the type; else what it is.
+/// Checks that a default has the type; the error describes the value.
 fn fits(kind: &InputType, value: &Value) -> Result<(), String> {
     let fits = match (kind, value) {
         (InputType::Any, _)

@@ -1,4 +1,4 @@
-//! What may stand where: the tables that the loader reads by and the JSON Schema is made of.
+//! The tables of keys and shapes from which the loader reads and the JSON Schemas are made.
 //!
 //! A mapping with fixed keys is an [`Object`]; it is declared once, beside the code that lowers it. Reading goes
 //! through [`Object::open`], so a key that is not in the table is an error, and one that is in it is in the schema.
@@ -9,7 +9,7 @@ use crate::yaml::{MapReader, Node};
 /// A mapping with fixed keys.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// What it is called in messages, with its article: "a retry".
+    /// The noun for messages, with its article: "a retry".
     pub(crate) what: &'static str,
     /// Its keys, in the order in which they are documented.
     pub(crate) keys: &'static [Key],
@@ -32,7 +32,7 @@ pub(crate) enum Choice {
         one: &'static [&'static str],
         /// The key that decides, and the word that it then has.
         when: (&'static str, &'static str),
-        /// What has to be there then.
+        /// The keys that are then required.
         all: &'static [&'static str],
     },
 }
@@ -42,15 +42,15 @@ pub(crate) enum Choice {
 pub(crate) struct Key {
     /// As it is written.
     pub(crate) name: &'static str,
-    /// What may stand there.
+    /// The form of the value.
     pub(crate) shape: Shape,
-    /// Whether it has to be there.
+    /// True if the key is required.
     pub(crate) required: bool,
-    /// What it means, for a person, with its default.
+    /// The description for authors, with the default.
     pub(crate) about: &'static str,
 }
 
-/// What may stand under a key, as far as its form goes.
+/// The form of the value of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// Any text.
@@ -149,7 +149,7 @@ impl Object {
             Choice::ExactlyOne(keys) => {
                 reader.exactly_one_of(keys);
             }
-            // Whoever reads the keys says which of them is missing.
+            // The reader of the keys reports which one is missing.
             Choice::AtMostOne(keys) | Choice::ExactlyOneUnless { one: keys, .. } => {
                 reader.at_most_one_of(keys);
             }
@@ -158,7 +158,7 @@ impl Object {
     }
 }
 
-/// Whether `text` can be written after a dot in an expression.
+/// True if `text` can follow a dot in an expression.
 pub(super) fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -45,25 +45,25 @@ pub(crate) use test_suite::SUITE;
 pub(crate) use trigger::TRIGGER;
 pub use trigger::event_webhook;
 
-/// What came of a file: its checked form where no error stands in the way, and everything there is to say.
+/// The result of loading a file: its checked form if it has no error, and all diagnostics.
 #[derive(Debug)]
 pub struct Loaded<T> {
     /// The checked form; absent if the report has errors.
     pub value: Option<T>,
-    /// What could be read of a file whose report has errors.
+    /// The readable part of a file whose report has errors.
     pub partial: Option<Partial<T>>,
     /// Errors, warnings and hints, in the order of their places.
     pub report: Report,
 }
 
 impl<T> Loaded<T> {
-    /// What came of a file that has nothing but this report.
+    /// A result that has nothing but this report.
     #[must_use]
     pub fn rejected(report: Report) -> Self {
         Self { value: None, partial: None, report }
     }
 
-    /// What there is to check further, and what of it is not what the file says. Never to be run.
+    /// The value for further checks, with the parts that are unknown. Never to be run.
     #[must_use]
     pub fn for_checking(&self) -> Option<(&T, &Unreadable)> {
         let partial = self.partial.as_ref().map(|partial| (&partial.value, &partial.unreadable));
@@ -131,13 +131,13 @@ fn read<T>(
     let whole = syntax.is_empty() && !meaning.has_errors();
     let value = partial.as_ref().map(|partial| &partial.value);
     let doubtful = node.map_or_else(Vec::new, |node| doubt(&node, &source, value, whole));
-    // What is wrong in a place is told; that it is doubtful too adds nothing.
+    // An error in this span makes a warning about it superfluous.
     let doubtful = doubtful.into_iter().filter(|found| !meaning.has_error_at(found.span));
     let meaning = meaning.with(doubtful);
     if syntax.is_empty() {
         return Loaded::new(partial, meaning);
     }
-    // What could not be read left a gap in the tree; what is said of the gap is said already.
+    // An unreadable node leaves a gap in the tree; the gap itself has been reported.
     let told = |other: &&Diagnostic| {
         !syntax.diagnostics().iter().any(|first| {
             first.severity == Severity::Error

@@ -19,7 +19,7 @@ pub(super) fn of(what: &str) -> &'static [ForeignKey] {
     }
 }
 
-/// What to write where several keys are wanted of a mapping of this name that takes one.
+/// Advice for authors who give several keys where this mapping takes one.
 pub(super) fn instead_of_several(what: &str) -> Option<&'static str> {
     (what == "a trigger").then_some(
         "put the steps into a file with `trigger: {manual: {}}`, and start it with `call` from one file for each trigger",

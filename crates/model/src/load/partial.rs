@@ -1,4 +1,4 @@
-//! A file with errors as far as it could be read, so that whoever checks it further sees the rest in the same run.
+//! A file with errors, as far as it could be read, so that later checks report in the same run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::steps::camel_case;
 use crate::yaml::{Kind, Node};
 
-/// A file with errors as far as it could be read: for further checks, never to be run.
+/// A file with errors, as far as it could be read: for further checks, never to be run.
 ///
-/// What could not be read is left out or has a stand-in; [`Unreadable`] says where, so that a check can stay silent about
-/// what it cannot know.
+/// Unreadable parts are absent or have placeholders; [`Unreadable`] lists them, so that a check stays silent about what
+/// it cannot know.
 #[derive(Clone, Debug)]
 pub struct Partial<T> {
     pub(super) value: T,
@@ -23,7 +23,7 @@ impl<T> Partial<T> {
     }
 }
 
-/// What of a file could not be read.
+/// The parts of a file that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
     /// Keys of the file itself.
@@ -32,57 +32,57 @@ pub struct Unreadable {
     steps: BTreeMap<Arc<str>, BTreeSet<&'static str>>,
     /// Names that stand where something could not be read: of steps, variables, inputs.
     names: BTreeSet<String>,
-    /// Whether any variable may be set.
+    /// True if any variable may be set.
     variables: bool,
 }
 
 impl Unreadable {
-    /// No unreadable: of a file that was read whole.
+    /// The empty list: the file was read completely.
     pub const NONE: &'static Self = &Self::new();
 
-    /// No unreadable yet.
+    /// Creates an empty list.
     pub(super) const fn new() -> Self {
         Self { top: BTreeSet::new(), steps: BTreeMap::new(), names: BTreeSet::new(), variables: false }
     }
 
-    /// Whether there are none.
+    /// True if everything was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self == Self::NONE
     }
 
-    /// Whether it is unknown what the file says under a key of its own, such as `trigger`; with `steps`, what steps
-    /// there are; with `as`, what a loop calls its items.
+    /// True if the value of a top-level key, such as `trigger`, is unknown. `steps` stands for the list of steps, `as`
+    /// for the names of loop items.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.top.contains(key)
     }
 
-    /// Whether it is unknown what a step says under a key; `verb` stands for what it does.
+    /// True if the value of a step's key is unknown; `verb` stands for its verb.
     #[must_use]
     pub fn has_in_step(&self, step: &str, key: &str) -> bool {
         self.steps.get(step).is_some_and(|keys| keys.contains(key))
     }
 
-    /// Whether anything of a step is unknown.
+    /// True if any part of a step is unknown.
     #[must_use]
     pub fn touches(&self, step: &str) -> bool {
         self.steps.contains_key(step)
     }
 
-    /// Whether anything of a step is unknown that decides whether it runs and what follows.
+    /// True if a part of a step is unknown that decides if it runs and what follows.
     #[must_use]
     pub fn is_unsure(&self, step: &str) -> bool {
         ["verb", "if", "onError"].iter().any(|key| self.has_in_step(step, key))
     }
 
-    /// Whether a name stands somewhere where it could not be read what it is.
+    /// True if a name occurs in an unreadable part, so that its meaning is unknown.
     #[must_use]
     pub fn may_name(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// Whether there may be a variable of this name.
+    /// True if a variable of this name may exist.
     #[must_use]
     pub fn may_set(&self, name: &str) -> bool {
         self.variables || self.names.contains(name)

@@ -1,4 +1,4 @@
-//! What an answer's headers, media type and JSON may be. The rules of webhooks' static answers and `respond` steps.
+//! Rules for the headers, media type and JSON of responses: static ones of webhooks, and those of `respond` steps.
 
 use super::common::{inner, shorten};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
@@ -53,7 +53,7 @@ pub(super) fn content_type(text: &Text, diagnostics: &Diagnostics) -> bool {
     true
 }
 
-/// Whether a media type is JSON: `application/json` or any `+json`.
+/// True if a media type is JSON: `application/json` or any `+json`.
 pub(super) fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || essence.ends_with("+json")

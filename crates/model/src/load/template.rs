@@ -237,14 +237,14 @@ fn insides(pieces: &[TemplateToken<'_>]) -> Vec<(usize, usize)> {
     pieces.iter().filter_map(inside).collect()
 }
 
-/// Whether an offset lies in one of these ranges.
+/// True if an offset is inside one of these ranges.
 fn is_within(insides: &[(usize, usize)], at: usize) -> bool {
     let before = insides.partition_point(|(start, _)| *start <= at);
     before.checked_sub(1).is_some_and(|last| at < insides[last].1)
 }
 
-/// What to write for `inside`, which stands between the marks of another tool: the whole text, where it is an expression
-/// here, and the words that say so.
+/// Advice for `inside`, the text between the delimiters of another template language: the whole text as an expression,
+/// if it is one here, and a sentence that says so.
 fn meant(inside: &str) -> (Option<String>, String) {
     let inside = inside.trim();
     match Expression::compile(inside, Span::default()) {
@@ -331,7 +331,7 @@ fn foreign_marks(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagno
     }
 }
 
-/// Whether a text is a path of names: `inputs.name`, `HOME`.
+/// True if a text is a path of names: `inputs.name`, `HOME`.
 fn is_dotted(text: &str) -> bool {
     let text = text.trim();
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-');
@@ -361,7 +361,7 @@ fn line_break_around(text: &Text, parts: &[Part], diagnostics: &Diagnostics) {
     }
 }
 
-/// Whether `${{` stands anywhere in the value.
+/// True if the value contains `${{` anywhere.
 pub(super) fn holds_expression(node: &Node) -> bool {
     match &node.kind {
         Kind::String(text) => text.value.contains("${{"),

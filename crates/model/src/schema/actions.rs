@@ -1,4 +1,4 @@
-//! What a step of an action takes, action by action, and what a connection takes, type by type.
+//! Schemas of the inputs of each action, and of the fields of each connection type.
 
 use serde_json::{Value, json};
 
@@ -18,14 +18,14 @@ pub(super) fn extend(step: &mut Value, around: &ProjectContext<'_>, definitions:
     set(step, "allOf", cases);
 }
 
-/// What an action does, in the words of its connector.
+/// The description of an action, from its connector's manifest.
 fn about(spec: &ActionSpec) -> String {
     let result = spec.result.as_ref().map(|result| format!("Gives {result}."));
     let parts = [Some(format!("{}.", spec.title)), spec.description.clone(), result];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// What a step of this action takes.
+/// The schema of a step that calls this action.
 fn case(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Definitions) -> Value {
     let owner = spec.name.split('.').next().unwrap_or_default();
     let mut with = inputs::mapping(&spec.inputs, owner, definitions);
@@ -43,7 +43,7 @@ fn case(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Defini
     json!({"if": is("action", &spec.name), "then": then})
 }
 
-/// Whether a mapping has this text under this key.
+/// Matches a mapping that has this text under this key.
 fn is(key: &str, text: &str) -> Value {
     json!({"type": "object", "properties": {key: {"const": text}}, "required": [key]})
 }

@@ -37,7 +37,7 @@ pub(super) fn mapping<'a>(
     schema
 }
 
-/// Whether an input has to be written.
+/// True if a step must set the input: it is required and has no default.
 pub(super) fn is_needed(spec: &InputSpec) -> bool {
     spec.required && spec.default.is_none()
 }
@@ -54,7 +54,7 @@ fn input(spec: &InputSpec) -> Value {
     schema
 }
 
-/// What may be written for a type: its values, what is bent to one (see `connector::input`), or an expression.
+/// The schema of a type: its values, the values that are converted to it (see `connector::input`), or an expression.
 fn kind(of: &InputType) -> Value {
     match of {
         InputType::Any => json!({}),

@@ -20,7 +20,7 @@ const DURATION: &str = "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)
 /// A size, as [`crate::units::parse_size`] reads it.
 const SIZE: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)$";
 
-/// What a project has that its schemas can name. With nothing in it, schemas take any action and connection type.
+/// The names of a project that its schemas list. If it is empty, schemas accept any action and connection type.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectContext<'a> {
     /// The actions, connector by connector.
@@ -36,11 +36,11 @@ pub struct ProjectContext<'a> {
 pub struct ConnectionType<'a> {
     /// The full name, such as `wiki.basic`.
     pub name: &'a str,
-    /// What it is, in one line.
+    /// A summary of one line.
     pub title: &'a str,
-    /// What else an author should know.
+    /// Details for authors.
     pub description: Option<&'a str>,
-    /// What it takes.
+    /// Its inputs.
     pub inputs: Vec<&'a InputSpec>,
 }
 
@@ -173,7 +173,7 @@ fn two_of(names: &[&str]) -> Value {
     json!({"anyOf": pairs.collect::<Vec<Value>>()})
 }
 
-/// What may stand under a key, and what it means.
+/// The schema of a key's value, with its description.
 fn value(key: &Key) -> Value {
     let mut schema = shape(&key.shape);
     set(&mut schema, "description", key.about);

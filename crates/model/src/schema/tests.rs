@@ -64,7 +64,7 @@ fn files_of_the_wrong_form_are_invalid_for_both() {
     }
 }
 
-/// What the loader says may stand where the unknown key `zzz` is.
+/// The keys that the loader suggests in place of the unknown key `zzz`.
 fn allowed(text: &str) -> Vec<String> {
     let report = load(text).report;
     let found = report
@@ -126,7 +126,7 @@ fn unexplained(schema: &Value, title: &str) -> Vec<String> {
             let target = target.and_then(|to| to.strip_prefix('#'));
             let property = target.and_then(|pointer| root.pointer(pointer)).unwrap_or(property);
             let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
-            // What an action takes is explained where its schema is put together.
+            // The inputs of an action are described where its schema is assembled.
             let plain = property.get("const").is_none() && *property != json!(false);
             if plain && (about.len() < 8 || !about.ends_with(['.', '`', ')'])) {
                 bare.push(format!("{place}.{name}"));

@@ -35,7 +35,7 @@ pub fn suite_stem(path: &str) -> Option<&str> {
 /// The folder beside the tests in which recordings are kept.
 pub const CASSETTE_DIR: &str = "cassettes";
 
-/// Whether a file is of tests, or a recording for them, and so no Automation although it stands among them.
+/// True if a file is a test suite or a cassette, and so not an Automation although it lies in the same folder.
 #[must_use]
 pub fn is_test_file(path: &str) -> bool {
     suite_stem(path).is_some() || path.split('/').any(|folder| folder == CASSETTE_DIR)
@@ -81,10 +81,10 @@ pub struct Case {
     pub expect: Expect,
 }
 
-/// StimulusKind starts an execution.
+/// The start of an execution in a test.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// Whatever the trigger is, with nothing in it.
+    /// An empty start, whatever the kind of the trigger.
     Default,
     /// A request on the webhook's address.
     Request(Request),
@@ -109,7 +109,7 @@ pub struct Request {
     pub headers: Vec<(SpannedName, String)>,
     /// The body.
     pub body: RequestBody,
-    /// Whether the sender is verified as the trigger says; else it counts as the one that it should be.
+    /// True if the test verifies the sender as the trigger demands; if false, the sender counts as verified.
     pub verify: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Stub {
     pub target: Target,
     /// Where that is written.
     pub span: Span,
-    /// Whether it is of the test alone, so that it must be asked for.
+    /// True if the stub belongs to this test alone, so that a call must use it.
     pub own: bool,
     /// The answers; the first that fits a call and is not used up answers it.
     pub answers: Vec<StubResponse>,
@@ -248,7 +248,7 @@ pub enum StimulusKind {
 pub struct Expect {
     /// Where it is written; the name of the test where it is not.
     pub span: Span,
-    /// Whether an execution starts at all; yes where it says nothing.
+    /// True if an execution is expected to start; the default is true.
     pub started: Option<(bool, Span)>,
     /// How the execution ends.
     pub outcome: Option<(Ending, Span)>,

@@ -77,7 +77,7 @@ impl Pattern {
         mismatches
     }
 
-    /// Whether the value is as it must be.
+    /// True if the value matches.
     #[must_use]
     pub fn fits(&self, found: &Value) -> bool {
         self.compare("", Some(found)).is_empty()
@@ -236,7 +236,7 @@ fn first_difference(expected: &Value, found: &Value) -> String {
     show(found)
 }
 
-/// Whether two values are the same; numbers by what they count, files by their form for the outside.
+/// True if two values are equal: numbers by value, files by their public form.
 fn same(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::Number(one), Value::Number(other)) => same_number(one, other),

@@ -161,7 +161,7 @@ impl Run {
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 
-    /// Whether `until` holds after a turn. What it reads of the clock and of the state is that turn's own.
+    /// Evaluates `until` after an iteration. It reads the clock and the state of that iteration.
     async fn is_over(
         &self,
         step: &Step,

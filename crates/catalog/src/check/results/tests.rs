@@ -315,7 +315,7 @@ fn a_body_has_the_type_of_its_schema() {
     behind(&closed, "trigger.results.body.data.total | default(0)", &["unknown-field total"]);
     behind(&closed, "$.trigger.results.body.data.items[*].sku.code", &["unknown-field code"]);
     behind(&closed, "trigger.results.headers.orderid", &[]);
-    // What a schema leaves open may be there; only a name that is almost one of its own is report_of_open_schema.
+    // An open schema allows undeclared fields; only a name close to a declared one is reported.
     behind(&closed, "trigger.results.body.data.items[0].price", &[]);
     behind(&closed, "trigger.results.body.data.items[0].skuu", &["unknown-field skuu (sku)"]);
     behind("{type: object}", "trigger.results.body.data.orderid", &[]);

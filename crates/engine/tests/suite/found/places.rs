@@ -200,7 +200,7 @@ async fn who_goes_on_in_the_next_process_keeps_its_place_in_this_one() {
         async move { start_with(&engine, "{}").await }
     });
     store.held(1).await;
-    // What the first did is in doubt: it has not ended, and nobody knows more before the next start.
+    // The outcome of the first is unknown: it has not ended, and only the next start decides.
     store.fail.store(1, Ordering::SeqCst);
     asked.answer(200, "1").await;
     has_lost_its_store(&engine).await;

@@ -1,14 +1,14 @@
 //! Literals that look like credentials: the forms of well-known tokens anywhere in a file, comments included, and random
 //! text under a key such as `password`.
 //!
-//! What is told of a credential never shows it: the place is concealed wherever the diagnostic is rendered.
+//! The diagnostics never show a credential: its span is redacted in each rendering.
 
 use crate::diagnostic::{Diagnostic, Source, Span};
 use crate::yaml::{Entry, Kind};
 
 pub(super) const CODE: &str = "literal-credential";
 
-/// What tokens of well-known issuers begin with, the least that follows, and what they are.
+/// Known token formats: the prefix, the minimum length of the rest, and a description of the token.
 const PREFIXES: &[(&str, usize, &str)] = &[
     ("AIza", 35, "a Google API key"),
     ("AKIA", 16, "an AWS access key"),
@@ -57,7 +57,7 @@ const ADDRESSES: [(&str, &str); 3] = [
     ("discordapp.com/api/webhooks/", "a Discord webhook's address"),
 ];
 
-/// What the last word of a key says of its value, in small letters without separators.
+/// Last words of keys, in lower case without separators, whose values are probably credentials.
 const TELLING: [&str; 15] = [
     "password",
     "passwd",
@@ -78,7 +78,7 @@ const TELLING: [&str; 15] = [
 /// Keys that end like that and hold no credential: places in a list.
 const HARMLESS: [&str; 4] = ["pagetoken", "synctoken", "continuationtoken", "continuetoken"];
 
-/// What marks a text as an example of a credential.
+/// Texts that mark a credential as an example.
 const EXAMPLES: [&str; 16] = [
     "example",
     "changeme",
@@ -173,7 +173,7 @@ fn is_telling(name: &str) -> bool {
         && !HARMLESS.iter().any(|harmless| name.ends_with(harmless))
 }
 
-/// What a token is by its form, and how long it is.
+/// Describes a token of a known format, with its length.
 fn known(token: &str) -> Option<(&'static str, usize)> {
     let trimmed = token.trim_end_matches(['.', '-']);
     if is_example(trimmed) {
@@ -217,7 +217,7 @@ fn private_keys(text: &str) -> impl Iterator<Item = (Span, &'static str)> {
     })
 }
 
-/// What follows a mark, as far as its characters are these, where it is no example.
+/// The texts after each occurrence of a prefix, up to the first character that does not fit; examples are left out.
 fn after<'t>(
     text: &'t str,
     mark: &'static str,
@@ -274,13 +274,13 @@ fn password(authority: &str) -> Option<&str> {
     (!password.is_empty() && !password.contains(['$', '{', '}', '*']) && !is_example).then_some(password)
 }
 
-/// Whether a text says of itself that it is only an example, or is a row of neighbours such as `abcdef123456`.
+/// True if a text marks itself as an example, or is a sequence such as `abcdef123456`.
 fn is_example(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     EXAMPLES.iter().any(|mark| lower.contains(mark)) || is_row(text)
 }
 
-/// Whether most characters follow from the one before: the same again, or its neighbour.
+/// True if most characters equal or follow the one before.
 fn is_row(text: &str) -> bool {
     let bytes = text.as_bytes();
     let neighbours = bytes.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
@@ -290,8 +290,8 @@ fn is_row(text: &str) -> bool {
 /// The least that a secret holds, in bits by the frequency of its characters. Eight different characters have 24.
 const LEAST_BITS: f64 = 24.0;
 
-/// Whether a text is as random as only a machine's or a good password is: long enough, varied, with a digit among letters
-/// or of three kinds of characters. Words and identifiers are not: `changeMeSoon`, `main-wiki-token`.
+/// True if a text looks random, as a generated token or a good password does: long, varied, with digits among letters
+/// or three kinds of characters. Words and identifiers do not: `changeMeSoon`, `main-wiki-token`.
 fn is_random(text: &str) -> bool {
     if text.len() < 8 || text.chars().any(char::is_whitespace) || is_example(text) {
         return false;

@@ -1,5 +1,5 @@
-//! What can be read and is probably not what was meant, found in the tree of a file whatever it is a file of. Nothing
-//! here is an error: a file with these is used.
+//! Lints: findings in the tree of a readable file that are probably mistakes. None of them is an error; the file is
+//! used nevertheless.
 
 pub(super) mod constant;
 mod credential;
@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 /// The steps of a file by where they begin.
 type StepHeads<'a> = HashMap<Span, &'a Step>;
 
-/// What there is to say of an Automation as far as it was read. `whole` says that nothing is wrong with it so far.
+/// Lints an Automation as far as it was read. `whole` is true if the file has no error so far.
 pub(super) fn automation(
     node: &Node,
     source: &Source,
@@ -53,12 +53,12 @@ fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
     )
 }
 
-/// What there is to say of a file without steps.
+/// Lints a file without steps.
 pub(super) fn file(node: &Node, source: &Source) -> Vec<Diagnostic> {
     tree(node, source, &StepHeads::new(), None)
 }
 
-/// What can be seen of a tree, whatever it means. A place that aliases repeat is told once.
+/// Lints the tree of any file. A node that aliases repeat is reported once.
 fn tree(
     node: &Node,
     source: &Source,
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         self.keys.pop();
     }
 
-    /// What there is around the step at hand.
+    /// The surroundings of the current step.
     fn around(&self) -> no_effect::Around {
         let list = |name: &str| self.keys.first() == Some(&name);
         let closing = match () {
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
         }));
     }
 
-    /// What was found without looking at the tree, with the step that it is in.
+    /// Assigns a finding that was made without the tree to the step that contains it.
     fn placed(&self, found: Diagnostic) -> Diagnostic {
         let around = |place: &Span| place.start <= found.span.start && found.span.end <= place.end;
         match self.places.iter().find(|(place, _)| around(place)) {

@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::units::format_duration;
 use crate::yaml::Map;
 
-/// What there is around a step that decides what its settings can do.
+/// The surroundings of a step that decide which of its settings have an effect.
 #[derive(Clone, Copy)]
 pub(super) struct Around {
     /// The longest that the whole execution may take; absent where the list has a time of its own.
@@ -56,7 +56,7 @@ fn no_effect(message: &str, span: Span) -> Diagnostic {
     Diagnostic::warning("unused-setting", message, span)
 }
 
-/// Whether a verb only works with what it is given: what it makes of it is the same each time.
+/// True if a verb depends on its inputs alone: each attempt has the same result.
 fn fails_the_same_way(verb: &Verb) -> bool {
     matches!(
         verb,
@@ -70,12 +70,12 @@ fn fails_the_same_way(verb: &Verb) -> bool {
     )
 }
 
-/// Whether a verb has nothing under way when the daemon dies that would begin a second time.
+/// True if a crash of the daemon interrupts no side effect of the verb that a restart could repeat.
 fn keeps_nothing_open(verb: &Verb) -> bool {
     fails_the_same_way(verb) || matches!(verb, Verb::WaitFor(_) | Verb::Code(_))
 }
 
-/// Whether a step may pause: the time of a pause does not count for the execution, but for the step.
+/// True if a step may pause. A pause counts towards the timeout of the step, not towards that of the execution.
 fn pauses(step: &Step) -> bool {
     let pauses =
         |verb: &Verb| matches!(verb, Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_) | Verb::Repeat(_));

@@ -13,7 +13,7 @@ use crate::yaml::{Kind, Node};
 
 const CODE: &str = "unused-value";
 
-/// What is never read in a file without errors, of which `node` is the tree.
+/// Reports values that no expression reads, in a file without errors. `node` is the tree of the file.
 pub(super) fn check(node: &Node, automation: &Automation) -> Vec<Diagnostic> {
     let reads = Reads::of(automation);
     let mut found = Vec::new();
@@ -120,10 +120,10 @@ impl Results {
     }
 }
 
-/// What the expressions of a file read.
+/// The names that the expressions of a file read.
 #[derive(Default)]
 struct Reads {
-    /// Whether one reads everything there is.
+    /// True if an expression reads a whole namespace, so that nothing counts as unused.
     all: bool,
     variables: Names,
     inputs: Names,
@@ -191,7 +191,7 @@ impl Reads {
                 ["inputs", ..] => self.inputs.note(name(1)),
                 ["configVars", ..] => self.config_vars.note(name(1)),
                 ["steps", ..] => self.steps.note(name(1)),
-                // What a manual start was given stands in the trigger's results too.
+                // The inputs of a manual start are also part of the trigger's results.
                 ["trigger", "results", "inputs", ..] => self.inputs.note(name(3)),
                 ["trigger", "results", "body", "data", ..] => self.inputs.note(name(4)),
                 ["trigger"] | ["trigger", "results"] | ["trigger", "results", "body"] => {

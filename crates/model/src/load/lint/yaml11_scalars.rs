@@ -8,7 +8,8 @@ use crate::yaml::{Entry, Kind, Node, Style};
 
 const CODE: &str = "yaml-surprise";
 
-/// What a word is here, what it is elsewhere, and what is likely to be meant.
+/// A scalar that other YAML readers understand differently: its value here, its value elsewhere, and the probable
+/// intention.
 struct Surprise {
     severity: Severity,
     here: String,
@@ -17,7 +18,7 @@ struct Surprise {
     otherwise: Option<String>,
 }
 
-/// What is surprising about a scalar without quotes.
+/// Checks a plain scalar for a YAML 1.1 meaning.
 pub(super) fn value(node: &Node, source: &Source) -> Option<Diagnostic> {
     let word = match &node.kind {
         Kind::String(text) if text.style == Style::Plain => text.value.as_str(),
@@ -28,7 +29,7 @@ pub(super) fn value(node: &Node, source: &Source) -> Option<Diagnostic> {
     Some(diagnostic(word, node.span, surprise))
 }
 
-/// What is surprising about a key without quotes. `around` is the key above: some keys of the language are such words.
+/// Checks a plain key for a YAML 1.1 meaning. `around` is the parent key: some keys of the language are such words.
 pub(super) fn key(entry: &Entry, around: &str, source: &Source) -> Option<Diagnostic> {
     let word = entry.key.as_str();
     let is_ours = word == "on" && matches!(around, "retry" | "weekly" | "schedule");
@@ -156,7 +157,7 @@ fn exponent(word: &str) -> Option<Surprise> {
         .then(|| Surprise { here: format!("the number {value}"), ..text("text".to_owned()) })
 }
 
-/// What is a number elsewhere, and was probably meant as one.
+/// Checks for texts that YAML 1.1 reads as numbers, such as `1_000` and `12:30`.
 fn number_elsewhere(value: String) -> Surprise {
     let elsewhere = format!("the number {value}");
     Surprise { severity: Severity::Warning, otherwise: Some(value), ..text(elsewhere) }

@@ -11,7 +11,7 @@ use crate::load::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use crate::load::policy::small;
 use crate::template::Template;
 
-/// What an item is called where `as` gives no name.
+/// The name of the item without `as`.
 const ITEM: &str = "item";
 /// The most turns side by side.
 const MAX_CONCURRENCY: i64 = 100;

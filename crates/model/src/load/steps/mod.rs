@@ -40,16 +40,16 @@ pub(super) use self::ids::camel_case;
 pub(crate) struct VerbSpec {
     /// The key that names it.
     pub(crate) word: &'static str,
-    /// What a step of it is called in messages, with its article.
+    /// The noun for such a step in messages, with its article.
     pub(crate) what: &'static str,
-    /// What it does, for a person.
+    /// The description for authors.
     pub(crate) about: &'static str,
     /// The keys that only this verb has; any of them makes the step one of it. They need not include the word: an
     /// `if` alone is a guard, only `then` or `else` makes a branch.
     pub(crate) marks: &'static [&'static str],
     /// Its keys, beside those of every step.
     pub(crate) keys: &'static [Key],
-    /// What it becomes, with stand-ins for what could not be read; nothing where there is nothing to be made of it.
+    /// Lowers the step, with placeholders for unreadable parts; `None` if too little can be read.
     lower: fn(&mut StepReader<'_, '_, '_>) -> Option<Verb>,
 }
 
@@ -127,7 +127,7 @@ impl<'d> Steps<'d> {
         Self { diagnostics, ids, unreadable }
     }
 
-    /// What could not be read.
+    /// The unreadable parts.
     pub(super) fn into_unreadable(self) -> Unreadable {
         self.unreadable
     }
@@ -192,7 +192,7 @@ impl<'d> Steps<'d> {
         let id = self.ids.give(&mut reader, &mut self.unreadable);
         let _scope = diagnostics.in_step(id.to_string());
         report_several(map, &present, diagnostics);
-        // What belongs to a second verb was reported with it.
+        // Keys of a second verb were reported with that verb.
         let others: HashSet<&str> =
             present.iter().skip(1).flat_map(|verb| verb.keys.iter().map(|key| key.name)).collect();
         self.unknown_entries(&reader, row, &others, &id);
@@ -219,7 +219,7 @@ impl<'d> Steps<'d> {
         Some(step)
     }
 
-    /// What keys that mean nothing leave open: each key that is not there may be meant by one of them.
+    /// Records what unknown keys leave uncertain: each absent key may be misspelt in one of them.
     fn unknown_entries(
         &mut self,
         reader: &MapReader<'_, '_>,
@@ -242,7 +242,8 @@ impl<'d> Steps<'d> {
         }
     }
 
-    /// What every step has. A verb that is absent could not be read. Read after the verb, so that `onError` lists are numbered after the lists inside it.
+    /// Reads the keys of every step. An absent verb could not be read. Called after the verb was lowered, so that
+    /// `onError` lists are numbered after the lists inside it.
     fn common(&mut self, reader: &mut MapReader<'_, 'd>, id: Arc<str>, verb: Option<Verb>) -> Step {
         let diagnostics = self.diagnostics;
         let _ = reader.take("id").string();
@@ -287,7 +288,7 @@ impl<'d> Steps<'d> {
         Step { id, name, span, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
     }
 
-    /// What follows when a step fails; nothing where it is not said or could not be read.
+    /// Lowers `onError`; `None` if it is absent or cannot be read.
     fn on_error(&mut self, field: Field<'_, 'd>) -> Option<OnError> {
         let node = field.node()?;
         match &node.kind {
@@ -424,7 +425,7 @@ fn is_key_of(verb: &VerbSpec, name: &str) -> bool {
     verb.keys.iter().any(|key| key.name == name)
 }
 
-/// Whether steps of some verb have this key.
+/// True if a verb has this key.
 fn is_key(name: &str) -> bool {
     STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys)).any(|key| key.name == name)
 }

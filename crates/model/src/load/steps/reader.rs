@@ -1,4 +1,4 @@
-//! What the lowering of a verb reads from.
+//! The reader from which a verb is lowered.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         self.steps.unreadable.note_in_step(self.id, key);
     }
 
-    /// What stands for a condition that could not be read.
+    /// A placeholder for a condition that could not be read.
     pub(super) fn placeholder_expression(&mut self, key: &'static str) -> Expression {
         self.note("verb");
         Expression::placeholder(self.key_span(key))

@@ -146,7 +146,7 @@ fn body(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> RespondBod
     RespondBody::File(template(node, diagnostics))
 }
 
-/// What can be said of the body before there is one.
+/// Checks the body as far as its literal parts allow.
 fn checked_body(
     reader: &MapReader<'_, '_>,
     status: &Template,

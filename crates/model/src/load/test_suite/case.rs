@@ -108,7 +108,7 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
     })
 }
 
-/// Whether a recording's name is that of a file in its folder, and of nothing else.
+/// True if the name of a recording is a plain file name; reports one that is not.
 fn is_file_name(name: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let text = &name.name;
     let fine = text.ends_with(".yaml")

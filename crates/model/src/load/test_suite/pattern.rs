@@ -45,7 +45,7 @@ fn literal_text(node: &Node) -> Value {
     Value::from(node.as_str().unwrap_or_default().replace("$${{", "${{"))
 }
 
-/// Whether it says rules in the place of a value.
+/// True if the mapping holds rules in place of a value.
 pub(super) fn is_rules(node: &Node) -> bool {
     node.as_map().is_some_and(|map| map.iter().any(is_rule))
 }

@@ -1,4 +1,4 @@
-//! What a webhook's sender asks first, what it sends twice, and what it sends too often.
+//! Challenges, deduplication and rate limits of webhooks.
 
 use std::time::Duration;
 

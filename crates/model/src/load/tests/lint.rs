@@ -1,4 +1,4 @@
-//! What is read and probably not meant.
+//! Lints: readable but probably unintended content.
 
 use super::{check, check_step, check_steps, load, shown};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -144,7 +144,7 @@ fn a_name_that_may_be_read_is_not() {
     read("$.steps[?@.results.b == $.vars.a]");
     read("steps.x.results.a");
     read("steps");
-    // What is read may be a slip for it.
+    // A name that is read may be a misspelling of it.
     read("vars.aa");
     check_steps("- action: log.info\n- set: {a: 1}\n", &[]);
     check_steps("- if: execution.id\n  then: [{set: {a: 1}}]\n- action: log.info\n", &[]);

@@ -1,4 +1,4 @@
-//! What good files become.
+//! Lowering of valid files.
 
 use std::sync::Arc;
 

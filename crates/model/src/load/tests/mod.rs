@@ -18,7 +18,7 @@ use super::Loaded;
 use crate::automation::Automation;
 use crate::diagnostic::{DiagnosticEntry, Source};
 
-/// What comes of a text in the file `test.yaml`.
+/// Loads a text as the file `test.yaml`.
 pub(crate) fn load(text: &str) -> Loaded<Automation> {
     super::automation(Arc::new(Source::new("test.yaml", text)), "test")
 }
@@ -31,12 +31,12 @@ fn good(text: &str) -> Automation {
     loaded.value.unwrap_or_else(|| panic!("{text}\n{shown}"))
 }
 
-/// What is said of a text: `code line:column`, in the order of the places.
+/// The diagnostics of a text as `code line:column`, in the order of their spans.
 fn said(text: &str) -> Vec<String> {
     entries(text).iter().map(|entry| format!("{} {}:{}", entry.code, entry.line, entry.column)).collect()
 }
 
-/// What is said of a text, but for what is said of every webhook.
+/// The diagnostics of a text without those that every webhook gets.
 fn entries(text: &str) -> Vec<DiagnosticEntry> {
     let entries = load(text).report.entries().into_iter();
     entries.filter(|entry| entry.code != "unverified-webhook").collect()
@@ -52,7 +52,7 @@ fn shown(text: &str) -> String {
     load(text).report.render(false)
 }
 
-/// What is said of steps, with places counted from the first of them.
+/// The diagnostics of steps, with positions relative to the first step.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check_with("manual: {}", steps, expected);
@@ -69,7 +69,7 @@ fn check_with(trigger: &str, steps: &str, expected: &[&str]) {
     assert_eq!(found, expected, "\n{text}\n{}", shown(&text));
 }
 
-/// What is said of one step that is given as its lines.
+/// The diagnostics of one step, given as its lines.
 #[track_caller]
 fn check_step(step: &str, expected: &[&str]) {
     let indented: String = step

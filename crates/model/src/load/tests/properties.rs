@@ -1,4 +1,4 @@
-//! What holds of any text.
+//! Properties that hold for any text.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::load;
 use crate::diagnostic::{Diagnostics, Source};
 use crate::schema;
 
-/// What the schema sees as well as the loader; the rest only the loader checks.
+/// The codes of errors that the schema reports too; all others come from the loader alone.
 const OF_FORM: [&str; 10] = [
     "unknown-key",
     "missing-key",

@@ -10,14 +10,14 @@ const NOTHING: &[&str] = &[];
 const REST: &str =
     "trigger: {manual: {}}\nsteps: [{action: log.info, with: {message: '${{ inputs ~ configVars }}'}}]\n";
 
-/// What is said of lines at the top, before a trigger and a step.
+/// The diagnostics of top-level lines in front of a trigger and a step.
 #[track_caller]
 fn check_top<T: AsRef<str>>(lines: &str, expected: &[T]) {
     let expected: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
     check(&format!("{lines}\n{REST}"), &expected);
 }
 
-/// What is said of lines beside a synchronous webhook.
+/// The diagnostics of lines beside a synchronous webhook.
 #[track_caller]
 fn check_sync(lines: &str, expected: &[&str]) {
     check(

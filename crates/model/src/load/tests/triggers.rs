@@ -14,7 +14,7 @@ fn check_trigger(trigger: &str, expected: &[&str]) {
     check(&file(trigger), expected);
 }
 
-/// What is said of a static answer, with columns counted from its first key.
+/// The diagnostics of a static response, with columns relative to its first key.
 #[track_caller]
 fn check_response(response: &str, expected: &[&str]) {
     let text = file(&format!("{{webhook: {{respond: {{{response}}}}}}}"));

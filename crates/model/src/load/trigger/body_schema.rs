@@ -25,7 +25,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<J
     }
 }
 
-/// What is wrong, behind its place.
+/// The error, with the key that it concerns.
 fn place_and(error: &crate::json_schema::ValidationError) -> String {
     match error.pointer.rsplit('/').next().filter(|name| !name.is_empty()) {
         Some(name) => format!("`{name}` {error}"),

@@ -46,7 +46,7 @@ pub(super) static CHALLENGE: Object = Object {
     choice: Choice::ExactlyOne(&["preset", "query", "header"]),
 };
 
-/// What a webhook says of its senders' questions, beside what its `verify` says.
+/// Lowers `challenge`, or the challenge that the `verify` preset implies.
 pub(super) fn lower(
     field: Field<'_, '_>,
     webhook: &Node,

@@ -7,11 +7,11 @@ use crate::automation::{ChallengeGuard, ChallengeResponse, ChallengeRule, Encodi
 
 /// A sender's question.
 pub(super) struct ChallengePreset {
-    /// What `challenge:` calls it.
+    /// The value of `challenge:` that selects it.
     pub(super) name: &'static str,
-    /// How it is asked and answered.
+    /// The form of the request and of the response.
     pub(super) rule: ChallengeRule,
-    /// Whether it is answered where `verify` has the preset of the same name, without being asked for.
+    /// True if the `verify` preset of the same name enables it.
     pub(super) implied: bool,
 }
 
@@ -27,7 +27,7 @@ const fn body(pointer: &'static str) -> RequestField {
     RequestField::Body(Cow::Borrowed(pointer))
 }
 
-/// What most are: a text in the query, given back to whoever asks. It is no HTML, and worth nothing to a stranger.
+/// The usual form: the response repeats a query parameter. It is not served as HTML and tells a stranger nothing.
 const fn echo(method: &'static str, parameter: &'static str) -> ChallengeRule {
     ChallengeRule {
         method,

@@ -61,7 +61,7 @@ pub(super) static RATE_LIMIT: Object = Object {
     choice: Choice::Any,
 };
 
-/// What tells that the same was sent before.
+/// Lowers `dedup`: the source of the key that identifies a repeated delivery.
 pub(super) fn dedup(
     field: Field<'_, '_>,
     webhook: &Node,
@@ -111,7 +111,7 @@ fn place_of(node: &Node, diagnostics: &Diagnostics) -> Option<RequestField> {
     header.or(pointer)
 }
 
-/// Whether it says how senders are verified, but not in a way that can be read.
+/// True if `verify` is present but cannot be read.
 fn is_unread(webhook: &Node, verify: Option<&Verify>) -> bool {
     verify.is_none() && webhook.get("verify").is_some_and(|verify| verify.as_str().is_none())
 }

@@ -88,18 +88,18 @@ static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Ch
 pub(super) struct Read {
     /// The trigger and where its kind is written.
     pub(super) trigger: Option<(Trigger, Span)>,
-    /// Whether it is known who waits for the end.
+    /// True if the mode of the trigger is known.
     settled: bool,
     pub(super) condition: Option<Expression>,
 }
 
 impl Read {
-    /// Whether a caller is known to wait for the end.
+    /// True if a caller certainly waits for the end of the execution.
     pub(super) fn is_sync(&self) -> bool {
         matches!(&self.trigger, Some((Trigger::Webhook(webhook), _)) if webhook.mode == WebhookMode::Sync)
     }
 
-    /// The trigger, if it is known who waits for the end.
+    /// The trigger, if its mode is known.
     pub(super) fn settled(&self) -> Option<&Trigger> {
         self.trigger.as_ref().filter(|_| self.settled).map(|(trigger, _)| trigger)
     }

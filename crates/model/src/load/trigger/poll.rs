@@ -13,9 +13,9 @@ use crate::yaml::{Field, MapReader, Node};
 
 /// The shortest distance between two polls.
 pub(super) const LEAST_PERIOD: Duration = Duration::from_secs(1);
-/// What becomes of what the first poll finds.
+/// The values of `start`: the handling of items that the first poll finds.
 pub(super) const STARTS: [(&str, PollStart); 2] = [("new", PollStart::New), ("all", PollStart::All)];
-/// How what is new is given to executions.
+/// The values of `deliver`: the distribution of new items over executions.
 pub(super) const DELIVERIES: [(&str, Delivery); 2] = [("batch", Delivery::Batch), ("each", Delivery::Each)];
 
 pub(super) const WITH: Shape = Shape::MapOf(ANY_NAME, &Shape::Template);

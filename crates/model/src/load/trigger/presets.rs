@@ -7,11 +7,11 @@ use crate::automation::{Algorithm, Encoding, RequestField, TimeUnit};
 
 /// How a sender signs.
 pub(crate) struct Preset {
-    /// What `preset:` calls it.
+    /// The value of `preset:` that selects it.
     pub(crate) name: &'static str,
-    /// What it signs with.
+    /// The signature scheme.
     pub(crate) scheme: Scheme,
-    /// Where its id of what it sends stands, signed or not, for `dedup`.
+    /// The location of the delivery id, signed or not, for `dedup`.
     pub(crate) id: Option<RequestField>,
 }
 
@@ -37,7 +37,8 @@ pub(crate) struct Signature {
     /// Where the time stands, how it is written, and how many seconds old it may be.
     pub(crate) timestamp: Option<(Time, TimeUnit, u64)>,
     pub(crate) id: Option<&'static str>,
-    /// What is signed, with `{body}`, `{timestamp}`, `{id}`, `{method}`, `{url}`, `{urlDecoded}`, `{formSorted}`.
+    /// The signed content, with the placeholders `{body}`, `{timestamp}`, `{id}`, `{method}`, `{url}`, `{urlDecoded}`,
+    /// `{formSorted}`.
     pub(crate) content: &'static str,
     pub(crate) body_digest: Option<&'static str>,
 }

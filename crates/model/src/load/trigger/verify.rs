@@ -118,7 +118,7 @@ pub(in crate::load) static VERIFY: Object = Object {
     },
 };
 
-/// What is said of who may start it; nothing for `none`, and for what could not be read.
+/// Lowers `verify`; `None` for `none`, and for a value that cannot be read.
 pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Verify> {
     let node = field.node()?;
     if node.as_str().is_some() {

@@ -158,7 +158,7 @@ fn usual() -> WebhookTrigger {
     }
 }
 
-/// Whether nothing is said of who may start it: there is no `verify`, and no key that may be meant as one.
+/// True if anybody may start it: there is no `verify`, and no unknown key that may be a misspelt one.
 pub(in crate::load) fn is_unverified(node: &Node) -> bool {
     let is_known = |key: &str| WEBHOOK.keys.iter().any(|known| known.name == key);
     match node.as_map() {
@@ -167,8 +167,7 @@ pub(in crate::load) fn is_unverified(node: &Node) -> bool {
     }
 }
 
-/// Whether the mode is known: one that could not be read may be either, and so may one that stands under a key that
-/// means nothing.
+/// True if the mode is known. It is unknown if its value cannot be read, or if an unknown key may be a misspelt `mode`.
 pub(super) fn has_known_mode(node: &Node) -> bool {
     let Some(map) = node.as_map() else { return node.is_null() };
     let words = || MODES.iter().map(|(word, _)| *word);
@@ -178,7 +177,7 @@ pub(super) fn has_known_mode(node: &Node) -> bool {
     }
 }
 
-/// What has no effect in the mode chosen (semantics 3.4).
+/// Reports settings without effect in the chosen mode (semantics 3.4).
 fn inert(reader: &MapReader<'_, '_>, mode: WebhookMode, diagnostics: &Diagnostics) {
     if mode == WebhookMode::Sync && reader.has("respond") {
         let message = "`respond` has no effect: the caller of a synchronous webhook gets the result";

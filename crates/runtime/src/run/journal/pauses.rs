@@ -101,7 +101,7 @@ pub(crate) struct Suspension {
     pub(crate) wall_offset: SignedDuration,
     /// True if it keeps the permit of its concurrency group, or has to be read back after a restart because of its children.
     pub(crate) keeps_permit: bool,
-    /// Whether a signal came meanwhile, so that it goes on at once.
+    /// True if a signal came meanwhile, so that the step continues at once.
     pub(crate) awake: bool,
     /// Child executions whose end it waits for.
     pub(crate) children: Vec<ExecutionId>,

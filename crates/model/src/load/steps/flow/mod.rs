@@ -1,4 +1,5 @@
-//! What can be said of the paths through the steps before any runs: which never run, and who is answered when.
+//! Static analysis of the paths through the steps: unreachable steps, and the point at which the caller gets its
+//! response.
 
 mod loop_exits;
 
@@ -10,11 +11,11 @@ use crate::value::Value;
 /// The ways on which execution can come to a place.
 #[derive(Clone, Copy)]
 struct Paths {
-    /// Whether on some of them the caller is not answered yet.
+    /// True if the caller has not been answered on some of them.
     open: bool,
     /// Where the caller was answered, on some of them.
     answered: Option<Span>,
-    /// Whether nobody knows if some of them are open: two conditions decide, and one may hold where the other does not.
+    /// True if it is uncertain that some of them are possible: two conditions decide, and may exclude each other.
     unsure: bool,
 }
 
@@ -35,7 +36,7 @@ pub(in crate::load) struct Lists<'a> {
     pub(in crate::load) on_error: Option<&'a Block>,
     pub(in crate::load) finally: Option<&'a Block>,
     pub(in crate::load) trigger: Option<&'a Trigger>,
-    /// Whether the file says what its result is.
+    /// True if the file declares its result.
     pub(in crate::load) has_outputs: bool,
 }
 
@@ -191,14 +192,14 @@ impl Flow<'_> {
             self.block(undo, Paths::START);
         }
         let ways = match &step.on_error {
-            // What ends the execution, the loop or the turn well has no error to handle.
+            // A step that ends the execution, the loop or the iteration successfully has no error to handle.
             _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => ways,
             OnError::Fail => ways,
             OnError::Continue => ways.or(Ways::on(start)),
             // An answer to a failure says nothing of what is right where there is none.
             OnError::Steps(block) => ways.or(self.block(block, Paths { unsure: true, ..start })),
         };
-        // What could not be read may let it go on, and may have answered.
+        // An unreadable part may let the execution continue, and may have answered.
         if self.unreadable.is_unsure(&step.id) {
             return ways.or(Ways::on(Paths { unsure: true, ..start }));
         }
