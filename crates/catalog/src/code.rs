@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use model::automation::{Automation, Code};
-use script::{Digest, Facts, Module, Origin, Pool, PoolSettings, SyntaxError};
+use script::{Digest, Module, ModuleInfo, Origin, Pool, PoolSettings, SyntaxError};
 
 /// Hidden subcommand of this program that runs a worker.
 pub const WORKER: &str = "code-worker";
@@ -52,7 +52,7 @@ pub fn set_code_limits(limits: CodeLimits) {
 }
 
 /// Analysis of a module, or its syntax errors.
-pub type Verdict = Result<Facts, Vec<SyntaxError>>;
+pub type Verdict = Result<ModuleInfo, Vec<SyntaxError>>;
 
 /// Worker pool of this process, with a cache of module analyses.
 pub struct Workers {

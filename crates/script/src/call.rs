@@ -1,4 +1,4 @@
-//! What a run is given, and what it gives back.
+//! The inputs and results of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::module::Module;
 /// One run of a module.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'call> {
-    /// What runs.
+    /// The module to run.
     pub module: &'call Module,
-    /// Whether it is a step's code or a trigger's.
+    /// The caller's kind, a step or a trigger, which decides the form of parameters and result.
     pub kind: Kind,
     /// The first parameter.
     pub context: Context<'call>,
@@ -25,16 +25,16 @@ pub struct Call<'call> {
 
 /// A run in a sequence: one that may read what those before it gave, see [`crate::Pool::run_sequence`].
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'call> {
-    /// What runs.
+pub struct SequenceCall<'call> {
+    /// The run itself.
     pub call: Call<'call>,
-    /// The results of runs before it that it reads: the key of `argument` where each belongs, which is there with
-    /// anything as its value, and the place of that run in the sequence, from 0. What it finds there is
-    /// `{results, error: null}`, the results as [`Outcome::value`] has them.
+    /// The earlier runs whose results it reads: a key of `argument`, present with any value, and the index of that run
+    /// in the sequence, from 0. The code finds `{results, error: null}` there, with the results as in
+    /// [`Outcome::value`].
     pub earlier: &'call [(Arc<str>, usize)],
 }
 
-/// Whose code it is.
+/// The kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
@@ -44,7 +44,7 @@ pub enum Kind {
     Trigger,
 }
 
-/// What `context` holds, beside its logger.
+/// The properties of `context`, without its logger.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'call> {
     /// `context.configVars`.
@@ -55,21 +55,21 @@ pub struct Context<'call> {
     pub step_id: Option<&'call str>,
     /// `context.startedAt`, as RFC 3339.
     pub started_at: &'call str,
-    /// The state of the keys that the code names ([`crate::Facts::state`]); `None` where a key has no value. A key that
+    /// The state of the keys that the code names ([`crate::ModuleInfo::state`]); `None` where a key has no value. A key that
     /// is not here can be written, and an attempt to read it is an error.
     pub state: &'call [(Arc<str>, Option<Value>)],
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The result.
     pub value: Value,
     /// In which form it was returned.
     pub shape: Shape,
-    /// What the code logged, in order.
+    /// The log lines of the code, in order.
     pub logs: Vec<LogLine>,
-    /// What the code wrote to the state, in order, the last write of each key only.
+    /// The writes to the state, in order, the last write of each key only.
     pub state: Vec<StateWrite>,
     /// How long it took, as the worker says.
     pub took: Duration,
@@ -116,11 +116,11 @@ pub enum Level {
 pub struct StateWrite {
     /// The key.
     pub key: Arc<str>,
-    /// What becomes of it.
+    /// The change.
     pub change: StateChange,
 }
 
-/// What becomes of a key of the state.
+/// A change of a state key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StateChange {
     /// It has this value.
@@ -130,7 +130,7 @@ pub enum StateChange {
 }
 
 impl Outcome {
-    /// What the author should be told of the form of a step's result: the contract asks for `{data: …}`.
+    /// Advice for the author about the form of a step's result: the contract asks for `{data: …}`.
     #[must_use]
     pub fn warning(&self, kind: Kind) -> Option<&'static str> {
         match (kind, self.shape) {

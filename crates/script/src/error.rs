@@ -18,7 +18,7 @@ pub enum Error {
         deadline: Duration,
         /// From when the worker had the call until it said that it had stopped, or until it was killed.
         took: Duration,
-        /// What it had logged.
+        /// The log lines up to then.
         logs: Vec<LogLine>,
     },
     /// The code wanted more memory than it may have.
@@ -26,13 +26,13 @@ pub enum Error {
     OutOfMemory {
         /// The heap it may have, in bytes.
         limit: usize,
-        /// What it had logged.
+        /// The log lines up to then.
         logs: Vec<LogLine>,
     },
-    /// What goes in, or comes out, is too large.
+    /// An input or a result is too large.
     #[error("{what} is larger than the {} MiB that code can take or give", .limit / 1024 / 1024)]
     TooLarge {
-        /// What is too large.
+        /// The name of the value.
         what: &'static str,
         /// The limit, in bytes.
         limit: usize,
@@ -40,9 +40,9 @@ pub enum Error {
     /// The worker ended, or said what no worker says. It has been replaced.
     #[error("the process that ran the code {what}; it has been replaced")]
     Worker {
-        /// What it did.
+        /// A clause that describes the failure.
         what: &'static str,
-        /// What it had logged.
+        /// The log lines up to then.
         logs: Vec<LogLine>,
     },
     /// Too many runs wait for a worker.
@@ -64,7 +64,7 @@ pub enum Error {
     Start(String),
 }
 
-/// What the code threw, in the author's terms.
+/// An exception of the code, in the author's terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// The message, with the error's name before it unless it is plain `Error`.
@@ -73,7 +73,7 @@ pub struct Failure {
     pub at: Option<Position>,
     /// The author's functions on the way there, innermost first.
     pub frames: Vec<Frame>,
-    /// What the code had logged.
+    /// The log lines up to the exception.
     pub logs: Vec<LogLine>,
 }
 
@@ -87,7 +87,7 @@ pub struct Frame {
 }
 
 impl Error {
-    /// What the code had logged before it failed.
+    /// The log lines of the code before it failed.
     #[must_use]
     pub fn logs(&self) -> &[LogLine] {
         match self {
@@ -103,7 +103,7 @@ impl Error {
         if let Self::Thrown(failure) = self { failure.at } else { None }
     }
 
-    /// Whether another try may go well though nothing was changed: the fault was not the code's.
+    /// True if another attempt may succeed without a change: the error was not caused by the code.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Worker { .. } | Self::Busy { .. } | Self::Waited { .. } | Self::Start(_))

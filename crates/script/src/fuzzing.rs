@@ -1,9 +1,9 @@
-//! What `fuzz/` feeds with whatever comes to its mind: the two places that read what others wrote.
+//! Entry points for the fuzz targets: the two parsers of foreign input.
 
 use bytes::Bytes;
 
 use crate::protocol::{Answer, Inbox, Nonce, restore};
-use crate::work::check;
+use crate::worker::check;
 
 /// Reads bytes as a pool reads what a worker sends: messages, answers, results.
 pub fn read_answers(bytes: &[u8]) {

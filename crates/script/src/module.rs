@@ -1,4 +1,4 @@
-//! What is compiled: a text, its place in the author's file, and the digest that it is known by.
+//! A module: a text, its position in the author's file, and its digest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Module {
         &self.origin
     }
 
-    /// What it is known by.
+    /// The digest that identifies it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest

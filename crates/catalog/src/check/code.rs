@@ -3,7 +3,7 @@
 use model::automation::{Automation, Code};
 use model::diagnostic::{Diagnostic, Severity, Span};
 use model::load::Unreadable;
-use script::{Facts, Position, Reference};
+use script::{ModuleInfo, Position, Reference};
 
 use super::CheckContext;
 use crate::code::{Workers, module};
@@ -82,7 +82,7 @@ impl Place<'_> {
     }
 
     /// Reports computed state keys: state is read before the code runs, so keys must be literals.
-    fn keys(&self, facts: &Facts) -> Vec<Diagnostic> {
+    fn keys(&self, facts: &ModuleInfo) -> Vec<Diagnostic> {
         let diagnostics = facts.computed_keys.iter().map(|at| {
             let message = "a state key must be a literal, such as `context.state.get(\"count\")`";
             self.tell(Severity::Error, "computed-state-key", message, *at, 1)
@@ -90,7 +90,7 @@ impl Place<'_> {
         diagnostics.collect()
     }
 
-    fn references(&self, facts: &Facts, unreadable: &Unreadable) -> Vec<Diagnostic> {
+    fn references(&self, facts: &ModuleInfo, unreadable: &Unreadable) -> Vec<Diagnostic> {
         let mut ids: Vec<&str> = vec!["trigger"];
         self.automation.walk(&mut |step| ids.push(&step.id));
         let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !unreadable.may_name(id));

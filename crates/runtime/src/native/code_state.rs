@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
 use model::value::Value;
-use script::{Facts, StateChange};
+use script::{ModuleInfo, StateChange};
 use store::StateWrite;
 use tokio::sync::OwnedMutexGuard;
 
@@ -35,7 +35,7 @@ impl CodeState {
 
 impl Run {
     /// Reads the keys of the Automation's own state that the code names.
-    pub(crate) async fn code_state(&self, facts: &Facts) -> Result<CodeState, Exit> {
+    pub(crate) async fn code_state(&self, facts: &ModuleInfo) -> Result<CodeState, Exit> {
         if facts.state.is_empty() {
             return Ok(CodeState::default());
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use model::automation::Step;
 use model::value::{Map, Value};
-use script::{Call, Context as CodeContext, Error, Facts, Kind, Member, Module, Outcome, Sequence};
+use script::{
+    Call, Context as CodeContext, Error, Kind, Module, ModuleInfo, Outcome, Sequence, SequenceCall,
+};
 
 use super::scope::Scope;
 use super::step::Context;
@@ -95,7 +97,7 @@ impl Run {
         &self,
         step: &Step,
         (plan, module): (&CodePlan, &Module),
-        facts: &Facts,
+        facts: &ModuleInfo,
         state: &CodeState,
         scope: &mut Scope,
         context: &Context,
@@ -122,9 +124,9 @@ impl Run {
             };
             let (module, argument, deadline) = (part.module, &part.results, part.deadline);
             let call = Call { module, kind: Kind::Step, context, argument, deadline };
-            Member { call, earlier: &part.earlier }
+            SequenceCall { call, earlier: &part.earlier }
         });
-        let members: Vec<Member<'_>> = members.collect();
+        let members: Vec<SequenceCall<'_>> = members.collect();
         let _computing = self.activity.compute();
         let run = async { Ok(Workers::shared().pool().run_sequence(&members).await) };
         let ran = self.bounded(step, context, run).await?.map_err(failed)?;
@@ -187,7 +189,7 @@ fn step_results(
     scope: &Scope,
     plan: &CodePlan,
     context: &Context,
-    facts: &Facts,
+    facts: &ModuleInfo,
     sequence: &[Arc<str>],
 ) -> (Value, Vec<(Arc<str>, usize)>) {
     let root = scope.root();

@@ -1,15 +1,15 @@
-//! The pool: who may run, on which worker, and what becomes of a worker afterwards.
+//! The pool: admission of runs, their assignment to workers, and the reuse or replacement of workers.
 //!
-//! A run, or a sequence of them, borrows a worker for itself and speaks with it from its own task: no hop to another
-//! thread. Runs wait in a bounded queue, first come first served. A worker that overran, died or said what no worker says is killed by
-//! dropping it, and another is started in its place at once.
+//! A run, or a sequence of runs, borrows a worker and talks to it from its own task, without a hop to another thread. Runs
+//! wait in a bounded FIFO queue. A worker that exceeded its deadline, died or broke the protocol is killed by dropping it,
+//! and another is started in its place at once.
 
-mod checking;
-mod keeper;
-mod link;
-mod sent;
+mod analysis;
+mod inflight;
 mod sequence;
 mod settings;
+mod supervisor;
+mod worker_handle;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::call::{Call, Member, Outcome};
+use crate::call::{Call, Outcome, SequenceCall};
 use crate::error::Error;
 use crate::module::{Digest, Module};
 use crate::protocol::{Tag, encode};
 
-use keeper::Keeper;
-use link::{Broken, Link};
-use sent::too_large;
+use inflight::too_large;
 pub use sequence::Sequence;
 pub use settings::PoolSettings;
+use supervisor::Supervisor;
+use worker_handle::{WorkerFailure, WorkerHandle};
 
-/// How long after its deadline a run that has not ended by itself is killed. What asks the interrupt handler needs
-/// a millisecond or two; the rest is for a busy machine.
+/// The time after its deadline at which a run is killed. Code that polls the interrupt handler ends within a millisecond or
+/// two; the rest is for a busy machine.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// A pool of worker processes. Cheap to clone; starts nothing before it is needed; its workers end with it.
@@ -38,20 +38,20 @@ pub struct Pool {
     shared: Arc<Shared>,
 }
 
-/// What the pool's handles and its keeper share.
+/// The state that the pool's handles and its supervisor share.
 struct Shared {
     settings: PoolSettings,
-    /// Workers with nothing to do, the one used last at the end.
-    idle: Mutex<Vec<Link>>,
-    /// One for each run at a time.
+    /// Idle workers, the one used last at the end.
+    idle: Mutex<Vec<WorkerHandle>>,
+    /// A permit for each concurrent run.
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
-    checks: checking::Gate,
-    keeper: Keeper,
+    analyses: analysis::AnalysisQueue,
+    supervisor: Supervisor,
 }
 
 impl Pool {
-    /// A pool by these settings. No process is started before the first run.
+    /// Creates a pool. No process starts before the first run.
     #[must_use]
     pub fn new(settings: PoolSettings) -> Self {
         let settings = settings.sane();
@@ -60,8 +60,8 @@ impl Pool {
             idle: Mutex::new(Vec::with_capacity(workers)),
             slots: Arc::new(Semaphore::new(workers)),
             waiting: AtomicUsize::new(0),
-            checks: checking::Gate::new(workers),
-            keeper: Keeper::new(weak.clone(), settings.clone()),
+            analyses: analysis::AnalysisQueue::new(workers),
+            supervisor: Supervisor::new(weak.clone(), settings.clone()),
             settings,
         });
         Self { shared }
@@ -70,55 +70,56 @@ impl Pool {
     /// Runs a module once. Dropping the future kills the worker.
     ///
     /// # Errors
-    /// The code threw, overran or ran out of memory; its worker ended; no worker was to be had.
+    /// The code threw, exceeded its deadline or its memory; its worker ended; no worker was available.
     pub async fn run(&self, call: Call<'_>) -> Result<Outcome, Error> {
-        let (outcome, _) = self.run_sequence(&[Member { call, earlier: &[] }]).await?;
+        let (outcome, _) = self.run_sequence(&[SequenceCall { call, earlier: &[] }]).await?;
         Ok(outcome)
     }
 
-    /// Runs the first of several modules as [`Pool::run`] does. The others run behind it on the same worker, each as if it
-    /// were the only one: as many of them as can be sent together ([`Sequence::left`]).
+    /// Runs the first of several modules as [`Pool::run`] does. The others follow on the same worker, each as if it were the only
+    /// one: as many of them as can be sent together ([`Sequence::left`]).
     ///
     /// # Errors
     /// As there, of the first.
-    pub async fn run_sequence(&self, members: &[Member<'_>]) -> Result<(Outcome, Sequence), Error> {
+    pub async fn run_sequence(&self, members: &[SequenceCall<'_>]) -> Result<(Outcome, Sequence), Error> {
         let mut sequence = Sequence::begin(&self.shared, members).await?;
         let first = sequence.next().await?;
-        let first = first.ok_or_else(|| Broken::Garbled.into_error(Vec::new()))?;
+        let first = first.ok_or_else(|| WorkerFailure::ProtocolViolation.into_error(Vec::new()))?;
         Ok((first, sequence))
     }
 
-    /// Sends bytes to a worker and back: what a run costs at the least.
+    /// Sends bytes to a worker and back, to measure the minimum cost of a run.
     ///
     /// # Errors
-    /// No worker was to be had, or it ended.
+    /// No worker was available, or it ended.
     #[doc(hidden)]
     pub async fn echo(&self, bytes: &[u8]) -> Result<usize, Error> {
         let _slot = self.shared.slot().await?;
-        let mut link = self.shared.worker(None).await?;
+        let mut worker_handle = self.shared.worker(None).await?;
         let limits = &self.shared.settings;
-        let broken = |broken: Broken| broken.into_error(Vec::new());
-        link.greeting(limits.start_within).await.map_err(broken)?;
+        let broken = |broken: WorkerFailure| broken.into_error(Vec::new());
+        worker_handle.greeting(limits.start_within).await.map_err(broken)?;
         let message = encode(Tag::Echo, &[bytes]).map_err(|_| too_large("what is sent"))?;
-        let answer = link.exchange(&message, Instant::now() + limits.start_within).await.map_err(broken)?;
-        self.shared.put_back(link);
+        let answer =
+            worker_handle.exchange(&message, Instant::now() + limits.start_within).await.map_err(broken)?;
+        self.shared.put_back(worker_handle);
         Ok(answer.parts.first().map_or(0, bytes::Bytes::len))
     }
 
-    /// How long runs that are sent together may take before no more of them is begun.
+    /// The time limit of a sequence, after which none of its further runs begins.
     #[must_use]
     pub fn together(&self) -> Duration {
         self.shared.settings.together
     }
 
-    /// How many worker processes there are with nothing to do.
+    /// The number of idle workers.
     #[must_use]
     pub fn idle_workers(&self) -> usize {
         self.shared.idle().len()
     }
 }
 
-/// A place in the queue, given back however the waiting ends.
+/// A position in the queue, released when dropped.
 struct Queued<'pool>(&'pool Shared);
 
 impl<'pool> Queued<'pool> {
@@ -136,12 +137,12 @@ impl Drop for Queued<'_> {
 }
 
 impl Shared {
-    /// A poisoned lock is no harm: a list of workers is whole after every step.
-    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+    /// Ignores a poisoned lock: the list of workers is consistent after every step.
+    fn idle(&self) -> MutexGuard<'_, Vec<WorkerHandle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of one run. Whoever comes first has it first.
+    /// The permit of one run, in the order of the callers.
     async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
             return Ok(permit);
@@ -153,40 +154,42 @@ impl Shared {
         permit.ok().and_then(Result::ok).ok_or(Error::Waited { waited })
     }
 
-    /// A worker: one that rests, or a new one.
-    async fn worker(&self, module: Option<Digest>) -> Result<Link, Error> {
-        match self.resting(module) {
-            Some(link) => Ok(link),
-            None => self.keeper.start().await.map_err(Error::Start),
+    /// Takes an idle worker, or starts one.
+    async fn worker(&self, module: Option<Digest>) -> Result<WorkerHandle, Error> {
+        match self.take_idle(module) {
+            Some(worker_handle) => Ok(worker_handle),
+            None => self.supervisor.start().await.map_err(Error::Start),
         }
     }
 
-    /// A worker that rests: one that knows the module if there is one, else the one used last.
-    fn resting(&self, module: Option<Digest>) -> Option<Link> {
+    /// Takes an idle worker: one that has the module if possible, else the one used last.
+    fn take_idle(&self, module: Option<Digest>) -> Option<WorkerHandle> {
         let mut idle = self.idle();
-        let known = module.and_then(|module| idle.iter().rposition(|link| link.knows(module)));
+        let known =
+            module.and_then(|module| idle.iter().rposition(|worker_handle| worker_handle.has_module(module)));
         let index = known.or_else(|| idle.len().checked_sub(1))?;
         Some(idle.remove(index))
     }
 
-    /// Takes a worker back, unless its time is over or there are enough.
-    fn put_back(&self, mut link: Link) {
-        if link.is_spent(&self.settings) {
-            link.retire();
+    /// Returns a worker to the idle ones, unless it is spent or there are enough.
+    fn put_back(&self, mut worker_handle: WorkerHandle) {
+        if worker_handle.is_spent(&self.settings) {
+            worker_handle.drop_without_replacement();
             return;
         }
-        link.rests();
+        worker_handle.mark_idle();
         let mut idle = self.idle();
         if idle.len() < self.settings.workers {
-            idle.push(link);
+            idle.push(worker_handle);
         } else {
-            link.retire();
+            worker_handle.drop_without_replacement();
         }
     }
 
-    /// The workers that have had nothing to do for long, or have lived for long, end.
+    /// Ends workers that were idle for long or are old.
     fn sweep(&self) {
-        let over: Vec<Link> = self.idle().extract_if(.., |link| link.is_stale(&self.settings)).collect();
-        over.into_iter().for_each(|mut link| link.retire());
+        let over: Vec<WorkerHandle> =
+            self.idle().extract_if(.., |worker_handle| worker_handle.is_stale(&self.settings)).collect();
+        over.into_iter().for_each(|mut worker_handle| worker_handle.drop_without_replacement());
     }
 }

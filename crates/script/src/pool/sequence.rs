@@ -1,4 +1,4 @@
-//! Calls on one worker, sent together and answered one by one: without a way to the worker and back for each.
+//! Calls that are sent to one worker together and answered one by one, without a round trip for each.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,33 +6,33 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::link::{Broken, Link};
-use super::sent::{Ended, Sent};
+use super::inflight::{Ended, InFlightCall};
+use super::worker_handle::{WorkerFailure, WorkerHandle};
 use super::{GRACE, Shared};
-use crate::call::{Member, Outcome};
+use crate::call::{Outcome, SequenceCall};
 use crate::error::Error;
 use crate::module::Digest;
 use crate::protocol::{Answer, Message};
 
-/// Runs under way on a worker. Dropping it before its end kills the worker.
-#[must_use = "runs that nobody waits for are killed"]
+/// A sequence of runs under way on a worker. Dropping it before its end kills the worker.
+#[must_use = "dropping a sequence kills its runs"]
 pub struct Sequence {
     shared: Arc<Shared>,
-    /// What came of runs that nobody has asked for yet.
-    arrived: VecDeque<Ran>,
+    /// Results that have not been read yet.
+    arrived: VecDeque<CallResult>,
     running: Option<Box<Running>>,
 }
 
-/// What came of a run; nothing where it was not begun.
-type Ran = Result<Option<Outcome>, Error>;
+/// The end of a run; `None` if it was not begun.
+type CallResult = Result<Option<Outcome>, Error>;
 
-/// What a sequence holds until all its runs have been answered for.
+/// The state of a sequence until all its runs have ended.
 struct Running {
-    link: Link,
-    /// The calls that are not answered, the next one first.
-    sent: VecDeque<Sent>,
+    worker_handle: WorkerHandle,
+    /// The calls without a reply, the next one first.
+    inflight: VecDeque<InFlightCall>,
     has_answered: bool,
-    /// How long they may take together before no more of them is begun.
+    /// The time limit, after which no further run begins.
     together: Duration,
     _slot: OwnedSemaphorePermit,
 }
@@ -40,61 +40,62 @@ struct Running {
 impl Sequence {
     /// The most runs that are sent together.
     pub const MAX_CALLS: usize = 64;
-    /// The most bytes that are sent together: what a socket takes at once, since a worker that answers does not read.
+    /// The most bytes that are sent together: the capacity of a socket, since a worker that replies does not read.
     pub const MAX_BYTES: usize = 64 * 1024;
     /// Sends as many of the members as can be sent together, at least the first.
-    pub(super) async fn begin(shared: &Arc<Shared>, members: &[Member<'_>]) -> Result<Self, Error> {
-        let (mut sent, mut bytes) = (VecDeque::with_capacity(members.len().min(Self::MAX_CALLS)), 0);
+    pub(super) async fn begin(shared: &Arc<Shared>, members: &[SequenceCall<'_>]) -> Result<Self, Error> {
+        let (mut inflight, mut bytes) = (VecDeque::with_capacity(members.len().min(Self::MAX_CALLS)), 0);
         for member in members.iter().take(Self::MAX_CALLS) {
-            let call = match Sent::new(member) {
+            let call = match InFlightCall::new(member) {
                 Ok(call) => call,
-                Err(error) if sent.is_empty() => return Err(error),
+                Err(error) if inflight.is_empty() => return Err(error),
                 Err(_) => break,
             };
-            bytes += call.weight();
-            if bytes > Self::MAX_BYTES && !sent.is_empty() {
+            bytes += call.encoded_size();
+            if bytes > Self::MAX_BYTES && !inflight.is_empty() {
                 break;
             }
-            sent.push_back(call);
+            inflight.push_back(call);
         }
         let slot = shared.slot().await?;
-        let first = sent.front().map(Sent::digest);
+        let first = inflight.front().map(InFlightCall::digest);
         loop {
-            let mut link = shared.worker(first).await?;
-            let greeted = link.greeting(shared.settings.start_within).await;
-            greeted.map_err(|broken| broken.into_error(Vec::new()))?;
-            match send(&mut link, &mut sent, shared.settings.together) {
+            let mut worker_handle = shared.worker(first).await?;
+            let check_greeting = worker_handle.greeting(shared.settings.start_within).await;
+            check_greeting.map_err(|broken| broken.into_error(Vec::new()))?;
+            match send(&mut worker_handle, &mut inflight, shared.settings.together) {
                 Ok(Ok(())) => {
                     let together = shared.settings.together;
-                    let running = Running { link, sent, has_answered: false, together, _slot: slot };
+                    let running =
+                        Running { worker_handle, inflight, has_answered: false, together, _slot: slot };
                     let (shared, running) = (Arc::clone(shared), Some(Box::new(running)));
                     return Ok(Self { shared, arrived: VecDeque::new(), running });
                 }
-                // It has died in its rest, so nothing has run.
-                Ok(Err(Broken::Unsent)) if link.has_rested() => {}
+                // It died while idle, so nothing has run.
+                Ok(Err(WorkerFailure::Unsent)) if worker_handle.was_idle() => {}
                 Ok(Err(broken)) => return Err(broken.into_error(Vec::new())),
                 Err(error) => {
-                    shared.put_back(link);
+                    shared.put_back(worker_handle);
                     return Err(error);
                 }
             }
         }
     }
 
-    /// How many runs have not been asked for.
+    /// The number of runs whose results have not been read.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.arrived.len() + self.running.as_ref().map_or(0, |running| running.sent.len())
+        self.arrived.len() + self.running.as_ref().map_or(0, |running| running.inflight.len())
     }
 
-    /// What [`Sequence::next`] would give, if that is here already.
+    /// The result of [`Sequence::next`], if it has arrived already.
     pub fn arrived(&mut self) -> Option<Result<Option<Outcome>, Error>> {
         self.arrived.pop_front()
     }
 
-    /// What came of the next run; `None` where it was not begun, or there is none. The worker begins no run after one that
-    /// gave no result, nor once they have taken some time together. After an error, and after `None`, there is no next.
-    /// If the future is dropped, so is the sequence to be.
+    /// The result of the next run; `None` if it was not begun, or there is none. The worker begins no run after one
+    /// without a result, nor once the runs have together taken a certain time. After an error, and after `None`, there
+    /// is no next. If the future is dropped, drop the sequence too.
     ///
     /// # Errors
     /// As those of [`super::Pool::run`].
@@ -109,26 +110,26 @@ impl Sequence {
 }
 
 impl Running {
-    /// Waits for the next answer, and takes those that came with it. Gives what is still under way: once all is answered,
-    /// the worker serves others.
+    /// Waits for the next reply, and takes those that arrived with it. Returns the runs still under way; after the last reply
+    /// the worker is free.
     async fn advance(
         mut self: Box<Self>,
         shared: &Shared,
-        arrived: &mut VecDeque<Ran>,
+        arrived: &mut VecDeque<CallResult>,
     ) -> Result<Option<Box<Self>>, Error> {
         let started = Instant::now();
-        let until = started + self.sent.front().map_or(GRACE, |call| call.deadline + GRACE);
+        let until = started + self.inflight.front().map_or(GRACE, |call| call.deadline + GRACE);
         let mut answer = self.answer(shared, until).await?;
-        while let Some(call) = self.sent.pop_front() {
+        while let Some(call) = self.inflight.pop_front() {
             self.has_answered = true;
-            let logs = self.link.take_logs();
+            let logs = self.worker_handle.take_logs();
             if matches!(answer, Ok(Answer::Unknown | Answer::Skipped)) {
-                self.link.forgets(call.digest());
+                self.worker_handle.remove_module(call.digest());
                 arrived.push_back(Ok(None));
                 break;
             }
             let read = Ended { answer, took: started.elapsed(), logs }.read(&call, shared.settings.memory);
-            // A worker of which nobody knows what it does any more, or that has ended.
+            // The worker has ended, or its state is unknown.
             let is_lost = matches!(
                 &read,
                 Err(Error::Worker { .. }
@@ -141,100 +142,108 @@ impl Running {
             if is_lost {
                 return Ok(None);
             }
-            if !is_result || self.sent.is_empty() {
+            if !is_result || self.inflight.is_empty() {
                 break;
             }
-            answer = match self.link.next_answer() {
+            answer = match self.worker_handle.next_answer() {
                 Ok(None) => return Ok(Some(self)),
                 Ok(Some(message)) => read_answer(message),
                 Err(broken) => Err(broken),
             };
         }
-        shared.leave(self, until).await;
+        shared.release(self, until).await;
         Ok(None)
     }
 
-    /// The answer to the next call. The first is sent again, with those behind it, if the worker wants the text of its
-    /// module, or to a new worker if this one ended without a sign that it had begun: somebody else may have killed it
-    /// while it had nothing to do. Code has no effect, so beginning again changes nothing.
-    async fn answer(&mut self, shared: &Shared, until: Instant) -> Result<Result<Answer, Broken>, Error> {
+    /// The reply to the next call. The first call is sent again, with those after it, if the worker lacks the text of its
+    /// module, or to a new worker if this one ended without a sign of having begun: it may have been killed while idle.
+    /// Code has no side effects, so a repetition is harmless.
+    async fn answer(
+        &mut self,
+        shared: &Shared,
+        until: Instant,
+    ) -> Result<Result<Answer, WorkerFailure>, Error> {
         loop {
-            let message = self.link.answer(until).await;
+            let message = self.worker_handle.answer(until).await;
             let answer = message.and_then(read_answer);
-            let first = self.sent.front().filter(|_| !self.has_answered);
+            let first = self.inflight.front().filter(|_| !self.has_answered);
             match (answer, first) {
-                // It has made room for other modules since.
+                // It has evicted the module since.
                 (Ok(Answer::Unknown), Some(call)) if !call.has_source => {
-                    self.link.forgets(call.digest());
-                    let again = match self.skipped(1, until).await {
-                        Ok(()) => send(&mut self.link, &mut self.sent, self.together)?,
+                    self.worker_handle.remove_module(call.digest());
+                    let again = match self.expect_skipped(1, until).await {
+                        Ok(()) => send(&mut self.worker_handle, &mut self.inflight, self.together)?,
                         broken => broken,
                     };
                     if let Err(broken) = again {
                         return Ok(Err(broken));
                     }
                 }
-                (Err(Broken::Ended), Some(_)) if self.link.has_rested() && !self.link.has_logs() => {
-                    self.link = shared.keeper.start().await.map_err(Error::Start)?;
-                    let greeted = self.link.greeting(shared.settings.start_within).await;
-                    let again = match greeted {
-                        Ok(()) => send(&mut self.link, &mut self.sent, self.together)?,
+                (Err(WorkerFailure::Ended), Some(_))
+                    if self.worker_handle.was_idle() && !self.worker_handle.has_logs() =>
+                {
+                    self.worker_handle = shared.supervisor.start().await.map_err(Error::Start)?;
+                    let check_greeting = self.worker_handle.greeting(shared.settings.start_within).await;
+                    let again = match check_greeting {
+                        Ok(()) => send(&mut self.worker_handle, &mut self.inflight, self.together)?,
                         broken => broken,
                     };
                     if let Err(broken) = again {
                         return Ok(Err(broken));
                     }
                 }
-                (Ok(Answer::Unknown | Answer::Skipped), Some(_)) => return Ok(Err(Broken::Garbled)),
+                (Ok(Answer::Unknown | Answer::Skipped), Some(_)) => {
+                    return Ok(Err(WorkerFailure::ProtocolViolation));
+                }
                 (answer, _) => return Ok(answer),
             }
         }
     }
 
-    /// Takes the answers to the calls from that place on, none of which was begun since one before them gave no result.
-    async fn skipped(&mut self, from: usize, until: Instant) -> Result<(), Broken> {
-        for call in self.sent.iter().skip(from) {
-            let message = self.link.answer(until).await?;
+    /// Reads the replies to the calls from `from` on, none of which began since an earlier one had no result.
+    async fn expect_skipped(&mut self, from: usize, until: Instant) -> Result<(), WorkerFailure> {
+        for call in self.inflight.iter().skip(from) {
+            let message = self.worker_handle.answer(until).await?;
             if Answer::try_from(message) != Ok(Answer::Skipped) {
-                return Err(Broken::Garbled);
+                return Err(WorkerFailure::ProtocolViolation);
             }
-            self.link.forgets(call.digest());
+            self.worker_handle.remove_module(call.digest());
         }
         Ok(())
     }
 }
 
 impl Shared {
-    /// Takes a worker back after the last of its runs that was begun.
-    async fn leave(&self, mut running: Box<Running>, until: Instant) {
-        if running.skipped(0, until).await.is_ok() {
-            self.put_back(running.link);
+    /// Releases a worker after the last of its runs that began.
+    async fn release(&self, mut running: Box<Running>, until: Instant) {
+        if running.expect_skipped(0, until).await.is_ok() {
+            self.put_back(running.worker_handle);
         }
     }
 }
 
-fn read_answer(message: Message) -> Result<Answer, Broken> {
-    Answer::try_from(message).map_err(|_| Broken::Garbled)
+fn read_answer(message: Message) -> Result<Answer, WorkerFailure> {
+    Answer::try_from(message).map_err(|_| WorkerFailure::ProtocolViolation)
 }
 
-/// Sends calls, with the texts of the modules that the worker does not know.
+/// Sends calls, with the texts of the modules that the worker does not have.
 fn send(
-    link: &mut Link,
-    calls: &mut VecDeque<Sent>,
+    worker_handle: &mut WorkerHandle,
+    calls: &mut VecDeque<InFlightCall>,
     together: Duration,
-) -> Result<Result<(), Broken>, Error> {
+) -> Result<Result<(), WorkerFailure>, Error> {
     let (mut bytes, last) = (Vec::new(), calls.len().saturating_sub(1));
     for (place, call) in calls.iter_mut().enumerate() {
-        let nonce = link.nonce().map_err(|error| Error::Start(error.to_string()))?;
+        let nonce = worker_handle.nonce().map_err(|error| Error::Start(error.to_string()))?;
         let digest: Digest = call.digest();
-        call.has_source = !link.knows(digest);
+        call.has_source = !worker_handle.has_module(digest);
         let encoded = call.encode(nonce, (place > 0).then_some(together), place < last)?;
         if bytes.is_empty() {
             bytes = encoded
         } else {
             bytes.extend_from_slice(&encoded)
         }
-        link.learned(digest);
+        worker_handle.add_module(digest);
     }
-    Ok(link.send(&bytes, calls.len()))
+    Ok(worker_handle.send(&bytes, calls.len()))
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct PoolSettings {
     /// The program that becomes a worker: this one.
     pub program: PathBuf,
-    /// What it is started with: the hidden subcommand.
+    /// The arguments of a worker: the hidden subcommand.
     pub arguments: Vec<String>,
-    /// How many runs go on at the same time.
+    /// The most runs at the same time.
     pub workers: usize,
     /// How many runs may wait for a worker.
     pub queue: usize,

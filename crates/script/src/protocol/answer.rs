@@ -1,4 +1,4 @@
-//! What a worker answers to a call.
+//! A worker's reply to a call.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Malformed, Message, Tag, TooLong, encode};
 use crate::module::Position;
 
-/// What a worker answers to a call.
+/// A worker's reply to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Done(Done),
@@ -27,7 +27,7 @@ pub(crate) struct Done {
     pub(crate) writes: Vec<Write>,
     /// How long it took.
     pub(crate) took: Duration,
-    /// Whether texts of the result or of the writes stand for something else.
+    /// True if texts of the result or of the writes are marked as files or integers.
     pub(crate) has_marked: bool,
     /// The bytes that the result and the writes refer to.
     pub(crate) files: Vec<Bytes>,
@@ -49,7 +49,7 @@ pub(crate) struct Fault {
     pub(crate) places: Vec<Place>,
 }
 
-/// What sort of end it was.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum FaultKind {
@@ -81,11 +81,11 @@ impl Answer {
                     none if none.is_empty() => Vec::new(),
                     some => serde_json::to_vec(some).map_err(|_| TooLong)?,
                 };
-                let mut facts = [0; FACTS];
+                let mut module_info = [0; FACTS];
                 let took = u64::try_from(done.took.as_micros()).unwrap_or(u64::MAX);
-                facts[..8].copy_from_slice(&took.to_le_bytes());
-                facts[8] = u8::from(done.has_marked);
-                let mut parts: Vec<&[u8]> = vec![&done.result, &writes, &facts];
+                module_info[..8].copy_from_slice(&took.to_le_bytes());
+                module_info[8] = u8::from(done.has_marked);
+                let mut parts: Vec<&[u8]> = vec![&done.result, &writes, &module_info];
                 parts.extend(done.files.iter().map(AsRef::<[u8]>::as_ref));
                 encode(Tag::Done, &parts)
             }

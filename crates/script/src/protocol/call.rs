@@ -15,10 +15,10 @@ pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) deadline: Duration,
     pub(crate) nonce: Nonce,
-    /// Whether it belongs to the calls right before it: it is begun only if each of them gave a result, and within this
-    /// time from when the first of them was.
+    /// The time limit of a sequence: this call begins only if each call before it returned a result, within this time
+    /// since the first began. `None` if it is not part of a sequence, or is its first.
     pub(crate) follows: Option<Duration>,
-    /// Whether calls that were sent with it come behind it.
+    /// True if calls of the same sequence follow.
     pub(crate) is_followed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What goes over the pipe between a pool and its workers: messages of parts, each with its length before it.
+//! The protocol between a pool and its workers: messages of parts, each with its length before it.
 //!
 //! ```text
 //! message   length u32 · tag u8 · count u16 · count × (length u32) · the parts, one behind the other
@@ -34,7 +34,7 @@ const MAX_PARTS: usize = 4096;
 /// Length, tag and count.
 const HEADER: usize = 4 + 1 + 2;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tag {
@@ -54,7 +54,7 @@ pub(crate) enum Tag {
     Failed = 7,
     /// The module of a call is not known (any more): send its text.
     Unknown = 8,
-    /// What a module is made of, or why its text is none.
+    /// The analysis of a module, or its syntax errors.
     Checked = 9,
     /// A line of the log of the run that goes on.
     Line = 10,
@@ -133,7 +133,7 @@ impl Inbox {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Whether there is the beginning of a message, or more than one.
+    /// True if a message has arrived in part, or more than one.
     pub(crate) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
@@ -141,7 +141,7 @@ impl Inbox {
     /// The next message, if all of it is here.
     ///
     /// # Errors
-    /// What has arrived is the beginning of no message. Nothing that comes behind it means anything.
+    /// The received bytes are not the beginning of a message; no later byte can be interpreted.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, Malformed> {
         let Some(length) = self.buffer.get(..4).and_then(|bytes| bytes.try_into().ok()) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What is sent is what is read, and nothing that is sent does harm.
+//! Messages read as they were sent, and malformed bytes rejected.
 
 use bytes::Bytes;
 use model::Value;

@@ -13,12 +13,12 @@ use serde_json::json;
 
 use crate::call::Context;
 
-/// What a result may be at most; how long it may be, the message's length says.
+/// The largest result, in values and in nesting; the message's length limits its size.
 const LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
-/// The content type of bytes that say none.
+/// The content type of bytes without one.
 const BYTES: &str = "application/octet-stream";
 
-/// What marks the texts of one call that stand for something else.
+/// The prefix that marks, within one call, texts that stand for a file or an integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nonce(pub(crate) [u8; 16]);
 
@@ -56,9 +56,8 @@ impl Sender {
         self.strip(value, &mut path).map_or_else(|| value.to_json(), |stripped| stripped.to_json())
     }
 
-    /// What a worker makes `context` of beside its names, as JSON, with the keys of the second parameter that results of
-    /// `earlier` runs belong to; empty where there is nothing of it. To be called last: it says where the files of everything
-    /// belong.
+    /// Encodes `context` without its names as JSON, with the keys of the second parameter that results of `earlier`
+    /// runs belong to; empty if there is nothing to encode. To be called last: it lists the locations of all files.
     pub(crate) fn context(&mut self, context: &Context<'_>, earlier: &[(Arc<str>, usize)]) -> String {
         let mut members: Vec<String> = Vec::new();
         if context.config_vars.as_map().is_none_or(|map| !map.is_empty()) {
@@ -139,7 +138,7 @@ impl Sender {
     }
 }
 
-/// Whether there is a file somewhere in it: most values have none, and are not looked at any closer.
+/// True if the value contains a file. Most values have none, and need no further work.
 fn holds_file(value: &Value) -> bool {
     match value {
         Value::File(_) => true,
@@ -188,7 +187,7 @@ pub(crate) fn restore(text: &[u8], marked: Option<(Nonce, &[Bytes])>) -> Result<
     }
 }
 
-/// Whether the text is JSON, only too much of it.
+/// True if the text is valid JSON that exceeds a limit.
 fn is_limit(error: &JsonError) -> bool {
     error
         .source()
@@ -216,7 +215,7 @@ fn put(value: Value, mark: &str, files: &[Bytes]) -> Option<Value> {
     }
 }
 
-/// What a marked text stands for: `f` and the number of a file, or `n` and an integer.
+/// Decodes a marked text: `f` and the index of a file, or `n` and an integer.
 fn marked(rest: &str, files: &[Bytes]) -> Option<Value> {
     if let Some(number) = rest.strip_prefix('n') {
         let signed = number.parse::<i64>().map(Value::from);

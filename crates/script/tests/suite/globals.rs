@@ -1,4 +1,4 @@
-//! What there is, and what there is not.
+//! Globals that exist, and globals that do not.
 
 use pretty_assertions::assert_eq;
 

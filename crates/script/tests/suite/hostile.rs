@@ -9,16 +9,16 @@ use script::{Error, Pool};
 
 use crate::support::{result, settings, step};
 
-/// What a script may take that is expected to overrun.
+/// The limits of scripts that are expected to exceed them.
 const SHORT: Duration = Duration::from_millis(80);
-/// What a script may take that ends by itself: more than enough on a busy machine.
+/// The limits of scripts that end by themselves: ample even on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 /// The heap here: smaller than usual, so that it fills sooner.
 const MEMORY: usize = 8 * 1024 * 1024;
 /// How much the caller's own memory may grow over a whole file of scripts.
 const MAX_GROWTH: u64 = 48 * 1024 * 1024;
 
-/// What a run afterwards says: a handful of things that somebody may have broken.
+/// The checks of a later run: globals that an earlier run may have broken.
 const AFTERWARDS: &str = "export default (context, results) => [
   1 + 1, [3, 1, 2].sort().map((n) => n * 2), ({}).polluted ?? null, JSON.stringify({ a: [1] }), typeof globalThis.left,
   new URL('https://a.b/c?d=1').searchParams.get('d'), Buffer.from('a').toString('hex'), Object.keys(results).length,
@@ -60,10 +60,10 @@ fn scripts(text: &str) -> Vec<Script> {
     found
 }
 
-/// What the scripts did beside ending.
+/// The effects of the scripts, other than their end.
 #[derive(Default)]
 struct Seen {
-    /// How many ran until they were stopped.
+    /// The number of scripts that ran until they were stopped.
     overruns: u32,
     /// During how many of those a call on another worker was answered.
     answered_meanwhile: u32,

@@ -7,7 +7,7 @@ use script::Pool;
 
 use crate::support::{json, pool, step};
 
-/// What one run tries to leave, and what a later one would find if it had.
+/// Code that leaves something behind, and code that would find it in a later run.
 const WAYS: &[(&str, &str)] = &[
     // Names.
     ("globalThis.left = 1", "globalThis.left"),
@@ -100,7 +100,7 @@ const WAYS: &[(&str, &str)] = &[
         "Array[Symbol.species] = 1; Object.defineProperty(Array, Symbol.species, { value: 1 })",
         "[1].map((x) => x)",
     ),
-    // What the host adds.
+    // Globals that the host adds.
     ("URL.prototype.left = 1; URL.left = 1", "[new URL('https://a.b').left, URL.left]"),
     ("URLSearchParams.prototype.get = () => 'left'", "new URLSearchParams('a=1').get('a')"),
     ("URL.canParse = () => 'left'", "URL.canParse('https://a.b')"),

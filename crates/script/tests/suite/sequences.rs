@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use model::Value;
 use pretty_assertions::assert_eq;
 use script::{
-    Call, Context, Error, Kind, LogLine, Member, Module, Origin, Outcome, Pool, PoolSettings, Sequence,
+    Call, Context, Error, Kind, LogLine, Module, Origin, Outcome, Pool, PoolSettings, Sequence, SequenceCall,
 };
 
 use crate::support::{json, result, settings};
@@ -56,7 +56,7 @@ async fn begin(pool: &Pool, steps: &[Step]) -> Result<(Outcome, Sequence), Error
             state: &[],
         };
         let (module, argument, deadline) = (&step.module, &step.argument, step.deadline);
-        Member {
+        SequenceCall {
             call: Call { module, kind: Kind::Step, context, argument, deadline },
             earlier: &step.earlier,
         }
@@ -64,7 +64,7 @@ async fn begin(pool: &Pool, steps: &[Step]) -> Result<(Outcome, Sequence), Error
     pool.run_sequence(&members.collect::<Vec<_>>()).await
 }
 
-/// What each run gave, or its error, or that it was not begun.
+/// The result or error of each run, or that it was not begun.
 async fn all(pool: &Pool, steps: &[Step]) -> Vec<String> {
     let say = |ran: Result<Option<Outcome>, Error>| match ran {
         Ok(Some(outcome)) => outcome.value.to_json(),
@@ -130,7 +130,7 @@ export default (context, results) => {
 }";
     let expected = r#"[1,1,"undefined",1,["left"]]"#;
     assert_eq!(all(&pool, &vec![step(code); 40]).await, vec![expected; 40]);
-    // What a run makes of a result, the next one that reads it does not see.
+    // A run's changes of a result are invisible to the next run that reads it.
     let spoil = "export default (context, { one }) => { one.results.list.push(2); return one.results }";
     let read = [("one", 0)];
     let steps = [
@@ -229,7 +229,7 @@ async fn a_worker_serves_others_once_it_has_answered_for_all_of_a_sequence() {
     let (together, wait_at_most) = (Duration::from_secs(60), Duration::from_millis(1));
     let pool = Pool::new(PoolSettings { together, wait_at_most, ..settings(1) });
     let steps = vec![step("export default () => 1"); 3];
-    // What takes longer than two milliseconds on a busy machine is told one by one.
+    // A run longer than two milliseconds on a busy machine is reported alone.
     for _ in 0..1_000 {
         let (_, mut rest) = begin(&pool, &steps).await.expect("it runs");
         let is_served = result(&pool, "export default () => 2").await == "2";

@@ -1,4 +1,4 @@
-//! What the tests share: a pool of real workers, and a call in one line.
+//! Shared helpers of the tests: a pool of real workers, and a call in one line.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Run<'_> {
     }
 }
 
-/// What a step with this code gives, or the message of its error.
+/// The result of a step with this code, or the message of its error.
 pub(crate) async fn result(pool: &Pool, code: &str) -> String {
     match step(code).on(pool).await {
         Ok(outcome) => outcome.value.to_json(),

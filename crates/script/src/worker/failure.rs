@@ -1,10 +1,10 @@
 //! Faults in the author's terms: names, hints, and only the author's frames.
 
-use crate::facts::SyntaxError;
 use crate::module::Position;
+use crate::module_info::SyntaxError;
 use crate::protocol::{Fault, FaultKind, Place, excerpt};
 
-/// What QuickJS calls a module's text in its stacks.
+/// The file name of a module in the stacks of QuickJS.
 pub(super) const CODE: &str = "code";
 /// The most frames that are handed on.
 const MAX_FRAMES: usize = 16;
@@ -48,7 +48,7 @@ pub(super) fn syntax(error: SyntaxError) -> Fault {
     Fault { kind: FaultKind::Thrown, message: error.message, places: vec![place] }
 }
 
-/// What there is in the place of a name that is not there: `'console' is not defined` and the like.
+/// Advice for names that do not exist: `'console' is not defined` and the like.
 fn hint(message: &str) -> Option<&'static str> {
     let name = message.strip_prefix("ReferenceError: ")?.strip_suffix(" is not defined")?.trim_matches('\'');
     HINTS.iter().find(|(known, _)| *known == name).map(|(_, hint)| *hint)

@@ -7,8 +7,8 @@
 
 use tree_sitter::{Node, Parser, Tree};
 
-use crate::facts::SyntaxError;
 use crate::module::Position;
+use crate::module_info::SyntaxError;
 
 /// How many lines stand before the module's first in the wrapped text.
 pub(super) const LINES_BEFORE: u32 = 1;
@@ -54,7 +54,7 @@ fn joined(source: &str) -> Option<Vec<u8>> {
     has_changed.then_some(bytes)
 }
 
-/// What is behind spaces and comments.
+/// The text after spaces and comments.
 fn behind_space(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
@@ -122,7 +122,7 @@ struct Edit {
     bytes: Vec<u8>,
     /// Texts to put in, with where.
     inserts: Vec<(usize, &'static str)>,
-    /// What is exported as default under a name of its own.
+    /// The name of the default export, if it has one.
     last: Option<String>,
 }
 
@@ -222,7 +222,7 @@ fn end_of_function(value: Node<'_>) -> Option<usize> {
     }
 }
 
-/// Whether the module waits outside of its functions.
+/// True if the module awaits outside of its functions.
 fn awaits(root: Node<'_>) -> bool {
     let mut cursor = root.walk();
     loop {

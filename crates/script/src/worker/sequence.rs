@@ -1,28 +1,28 @@
-//! Calls that were sent together: each is a run of its own, but the later ones may read what the earlier ones gave, and
-//! none is begun after one that gave nothing.
+//! Calls that were sent together: each is a run of its own, but later ones may read results of earlier ones, and no call
+//! begins after one without a result.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::cell::Run;
+use super::isolate::Run;
 use crate::protocol::Request;
 
-/// How long the pool is not woken for answers, from when the first call of a sequence was begun: it may as well have the results
-/// of slower code while the rest of it runs.
+/// The time after the begin of a sequence during which replies do not wake the pool; results of slower code reach it while
+/// the rest runs.
 const QUIET: Duration = Duration::from_millis(2);
 
-/// Where a sequence of calls stands.
+/// The progress of a sequence of calls.
 #[derive(Default)]
 pub(super) struct Sequence {
     began: Option<Instant>,
-    /// What each call gave, as JSON, where it can be read as it stands: bytes and large integers cannot.
+    /// The results of the calls, as JSON, if the code can read them unchanged: bytes and large integers cannot be.
     results: Vec<Option<Bytes>>,
-    is_over: bool,
+    must_end: bool,
 }
 
 impl Sequence {
-    /// What a call reads of the calls before it; none if it is not to be begun.
+    /// The earlier results that a call reads; `None` if it must not begin.
     pub(super) fn begin(&mut self, request: &Request, now: Instant) -> Option<Vec<Bytes>> {
         let is_late = match (request.head.follows, self.began) {
             (Some(within), Some(began)) => now.duration_since(began) >= within,
@@ -34,23 +34,23 @@ impl Sequence {
         };
         let given = request.earlier.iter().map(|place| self.results.get(*place)?.clone());
         let given: Option<Vec<Bytes>> = given.collect();
-        self.is_over |= is_late || given.is_none();
-        given.filter(|_| !self.is_over)
+        self.must_end |= is_late || given.is_none();
+        given.filter(|_| !self.must_end)
     }
 
-    /// Takes note of how a call ended; `None` if it could not be begun.
+    /// Records the end of a call; `None` if it could not begin.
     pub(super) fn end(&mut self, run: Option<&Run>) {
         match run {
             Some(Run::Clean(given)) => {
                 self.results.push((!given.has_marked).then(|| given.result.clone()));
             }
-            Some(Run::Faulty(_)) | None => self.is_over = true,
+            Some(Run::Faulty(_)) | None => self.must_end = true,
         }
     }
 
-    /// Whether the pool is to hear of the end of this call at once.
-    pub(super) fn is_told(&self, request: &Request, now: Instant) -> bool {
+    /// True if the pool must learn of the end of this call at once.
+    pub(super) fn must_wake_pool(&self, request: &Request, now: Instant) -> bool {
         let is_late = self.began.is_none_or(|began| now.duration_since(began) >= QUIET);
-        !request.head.is_followed || self.is_over || is_late
+        !request.head.is_followed || self.must_end || is_late
     }
 }

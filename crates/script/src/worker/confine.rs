@@ -45,7 +45,7 @@ fn limit_resources(memory: usize) -> io::Result<()> {
         (Resource::Cpu, CPU_SECONDS),
         // Nothing can be opened, not even by the C library.
         (Resource::Nofile, 0),
-        // What code was given must not end on a disk.
+        // The inputs of code must not be swapped to a disk.
         (Resource::Core, 0),
         (Resource::Fsize, 0),
         (Resource::Nproc, 0),
@@ -90,7 +90,7 @@ mod linux {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // Nor may others of the same user look into it while it holds somebody's data.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-        // What is touched is counted in pages, and they should be of one size. An old kernel has no large ones.
+        // Touched memory is counted in pages, which should have one size. An old kernel has no huge pages.
         let _ = nix::sys::prctl::set_thp_disable(true);
         Ok(())
     }
@@ -114,7 +114,11 @@ mod linux {
         drop_capabilities()?;
         let landlock = no_files();
         // Landlock first: the filter does not let it through.
-        filter(&refused()?, SeccompAction::Allow, SeccompAction::Errno(nix::errno::Errno::EACCES as u32))?;
+        filter(
+            &record_refused_memory()?,
+            SeccompAction::Allow,
+            SeccompAction::Errno(nix::errno::Errno::EACCES as u32),
+        )?;
         filter(&allowed()?, SeccompAction::KillProcess, SeccompAction::Allow)?;
         Ok(format!("resource limits, no new privileges, no capabilities, seccomp, {landlock}"))
     }
@@ -158,9 +162,9 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// What the C library tries now and then and can do without: it hears that it may not. The time zone, for one, is
-    /// looked for in files; without them it is UTC.
-    fn refused() -> io::Result<Rules> {
+    /// System calls that the C library tries and can do without fail with an error. Time zones, for one, are looked up
+    /// in files; without them it uses UTC.
+    fn record_refused_memory() -> io::Result<Rules> {
         let calls = [libc::SYS_openat, libc::SYS_newfstatat, libc::SYS_readlinkat, libc::SYS_prlimit64];
         let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
         // An allocator gives its memory a name when it takes more. The second filter takes what is left of `prctl` to be
@@ -197,7 +201,7 @@ mod linux {
             libc::SYS_sigaltstack,
             libc::SYS_restart_syscall,
         ];
-        let mut rules = refused()?;
+        let mut rules = record_refused_memory()?;
         rules.extend(calls.map(|call| (call, Vec::new())));
         rules.insert(libc::SYS_prctl, Vec::new());
         // Memory may be written or executed, and ours is written.
@@ -243,11 +247,11 @@ mod linux {
                 (said, opened, connected)
             });
             let (said, opened, connected) = confined.join().expect("it ends");
-            let refused = Err(io::ErrorKind::PermissionDenied);
+            let record_refused_memory = Err(io::ErrorKind::PermissionDenied);
             match said {
-                "landlock" => assert_eq!((opened, connected), (refused, refused)),
+                "landlock" => assert_eq!((opened, connected), (record_refused_memory, record_refused_memory)),
                 // Before Linux 6.7 it knows files alone.
-                "landlock in part" => assert_eq!(opened, refused),
+                "landlock in part" => assert_eq!(opened, record_refused_memory),
                 none => assert_eq!((none, opened), ("no landlock: the kernel has none", Ok(()))),
             }
         }

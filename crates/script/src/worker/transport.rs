@@ -1,4 +1,5 @@
-//! The way to the pool: descriptor 0 is a socket, both ways; descriptor 1 is a pipe, at which the pool looks when it is awake.
+//! The transport to the pool: descriptor 0 is a socket in both directions; descriptor 1 is a pipe for replies that do
+//! not wake the pool.
 
 use std::cell::Cell;
 use std::io::{self, stdin, stdout};
@@ -9,15 +10,15 @@ use crate::protocol::{Inbox, Message};
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
 /// The longest message for the pipe: up to this length a pipe takes all of it or nothing (`PIPE_BUF` on Linux).
-const MAX_ASIDE: usize = 4096;
+const MAX_PIPE_MESSAGE: usize = 4096;
 
-/// What comes from the pool.
-pub(super) struct Wire {
+/// The receiving side of the socket.
+pub(super) struct RequestReader {
     inbox: Inbox,
     chunk: Box<[u8]>,
 }
 
-impl Wire {
+impl RequestReader {
     pub(super) fn new() -> Self {
         Self { inbox: Inbox::default(), chunk: vec![0; CHUNK].into_boxed_slice() }
     }
@@ -25,7 +26,7 @@ impl Wire {
     /// The next message; none when the pool has gone.
     pub(super) fn read(&mut self) -> io::Result<Option<Message>> {
         loop {
-            if let Some(message) = self.inbox.next().map_err(|_| strange())? {
+            if let Some(message) = self.inbox.next().map_err(|_| protocol_error())? {
                 return Ok(Some(message));
             }
             match rustix::io::read(stdin().as_fd(), &mut self.chunk[..]) {
@@ -38,43 +39,44 @@ impl Wire {
     }
 }
 
-/// Where answers go, and the lines before them. Waking the pool for each of many small runs takes longer than the runs.
+/// The sending side, for replies and log lines. Waking the pool for each of many short runs would take longer than the
+/// runs.
 #[derive(Debug, Default)]
-pub(super) struct Outlet {
-    is_quiet: Cell<bool>,
+pub(super) struct ReplySender {
+    uses_pipe: Cell<bool>,
 }
 
-impl Outlet {
-    /// What is sent from now on waits in the pipe until the pool looks there.
-    pub(super) fn hush(&self) {
-        self.is_quiet.set(true);
+impl ReplySender {
+    /// Sends messages through the pipe from now on, which the pool reads when it is awake.
+    pub(super) fn use_pipe(&self) {
+        self.uses_pipe.set(true);
     }
 
-    /// What is sent from now on wakes the pool.
-    pub(super) fn ring(&self) {
-        self.is_quiet.set(false);
+    /// Sends messages through the socket from now on, which wakes the pool.
+    pub(super) fn use_socket(&self) {
+        self.uses_pipe.set(false);
     }
 
     /// Sends a message.
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        if self.is_quiet.get() && lay_aside(bytes)? {
+        if self.uses_pipe.get() && write_to_pipe(bytes)? {
             return Ok(());
         }
-        // All that comes behind it, too: of what lies in the pipe, nobody could tell whether it was there before.
-        self.ring();
+        // Later messages go through the socket too: the pool could not order them against those in the pipe.
+        self.use_socket();
         write(bytes)
     }
 }
 
-/// Lays a message into the pipe; false if it has no room for it.
-fn lay_aside(bytes: &[u8]) -> io::Result<bool> {
-    if bytes.len() > MAX_ASIDE {
+/// Writes a message into the pipe; false if it has no room.
+fn write_to_pipe(bytes: &[u8]) -> io::Result<bool> {
+    if bytes.len() > MAX_PIPE_MESSAGE {
         return Ok(false);
     }
     loop {
         match rustix::io::write(stdout().as_fd(), bytes) {
             Ok(count) if count == bytes.len() => return Ok(true),
-            Ok(_) => return Err(strange()),
+            Ok(_) => return Err(protocol_error()),
             Err(rustix::io::Errno::AGAIN) => return Ok(false),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -94,7 +96,7 @@ pub(super) fn write(mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What the pool never sends.
-pub(super) fn strange() -> io::Error {
+/// The error for messages that the pool never sends.
+pub(super) fn protocol_error() -> io::Error {
     io::Error::from(io::ErrorKind::InvalidData)
 }

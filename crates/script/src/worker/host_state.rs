@@ -1,4 +1,4 @@
-//! What the host knows of the run that goes on: its deadline, how much it has logged, the bytes that it gives back.
+//! The host's state of the current run: its deadline, its log, the files that it returns.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,20 +7,20 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::memory::Memory;
-use super::wire::Outlet;
+use super::transport::ReplySender;
 use crate::call::Level;
 use crate::protocol::{
     FaultKind, MAX_LINES, MAX_LOG, MAX_MESSAGE, MAX_TEXT, Nonce, Write, encode_line, excerpt,
 };
 
-/// The most keys of the state that a run writes.
+/// The most state keys that a run may write.
 const MAX_WRITES: usize = 1_000;
 
-/// What the host knows of the run that goes on. Its functions are called from inside JavaScript.
+/// The host's state of the current run. JavaScript calls its functions.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct HostState {
     memory: Memory,
-    outlet: Rc<Outlet>,
+    replies: Rc<ReplySender>,
     until: Cell<Option<Instant>>,
     stopped: Cell<Option<FaultKind>>,
     nonce: Cell<Nonce>,
@@ -33,41 +33,41 @@ pub(super) struct Desk {
     has_marked: Cell<bool>,
 }
 
-/// What a run has left on the desk.
-pub(super) struct Left {
+/// The host's part of a run's result.
+pub(super) struct HostOutput {
     pub(super) writes: Vec<Write>,
     pub(super) files: Vec<Bytes>,
-    /// Whether some texts of the result stand for something else.
+    /// True if some texts of the result are marked as files or integers.
     pub(super) has_marked: bool,
 }
 
-impl Desk {
-    /// The desk of a cell in a process with this memory.
-    pub(super) fn new(memory: Memory, outlet: Rc<Outlet>) -> Self {
-        Self { memory, outlet, ..Self::default() }
+impl HostState {
+    /// The state of a context in a process with this memory.
+    pub(super) fn new(memory: Memory, replies: Rc<ReplySender>) -> Self {
+        Self { memory, replies, ..Self::default() }
     }
 
-    /// Whether the process has touched so much memory that some may have been refused to it.
-    pub(super) fn has_used_much(&self) -> bool {
-        self.memory.has_used_much()
+    /// True if the process has touched so much memory that an allocation may have failed.
+    pub(super) fn has_touched_half(&self) -> bool {
+        self.memory.has_touched_half()
     }
 
-    /// Clears the desk for a run.
+    /// Resets the state for a run.
     pub(super) fn begin(&self, until: Instant, nonce: Nonce) {
         drop(self.end());
         self.until(until);
         self.nonce.set(nonce);
     }
 
-    /// Sets the time when whatever runs is stopped.
+    /// Sets the deadline of the run.
     pub(super) fn until(&self, until: Instant) {
         self.until.set(Some(until));
         self.stopped.set(None);
     }
 
-    /// Whether the run is to end: its time is up, or memory was refused to it. Asked by QuickJS now and then, and
-    /// between jobs.
-    pub(super) fn is_over(&self) -> bool {
+    /// True if the run must end: its deadline has passed, or an allocation failed. QuickJS calls it regularly, and the
+    /// job loop between jobs.
+    pub(super) fn must_end(&self) -> bool {
         let is_late = || self.until.get().is_some_and(|until| Instant::now() >= until);
         if self.stopped.get().is_none() && is_late() {
             self.stopped.set(Some(FaultKind::Overrun));
@@ -75,31 +75,35 @@ impl Desk {
         self.stopped.get().is_some()
     }
 
-    /// Notes that the engine had no memory for something. Whatever the code makes of that, the run has failed.
-    pub(super) fn refused(&self) {
+    /// Records a failed allocation. The run has failed, even if the code catches the error.
+    pub(super) fn record_refused_memory(&self) {
         self.stopped.set(Some(FaultKind::OutOfMemory));
     }
 
-    /// Why the run was stopped, if it was.
+    /// The reason why the run was stopped, if it was.
     pub(super) fn stopped(&self) -> Option<FaultKind> {
         self.stopped.get()
     }
 
-    /// Takes everything off the desk.
-    pub(super) fn end(&self) -> Left {
+    /// Ends the run, and takes its part of the result.
+    pub(super) fn end(&self) -> HostOutput {
         self.until.set(None);
         let left_out = self.left_out.take();
         if left_out > 0 {
             let told = format!("{left_out} more lines were left out: a run may log 1,000 lines and 64 KiB");
-            self.tell(Level::Warn, &told);
+            self.send_line(Level::Warn, &told);
         }
         self.lines.set(0);
         self.logged.set(0);
         self.kept.set(0);
-        Left { writes: self.writes.take(), files: self.files.take(), has_marked: self.has_marked.take() }
+        HostOutput {
+            writes: self.writes.take(),
+            files: self.files.take(),
+            has_marked: self.has_marked.take(),
+        }
     }
 
-    /// Takes a line into the log, cut to what the daemon reads of it; nothing once the log is full.
+    /// Logs a line, truncated to what the daemon reads; does nothing once the log is full.
     pub(super) fn log(&self, level: Level, text: &str) {
         let message = excerpt(text);
         let kept = text.char_indices().nth(MAX_TEXT).map_or(text.len(), |(at, _)| at);
@@ -109,34 +113,34 @@ impl Desk {
             return;
         }
         self.logged.set(logged);
-        self.tell(level, &message);
+        self.send_line(level, &message);
     }
 
-    /// Sends a line at once: whoever is killed for what it does next has said it.
-    fn tell(&self, level: Level, message: &str) {
+    /// Sends a line at once, so that it survives if the process is killed.
+    fn send_line(&self, level: Level, message: &str) {
         self.lines.set(self.lines.get() + 1);
         if let Ok(bytes) = encode_line(level, message) {
-            // If nobody listens any more, the process ends with the next read.
-            let _ = self.outlet.send(&bytes);
+            // If the pool is gone, the process ends with the next read.
+            let _ = self.replies.send(&bytes);
         }
     }
 
-    /// Notes a write to the state; the last of each key counts. False if there are too many.
+    /// Records a write to the state; the last write of each key counts. False if there are too many.
     pub(super) fn write(&self, key: String, value: Option<String>) -> bool {
         let mut writes = self.writes.borrow_mut();
         let size = key.len() + value.as_ref().map_or(0, String::len);
         writes.retain(|write| write.key != key);
-        if writes.len() >= MAX_WRITES || !self.weigh(size) {
+        if writes.len() >= MAX_WRITES || !self.charge(size) {
             return false;
         }
         writes.push(Write { key, value });
         true
     }
 
-    /// Keeps bytes to be sent beside the result, and gives the text that stands for them; none if there are too many.
-    pub(super) fn keep(&self, bytes: Vec<u8>) -> Option<String> {
+    /// Keeps bytes to send beside the result, and returns the text that stands for them; `None` if there are too many.
+    pub(super) fn add_file(&self, bytes: Vec<u8>) -> Option<String> {
         let mut files = self.files.borrow_mut();
-        if files.len() >= 1_000 || !self.weigh(bytes.len()) {
+        if files.len() >= 1_000 || !self.charge(bytes.len()) {
             return None;
         }
         files.push(bytes.into());
@@ -144,13 +148,13 @@ impl Desk {
         Some(format!("{}f{}", self.nonce.get().mark(), files.len() - 1))
     }
 
-    /// The text that stands for an integer that is no double.
-    pub(super) fn integer(&self, digits: &str) -> String {
+    /// The marked text for an integer that a double cannot represent.
+    pub(super) fn mark_integer(&self, digits: &str) -> String {
         self.has_marked.set(true);
         format!("{}n{digits}", self.nonce.get().mark())
     }
 
-    fn weigh(&self, bytes: usize) -> bool {
+    fn charge(&self, bytes: usize) -> bool {
         let kept = self.kept.get().saturating_add(bytes);
         self.kept.set(kept);
         kept <= MAX_MESSAGE

@@ -1,6 +1,6 @@
 //! TypeScript, which people are used to: where QuickJS stumbles over a type, the message says so.
 
-use crate::facts::SyntaxError;
+use crate::module_info::SyntaxError;
 
 /// Words that begin what only TypeScript has.
 const DECLARATIONS: [&str; 7] =
@@ -25,7 +25,7 @@ pub(super) fn explain(source: &str, error: SyntaxError) -> SyntaxError {
     }
 }
 
-/// What to do about the type at this place, if it is one.
+/// The edit that removes a type at this node, if it is one.
 fn found(before: &str, rest: &str) -> Option<&'static str> {
     let before = before.trim_end();
     let begins = |words: &[&str], text: &str| words.iter().any(|word| is_word_at_start(text, word));

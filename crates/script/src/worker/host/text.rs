@@ -31,7 +31,7 @@ fn decode(ctx: Ctx<'_>, data: String, label: String, fatal: bool, keep_bom: bool
 
 /// JSON that every reader takes: halves of characters, which JavaScript's strings may hold and which `JSON.stringify`
 /// writes as `\ud83d`, become the mark for what cannot be read.
-pub(in crate::work) fn well_formed(mut json: String) -> String {
+pub(in crate::worker) fn well_formed(mut json: String) -> String {
     let mut from = 0;
     while let Some(found) = json.get(from..).and_then(|rest| rest.find('\\')) {
         let at = from + found;

@@ -1,7 +1,7 @@
 //! Looks into a module: whether its syntax is good, and what it names.
 //!
-//! Whether a text is JavaScript, QuickJS says; what is in it, a parser's tree. The tree is walked with a cursor, never
-//! by recursion: how deep it is, its author decides.
+//! QuickJS decides if a text is JavaScript; a parser's tree shows its content. A cursor walks the tree without
+//! recursion, since its author decides how deep it is.
 
 mod references;
 mod state;
@@ -12,11 +12,11 @@ use tree_sitter::{Node, TreeCursor};
 
 use super::failure::{self, CODE};
 use super::prepare::{parse, position, prepare};
-use crate::facts::{Export, Facts, SyntaxError};
 use crate::module::Position;
+use crate::module_info::{Export, ModuleInfo, SyntaxError};
 
-/// What a module is made of, or why its text is none.
-pub(crate) fn check(source: &str) -> Result<Facts, Vec<SyntaxError>> {
+/// The analysis of a module, or its syntax errors.
+pub(crate) fn check(source: &str) -> Result<ModuleInfo, Vec<SyntaxError>> {
     let (compiled, prepared) = (compile(source), prepare(source));
     match (compiled, prepared) {
         // QuickJS looks for what is imported, and does not say where it was.
@@ -27,27 +27,27 @@ pub(crate) fn check(source: &str) -> Result<Facts, Vec<SyntaxError>> {
         (Ok(()), Err(error)) => return Err(vec![error]),
         (Ok(()), Ok(_)) => {}
     }
-    let Some(tree) = parse(source) else { return Ok(Facts::default()) };
+    let Some(tree) = parse(source) else { return Ok(ModuleInfo::default()) };
     let code = Code { source, root: tree.root_node() };
     let exported = code.exported();
     let function = exported.and_then(|(_, node)| code.resolve(node));
     if let Some(error) = function.and_then(|node| code.no_function(node)) {
         return Err(vec![error]);
     }
-    let mut facts = Facts { export: exported.map(|(export, _)| export), ..Facts::default() };
+    let mut module_info = ModuleInfo { export: exported.map(|(export, _)| export), ..ModuleInfo::default() };
     if let Some(function) = function {
         let parameters = code.parameters(function);
-        facts.parameters = parameters.iter().map(|node| code.plain_name(*node)).collect();
+        module_info.parameters = parameters.iter().map(|node| code.plain_name(*node)).collect();
         let read = references::find(&code, function, parameters.get(1).copied());
         let rest = parameters.iter().any(|node| node.kind() == "rest_pattern");
-        (facts.references, facts.whole) = (read.references, read.whole || rest);
+        (module_info.references, module_info.whole) = (read.references, read.whole || rest);
     }
-    facts.whole |= function.is_none();
-    state::find(&code, &mut facts);
-    Ok(facts)
+    module_info.whole |= function.is_none();
+    state::find(&code, &mut module_info);
+    Ok(module_info)
 }
 
-/// Whether QuickJS takes the text.
+/// Compiles the text with QuickJS, without running it.
 fn compile(source: &str) -> Result<(), SyntaxError> {
     let start = Position { line: 1, column: 1 };
     let broken = |error: rquickjs::Error| SyntaxError { message: error.to_string(), at: start };

@@ -1,21 +1,22 @@
-//! What a module is made of, found without running it.
+//! The analysis of a module, made without running it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::module::{Origin, Position};
 
-/// What a module is made of. Positions are in the author's file.
+/// The analysis of a module: its export, the results and state that it reads, its errors. Positions are in the author's
+/// file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
+pub struct ModuleInfo {
     /// How it gives its function; none is an error that says what to write.
     pub export: Option<Export>,
     /// The names of the function's parameters, where they are plain names.
     pub parameters: Vec<Option<String>>,
-    /// What is read of the second parameter: `stepResults.<id>.…`.
+    /// The members of the second parameter that it reads: `stepResults.<id>.…`.
     pub references: Vec<Reference>,
-    /// Whether the second parameter is used in a way that may read more of it than these references: handed on, walked
-    /// through, read by a computed key.
+    /// True if the second parameter may be read beyond these references: it is passed on, iterated, or read by a
+    /// computed key.
     pub whole: bool,
     /// The keys of the state that the code names.
     pub state: Vec<StateKey>,
@@ -42,7 +43,7 @@ pub struct Reference {
     pub at: Position,
     /// How many characters the first key takes.
     pub length: u32,
-    /// Whether what is missing is no fault there: `stepResults.list?.results`, or `stepResults["list"] ?? …`.
+    /// True if an absent value is not an error there: `stepResults.list?.results`, or `stepResults["list"] ?? …`.
     pub optional: bool,
 }
 
@@ -51,9 +52,9 @@ pub struct Reference {
 pub struct StateKey {
     /// The key.
     pub key: String,
-    /// Whether it is read somewhere.
+    /// True if the code reads it.
     pub read: bool,
-    /// Whether it is written or deleted somewhere.
+    /// True if the code writes or deletes it.
     pub written: bool,
     /// Where it stands first.
     pub at: Position,
@@ -63,13 +64,13 @@ pub struct StateKey {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct SyntaxError {
-    /// What is wrong, with the way out where it is known.
+    /// The error, with the way out if it is known.
     pub message: String,
     /// Where, in the author's file.
     pub at: Position,
 }
 
-impl Facts {
+impl ModuleInfo {
     /// The same with every position moved from the module to the author's file.
     pub(crate) fn placed(mut self, origin: &Origin) -> Self {
         let references = self.references.iter_mut().map(|reference| &mut reference.at);

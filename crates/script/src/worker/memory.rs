@@ -1,6 +1,6 @@
-//! What memory the process may have, and has touched.
+//! The memory that the process may use and has touched.
 
-/// The heap that a run may have, and what the process had touched before there was any.
+/// The heap limit of a run, and the memory that the process had touched before the first heap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
     /// The limit, in bytes.
@@ -9,13 +9,13 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// A limit of `limit` bytes for heaps that come from now on.
+    /// A limit of `limit` bytes for heaps created from now on.
     pub(super) fn from_now(limit: usize) -> Self {
         Self { limit, before: touched() }
     }
 
-    /// Whether the process has touched half of the limit in its life: where a heap was full of small pieces, it has.
-    pub(super) fn has_used_much(self) -> bool {
+    /// True if the process has ever touched half of the limit, as it has if a heap was full of small objects.
+    pub(super) fn has_touched_half(self) -> bool {
         touched().saturating_sub(self.before) >= self.limit / 2
     }
 }
@@ -28,7 +28,7 @@ fn touched() -> usize {
     usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(rustix::param::page_size())
 }
 
-/// Not known here: what may have been is taken for so.
+/// Unknown on this system; the maximum is assumed.
 #[cfg(not(target_os = "linux"))]
 fn touched() -> usize {
     usize::MAX

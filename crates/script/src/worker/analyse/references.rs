@@ -1,25 +1,25 @@
-//! What is read of the second parameter.
+//! The analysis of reads of the second parameter.
 
 use tree_sitter::Node;
 
 use super::{Code, children, visit};
-use crate::facts::Reference;
+use crate::module_info::Reference;
 
 /// The most references that are told of.
 const MAX: usize = 2_000;
 /// How deep a pattern such as `{a: {b}}` is followed.
 const MAX_DEPTH: usize = 8;
 
-/// What a function reads of its parameter.
+/// The reads of a parameter by a function.
 #[derive(Default)]
 pub(super) struct Read {
-    /// What is written out.
+    /// The reads with literal keys.
     pub(super) references: Vec<Reference>,
-    /// Whether there may be more.
+    /// True if there may be others.
     pub(super) whole: bool,
 }
 
-/// What `function` reads of its parameter, whether it names it or takes it apart.
+/// The reads of a parameter of `function`, which may be named or destructured.
 pub(super) fn find(code: &Code<'_>, function: Node<'_>, parameter: Option<Node<'_>>) -> Read {
     let mut read =
         Read { whole: !is_function(function) || uses_arguments(code, function), ..Read::default() };
@@ -39,7 +39,7 @@ pub(super) fn find(code: &Code<'_>, function: Node<'_>, parameter: Option<Node<'
     read
 }
 
-/// Whether a function reads its parameters by their number.
+/// True if a function reads its parameters by index, through `arguments`.
 fn uses_arguments(code: &Code<'_>, function: Node<'_>) -> bool {
     let mut found = false;
     visit(function, |node| {
@@ -188,7 +188,7 @@ fn is_function(node: Node<'_>) -> bool {
     )
 }
 
-/// Whether a parameter of an inner function has the same name.
+/// True if a parameter of an inner function has the same name.
 fn hides(code: &Code<'_>, function: Node<'_>, name: &str) -> bool {
     code.parameters(function).into_iter().any(|parameter| code.plain_name(parameter).as_deref() == Some(name))
 }

@@ -13,17 +13,17 @@ use rquickjs::function::{FuncArg, This};
 use rquickjs::object::Property;
 use rquickjs::{Array, Ctx, Function, Object, Result, Type, Undefined, Value};
 
-use super::super::desk::Desk;
+use super::super::host_state::HostState;
 
-/// What the engine's errors say where memory is refused.
+/// The messages of QuickJS for refused memory.
 const REFUSED: &str = "out of memory";
 
-pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, desk: &Rc<Desk>) -> Result<()> {
-    let own = Rc::clone(desk);
+pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, host_state: &Rc<HostState>) -> Result<()> {
+    let own = Rc::clone(host_state);
     let note =
         move |ctx: Ctx<'js>, function: FuncArg<Function<'js>>, thrown: Value<'js>, sites: Value<'js>| {
             if is_refusal(&ctx, &own, &function.0, &thrown) {
-                own.refused();
+                own.record_refused_memory();
             }
             if let Some(error) = thrown.as_object().filter(|thrown| thrown.is_error())
                 && keep_stack(error, &sites).is_err()
@@ -37,15 +37,19 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, desk: &Rc<Desk>
     native.set("noteError", Function::new(ctx.clone(), note)?)
 }
 
-/// Whether memory was refused. Where there is none even for an error, null is thrown. A few built-in functions
-/// (`normalize`) fail without an error of their own where memory is refused: what is thrown then is the engine's mark for
-/// no value at all, which no code can make.
-fn is_refusal<'js>(ctx: &Ctx<'js>, desk: &Desk, function: &Function<'js>, thrown: &Value<'js>) -> bool {
+/// True if memory was refused. If there is none even for an error, QuickJS throws null. A few built-in functions
+/// (`normalize`) fail without an error of their own: QuickJS then throws its mark for no value, which code cannot make.
+fn is_refusal<'js>(
+    ctx: &Ctx<'js>,
+    host_state: &HostState,
+    function: &Function<'js>,
+    thrown: &Value<'js>,
+) -> bool {
     if thrown.type_of() == Type::Uninitialized {
         return true;
     }
-    let Some(error) = thrown.as_object() else { return thrown.is_null() && desk.has_used_much() };
-    // What else is thrown may answer with code of its own.
+    let Some(error) = thrown.as_object() else { return thrown.is_null() && host_state.has_touched_half() };
+    // Other thrown values may run code of their own when read.
     if !error.is_error() {
         return false;
     }
@@ -57,33 +61,33 @@ fn is_refusal<'js>(ctx: &Ctx<'js>, desk: &Desk, function: &Function<'js>, thrown
         // There is no memory even to read it.
         Err(_) => {
             drop(ctx.catch());
-            desk.has_used_much()
+            host_state.has_touched_half()
         }
     }
 }
 
 /// Notes a refusal that a promise is about to be rejected with: what a built-in function throws that the engine itself has
 /// called goes through no frame of JavaScript. Called behind each call of the `then` of something that is no promise.
-pub(in crate::work) fn note_thrown_by_job(ctx: &Ctx<'_>, desk: &Desk) {
+pub(in crate::worker) fn note_thrown_by_job(ctx: &Ctx<'_>, host_state: &HostState) {
     if !ctx.has_exception() {
         return;
     }
     let thrown = ctx.catch();
     let is_refusal = match thrown.as_object().filter(|thrown| thrown.is_error()) {
-        None => thrown.is_null() && desk.has_used_much(),
+        None => thrown.is_null() && host_state.has_touched_half(),
         Some(error) => {
             let text = |key: &str| error.get::<_, String>(key);
             match (text("name"), text("message")) {
                 (Ok(name), Ok(message)) => name == "InternalError" && message.starts_with(REFUSED),
                 _ => {
                     drop(ctx.catch());
-                    desk.has_used_much()
+                    host_state.has_touched_half()
                 }
             }
         }
     };
     if is_refusal {
-        desk.refused();
+        host_state.record_refused_memory();
     }
     let _ = ctx.throw(thrown);
 }

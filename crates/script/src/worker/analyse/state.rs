@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use tree_sitter::Node;
 
 use super::{Code, visit};
-use crate::facts::{Facts, StateKey};
+use crate::module_info::{ModuleInfo, StateKey};
 
 /// The most keys that are told of.
 const MAX: usize = 1_000;
 
 /// Finds `context.state.get("key")` and the like, also where `state` was taken out of the context before. Whatever is
 /// called `.state` counts: a key too many costs a look into the store, a key too few would be missing.
-pub(super) fn find(code: &Code<'_>, facts: &mut Facts) {
+pub(super) fn find(code: &Code<'_>, module_info: &mut ModuleInfo) {
     let names = names(code);
     visit(code.root, |node| {
         if node.kind() == "call_expression"
@@ -24,24 +24,30 @@ pub(super) fn find(code: &Code<'_>, facts: &mut Facts) {
             && matches!(method, "get" | "set" | "delete")
         {
             let key = node.child_by_field_name("arguments").and_then(|arguments| arguments.named_child(0));
-            note(code, facts, method, key, object);
+            note(code, module_info, method, key, object);
         }
-        facts.state.len() < MAX && facts.computed_keys.len() < MAX
+        module_info.state.len() < MAX && module_info.computed_keys.len() < MAX
     });
 }
 
-fn note(code: &Code<'_>, facts: &mut Facts, method: &str, key: Option<Node<'_>>, object: Node<'_>) {
+fn note(
+    code: &Code<'_>,
+    module_info: &mut ModuleInfo,
+    method: &str,
+    key: Option<Node<'_>>,
+    object: Node<'_>,
+) {
     let Some((node, key)) = key.and_then(|key| Some((key, code.literal(key)?))) else {
-        facts.computed_keys.push(code.at(key.unwrap_or(object)));
+        module_info.computed_keys.push(code.at(key.unwrap_or(object)));
         return;
     };
     let (read, written) = (method == "get", method != "get");
-    match facts.state.iter_mut().find(|known| known.key == key) {
+    match module_info.state.iter_mut().find(|known| known.key == key) {
         Some(known) => {
             known.read |= read;
             known.written |= written;
         }
-        None => facts.state.push(StateKey { key: key.to_owned(), read, written, at: code.at(node) }),
+        None => module_info.state.push(StateKey { key: key.to_owned(), read, written, at: code.at(node) }),
     }
 }
 

@@ -1,11 +1,11 @@
-//! What is found in a module, and what is said of a text that is none.
+//! The analysis of modules, and the errors of texts that are not modules.
 
 use pretty_assertions::assert_eq;
 
 use super::check;
-use crate::facts::{Export, Facts};
+use crate::module_info::{Export, ModuleInfo};
 
-fn facts(code: &str) -> Facts {
+fn module_info(code: &str) -> ModuleInfo {
     check(code).expect("the code is good")
 }
 
@@ -16,15 +16,15 @@ fn error(code: &str) -> String {
 }
 
 fn references(code: &str) -> Vec<String> {
-    let show = |reference: crate::facts::Reference| {
+    let show = |reference: crate::module_info::Reference| {
         let mark = if reference.optional { "?" } else { "" };
         format!("{}{mark} {}+{}", reference.path.join("."), reference.at, reference.length)
     };
-    facts(code).references.into_iter().map(show).collect()
+    module_info(code).references.into_iter().map(show).collect()
 }
 
 fn keys(code: &str) -> Vec<String> {
-    let show = |key: crate::facts::StateKey| {
+    let show = |key: crate::module_info::StateKey| {
         format!(
             "{}{}{}",
             key.key,
@@ -32,7 +32,7 @@ fn keys(code: &str) -> Vec<String> {
             if key.written { " written" } else { "" }
         )
     };
-    facts(code).state.into_iter().map(show).collect()
+    module_info(code).state.into_iter().map(show).collect()
 }
 
 #[test]
@@ -45,17 +45,21 @@ fn each_way_to_export_a_function_is_found() {
         "async function run(context, results) {}\nexport { run as default };",
         "export default ((context, results) => 1)",
     ] {
-        let facts = facts(code);
-        assert_eq!(facts.export, Some(Export::Default), "{code}");
-        assert_eq!(facts.parameters, [Some("context".to_owned()), Some("results".to_owned())], "{code}");
+        let module_info = module_info(code);
+        assert_eq!(module_info.export, Some(Export::Default), "{code}");
+        assert_eq!(
+            module_info.parameters,
+            [Some("context".to_owned()), Some("results".to_owned())],
+            "{code}"
+        );
     }
-    let assigned = facts("const go = (context, { list }) => 1;\nmodule.exports = go;");
+    let assigned = module_info("const go = (context, { list }) => 1;\nmodule.exports = go;");
     assert_eq!(
         (assigned.export, assigned.parameters),
         (Some(Export::ModuleExports), vec![Some("context".to_owned()), None])
     );
-    assert_eq!(facts("const a = 1;").export, None);
-    assert_eq!(facts("export const a = 1; export function b() {}").export, None);
+    assert_eq!(module_info("const a = 1;").export, None);
+    assert_eq!(module_info("export const a = 1; export function b() {}").export, None);
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn keys_of_the_state_are_found() {
   state.set(\"fresh\", context.state.get(context.stepId));
 }";
     assert_eq!(keys(code), ["seen read written", "old written", "fresh written"]);
-    let computed: Vec<String> = facts(code).computed_keys.iter().map(ToString::to_string).collect();
+    let computed: Vec<String> = module_info(code).computed_keys.iter().map(ToString::to_string).collect();
     assert_eq!(computed, ["6:40"]);
     assert_eq!(keys("export default ({ state: s }) => s.get('a')"), ["a read"]);
     assert_eq!(keys("const state = new Map();\nexport default () => state.get('a')"), Vec::<String>::new());
@@ -178,12 +182,12 @@ fn depth_is_no_danger() {
     let deep = format!("export default () => {}1{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(check(&deep).is_err());
     let long = format!("export default (c, r) => [{}]", "r.a,".repeat(20_000));
-    assert_eq!(facts(&long).references.len(), 2_000);
+    assert_eq!(module_info(&long).references.len(), 2_000);
 }
 
 #[test]
 fn a_parameter_that_is_handed_on_or_taken_with_a_rest_is_read_whole() {
-    let whole = |code: &str| facts(code).whole;
+    let whole = |code: &str| module_info(code).whole;
     for code in [
         "export default (c, r) => JSON.stringify(r)",
         "export default (c, r) => ({ r })",

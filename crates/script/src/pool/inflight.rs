@@ -1,9 +1,9 @@
-//! A call on its way to a worker, and what came back, in the caller's terms.
+//! A call under way in a worker, and the conversion of its reply into the caller's result.
 
 use std::time::Duration;
 
-use super::link::Broken;
-use crate::call::{Kind, LogLine, Member, Outcome, Shape, StateChange, StateWrite};
+use super::worker_handle::WorkerFailure;
+use crate::call::{Kind, LogLine, Outcome, SequenceCall, Shape, StateChange, StateWrite};
 use crate::error::{Error, Failure, Frame};
 use crate::module::{Digest, MAX_SOURCE, Module};
 use crate::protocol::{
@@ -12,8 +12,8 @@ use crate::protocol::{
 };
 use model::Value;
 
-/// A call in the form in which it is sent, with what is needed to read its answer.
-pub(super) struct Sent {
+/// An encoded call, with the data needed to decode its reply.
+pub(super) struct InFlightCall {
     module: Module,
     kind: Kind,
     pub(super) deadline: Duration,
@@ -24,12 +24,12 @@ pub(super) struct Sent {
     earlier: Vec<u8>,
     files: Vec<bytes::Bytes>,
     nonce: Nonce,
-    /// Whether the text of the module is sent too.
+    /// True if the text of the module is sent too.
     pub(super) has_source: bool,
 }
 
-impl Sent {
-    pub(super) fn new(member: &Member<'_>) -> Result<Self, Error> {
+impl InFlightCall {
+    pub(super) fn new(member: &SequenceCall<'_>) -> Result<Self, Error> {
         let call = &member.call;
         if call.module.source().len() > MAX_SOURCE {
             return Err(Error::TooLarge { what: "the code", limit: MAX_SOURCE });
@@ -57,13 +57,13 @@ impl Sent {
         self.module.digest()
     }
 
-    /// About how many bytes it takes on its way.
-    pub(super) fn weight(&self) -> usize {
+    /// The approximate size of its message, in bytes.
+    pub(super) fn encoded_size(&self) -> usize {
         let files: usize = self.files.iter().map(bytes::Bytes::len).sum();
         self.module.source().len() + self.context.len() + self.argument.len() + files + 128
     }
 
-    /// As bytes, with the module's text if it has one to send.
+    /// Encodes the message, with the module's text if [`Self::has_source`] is set.
     pub(super) fn encode(
         &mut self,
         nonce: Nonce,
@@ -96,36 +96,36 @@ pub(super) fn too_large(what: &'static str) -> Error {
     Error::TooLarge { what, limit: MAX_MESSAGE }
 }
 
-/// What came of a run.
+/// The end of a run.
 pub(super) struct Ended {
-    pub(super) answer: Result<Answer, Broken>,
-    /// From when the worker had the call until it had answered, or until its end was ordered.
+    pub(super) answer: Result<Answer, WorkerFailure>,
+    /// The time from the sending of the call to the reply, or to the kill of the worker.
     pub(super) took: Duration,
     pub(super) logs: Vec<LogLine>,
 }
 
 impl Ended {
-    /// What it says, in the caller's terms.
-    pub(super) fn read(self, sent: &Sent, memory: usize) -> Result<Outcome, Error> {
+    /// Converts it into the caller's result.
+    pub(super) fn read(self, inflight: &InFlightCall, memory: usize) -> Result<Outcome, Error> {
         let Self { answer, took, logs } = self;
-        let deadline = sent.deadline;
+        let deadline = inflight.deadline;
         match answer {
-            Ok(Answer::Done(done)) => outcome(sent, done, logs),
+            Ok(Answer::Done(done)) => outcome(inflight, done, logs),
             Ok(Answer::Failed(fault)) => Err(match fault.kind {
                 FaultKind::Overrun => Error::Overrun { deadline, took, logs },
                 FaultKind::OutOfMemory => Error::OutOfMemory { limit: memory, logs },
                 FaultKind::TooLarge => too_large("what the code returned"),
-                FaultKind::Thrown => thrown(sent, fault, logs),
+                FaultKind::Thrown => thrown(inflight, fault, logs),
             }),
-            Err(Broken::Late) => Err(Error::Overrun { deadline, took, logs }),
+            Err(WorkerFailure::TimedOut) => Err(Error::Overrun { deadline, took, logs }),
             Err(broken) => Err(broken.into_error(logs)),
-            Ok(Answer::Unknown | Answer::Skipped) => Err(Broken::Garbled.into_error(logs)),
+            Ok(Answer::Unknown | Answer::Skipped) => Err(WorkerFailure::ProtocolViolation.into_error(logs)),
         }
     }
 }
 
-fn outcome(sent: &Sent, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error> {
-    let marked = done.has_marked.then_some((sent.nonce, &done.files[..]));
+fn outcome(inflight: &InFlightCall, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error> {
+    let marked = done.has_marked.then_some((inflight.nonce, &done.files[..]));
     let read = |text: &[u8]| restore(text, marked);
     let write = |write: &crate::protocol::Write| {
         let change = match &write.value {
@@ -141,7 +141,7 @@ fn outcome(sent: &Sent, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error
     };
     match (state, value) {
         (Ok(state), Ok(value)) => {
-            let (value, shape) = unwrap(sent.kind, value);
+            let (value, shape) = unwrap(inflight.kind, value);
             Ok(Outcome { value, shape, logs, state, took: done.took })
         }
         (Err(why), _) | (_, Err(why)) => Err(unreadable(why, logs)),
@@ -150,7 +150,7 @@ fn outcome(sent: &Sent, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error
 
 fn unreadable(why: Unreadable, logs: Vec<LogLine>) -> Error {
     let message = match why {
-        Unreadable::Malformed => return Broken::Garbled.into_error(logs),
+        Unreadable::Malformed => return WorkerFailure::ProtocolViolation.into_error(logs),
         Unreadable::Large => {
             "what the code returned nests deeper than 64 levels or has more than 1,000,000 items"
         }
@@ -159,15 +159,15 @@ fn unreadable(why: Unreadable, logs: Vec<LogLine>) -> Error {
     Error::Thrown(Box::new(Failure { message: message.to_owned(), at: None, frames: Vec::new(), logs }))
 }
 
-/// Takes `{data}` off a step's result. Runs that follow in a sequence do the same themselves: see `resultOf` in
-/// `work/js/run.js`.
+/// Unwraps `{data}` of a step's result. Later runs of a sequence do the same themselves: see `resultOf` in
+/// `worker/js/run.js`.
 fn unwrap(kind: Kind, value: Option<Value>) -> (Value, Shape) {
     let Some(value) = value else { return (Value::Null, Shape::Nothing) };
     if kind == Kind::Trigger {
         return (value, Shape::Plain);
     }
     let shape = match &value {
-        // Bytes with their content type: what is under `data` belongs to them.
+        // Bytes with their content type, of which `data` is a part.
         Value::File(_) => Shape::Data,
         Value::Map(map) => {
             let has_data = map.contains_key("data");
@@ -183,8 +183,8 @@ fn unwrap(kind: Kind, value: Option<Value>) -> (Value, Shape) {
     (value, shape)
 }
 
-fn thrown(sent: &Sent, fault: Fault, logs: Vec<LogLine>) -> Error {
-    let origin = sent.module.origin();
+fn thrown(inflight: &InFlightCall, fault: Fault, logs: Vec<LogLine>) -> Error {
+    let origin = inflight.module.origin();
     let place = |place: Place| Frame { at: origin.place(place.at), function: place.function };
     let frames: Vec<Frame> = fault.places.into_iter().map(place).collect();
     let at = frames.first().map(|frame| frame.at);

@@ -1,6 +1,6 @@
-//! What the host adds to the language, and what it takes away: see the files in `js/`, in their order.
+//! The host's additions to the language, and the removals: see the files in `js/`, in their order.
 //!
-//! Bytes are always copied into the engine: what it holds of ours, it does not count as its own, and its heap is bounded.
+//! Bytes are always copied into QuickJS: it does not count external memory, and its heap is bounded.
 
 mod bytes;
 mod crypto;
@@ -15,7 +15,7 @@ use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Module, Object, Result, Value};
 
-use super::desk::Desk;
+use super::host_state::HostState;
 use crate::call::Level;
 
 pub(super) use errors::note_thrown_by_job;
@@ -66,39 +66,39 @@ impl Loader for NoModules {
 }
 
 /// Makes the world that a module sees, and gives the functions that the cell calls.
-pub(super) fn install<'js>(ctx: &Ctx<'js>, desk: &Rc<Desk>) -> Result<Object<'js>> {
+pub(super) fn install<'js>(ctx: &Ctx<'js>, host_state: &Rc<HostState>) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     text::install(ctx, &native)?;
     url::install(ctx, &native)?;
     crypto::install(ctx, &native)?;
-    errors::install(ctx, &native, desk)?;
-    desk_functions(ctx, &native, desk)?;
+    errors::install(ctx, &native, host_state)?;
+    desk_functions(ctx, &native, host_state)?;
     let mut options = rquickjs::context::EvalOptions::default();
     options.filename = Some("cogwork".to_owned());
     let world: Function<'js> = ctx.eval_with_options(WORLD, options)?;
     world.call((native,))
 }
 
-/// What a run writes to the desk.
-fn desk_functions<'js>(ctx: &Ctx<'js>, native: &Object<'js>, desk: &Rc<Desk>) -> Result<()> {
+/// Functions by which a run writes to the host's state.
+fn desk_functions<'js>(ctx: &Ctx<'js>, native: &Object<'js>, host_state: &Rc<HostState>) -> Result<()> {
     let levels = [Level::Debug, Level::Info, Level::Warn, Level::Error];
-    let own = Rc::clone(desk);
+    let own = Rc::clone(host_state);
     let log = move |level: usize, text: String| {
         own.log(levels.get(level).copied().unwrap_or(Level::Info), &text);
     };
     native.set("log", Function::new(ctx.clone(), log)?)?;
-    let own = Rc::clone(desk);
+    let own = Rc::clone(host_state);
     let write = move |key: String, value: Option<String>| own.write(key, value.map(well_formed));
     native.set("write", Function::new(ctx.clone(), write)?)?;
-    let own = Rc::clone(desk);
-    let keep = move |ctx: Ctx<'js>, data: String| {
-        own.keep(bytes::unpack(&ctx, &data)?).ok_or_else(|| {
+    let own = Rc::clone(host_state);
+    let add_file = move |ctx: Ctx<'js>, data: String| {
+        own.add_file(bytes::unpack(&ctx, &data)?).ok_or_else(|| {
             Exception::throw_range(&ctx, "what the code returns holds more than 8 MiB of bytes")
         })
     };
-    native.set("keep", Function::new(ctx.clone(), keep)?)?;
-    let own = Rc::clone(desk);
-    native.set("integer", Function::new(ctx.clone(), move |digits: String| own.integer(&digits))?)
+    native.set("keep", Function::new(ctx.clone(), add_file)?)?;
+    let own = Rc::clone(host_state);
+    native.set("integer", Function::new(ctx.clone(), move |digits: String| own.mark_integer(&digits))?)
 }
 
 /// The bytes of files as buffers, to be put where they belong; none if there are none.
