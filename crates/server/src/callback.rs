@@ -1,6 +1,6 @@
 //! Where identity providers send people back to: `GET /oauth/callback` on the hook listener.
 //!
-//! What the provider says is shown as text, never as markup, and as little of it as tells the person what happened.
+//! Texts of the provider are shown as text, never as markup, shortened to what tells a person the cause.
 
 use engine::{Engine, LoginCallback};
 use http::header::ALLOW;

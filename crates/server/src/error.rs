@@ -1,4 +1,4 @@
-//! What can go wrong in serving, and in asking a daemon.
+//! Errors of serving, and of calling a daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub enum Error {
     Answer {
         /// Where.
         address: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// The daemon refused.

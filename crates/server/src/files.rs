@@ -1,4 +1,4 @@
-//! What the server keeps in the data folder: the admin token, and where a running daemon can be found.
+//! The server's files in the data folder: the admin token, and the addresses of a running daemon.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};

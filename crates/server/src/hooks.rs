@@ -23,11 +23,11 @@ use crate::resume::{self, Resume};
 
 type Answer = Response<Outgoing>;
 
-/// What answers on the hook listener.
+/// The handler of the hook listener.
 pub(crate) struct Hooks {
     pub(crate) engine: Engine,
     pub(crate) resume: Resume,
-    /// Whether webhooks are answered, and not only what executions ask.
+    /// False if only resume addresses are served, and no webhooks.
     pub(crate) triggers: bool,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
@@ -128,7 +128,7 @@ impl Hooks {
             Ok(asking) => asking,
             Err(refusal) => return *refusal,
         };
-        // Whatever does not say that it sends something only looks.
+        // A method without a body only looks.
         if head.method != Method::POST {
             return self.resume.look(head, &asking).await;
         }

@@ -1,4 +1,4 @@
-//! What a person can set of the listeners, with the limits that nothing exceeds.
+//! The options of the listeners, with their limits.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,11 +23,11 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How long `POST …/run?wait=true` waits for the end.
     pub wait: Duration,
-    /// What the hook listener takes.
+    /// The limits of the hook listener.
     pub hook_limits: Limits,
-    /// What the admin listener takes.
+    /// The limits of the admin listener.
     pub admin_limits: Limits,
-    /// How long each part of a request may take.
+    /// The time limits of each part of a request.
     pub deadlines: Deadlines,
     /// Bytes of request bodies that both listeners hold in memory at one time; beyond it a request gets 503.
     pub body_budget: usize,
@@ -54,7 +54,7 @@ impl ServerOptions {
     }
 }
 
-/// What one listener takes. The figures are those of the threat model, section 4.2.
+/// The limits of one listener. The figures are those of the threat model, section 4.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at one time.
@@ -64,8 +64,8 @@ pub struct Limits {
     /// Connections at one time that have shown no credential yet. One more takes the place of the oldest of them, so that
     /// strangers never keep out whoever has one. `None` where nobody shows any.
     pub unauthenticated: Option<usize>,
-    /// Whether the limit on each peer leaves out this machine itself, where a reverse proxy brings everybody's
-    /// connections from one address.
+    /// True if the limit per peer does not apply to this machine, where a reverse proxy forwards all clients from one
+    /// address.
     pub loopback_exempt: bool,
     /// Bytes of a request's target.
     pub target_bytes: usize,

@@ -1,5 +1,5 @@
-//! What large uploads and answers hold in memory. Bytes that are asked of the allocator are counted, never time; the allocator is
-//! that of the process, so this is the one test of its file.
+//! The memory that large uploads and responses occupy. The test counts allocated bytes, never time; the allocator
+//! belongs to the process, so this is the only test of its file.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "the other tests use more of what is shared")]
@@ -24,7 +24,7 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 const MIB: usize = 1 << 20;
 const UPLOADS: u8 = 8;
 const SIZE: usize = 12 * MIB;
-/// What all of them may hold together, beside the daemon itself: a piece or two each.
+/// The most that all of them may hold together, without the daemon itself: a chunk or two each.
 const HELD: usize = 24 * MIB;
 
 const BACK: &str = "
@@ -89,6 +89,6 @@ async fn uploads_and_answers_take_no_memory_by_their_size_and_slow_readers_hold_
     }
     let (held, peak) = (MEMORY.allocated() - idle, MEMORY.max_allocated() - idle);
     assert!(held < HELD / 2, "{UPLOADS} answers that nobody reads hold {} KiB", held >> 10);
-    // What the test itself makes to compare with is one file.
+    // The test itself holds one file, to compare with.
     assert!(peak < HELD + SIZE, "{UPLOADS} uploads of {SIZE} bytes took {} KiB", peak >> 10);
 }

@@ -1,4 +1,4 @@
-//! Who may speak to the API: whoever holds the token, under a name that is ours, and from no other site's page.
+//! Access control of the API: the token, the accepted host names, and no requests from pages of other sites.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -33,7 +33,7 @@ impl Access {
         Self { token, hosts: loopback.chain(configured).chain(own).collect() }
     }
 
-    /// Whether this address is answered without the token.
+    /// True if this address needs no token.
     pub(crate) fn is_public(head: &Parts) -> bool {
         PUBLIC.contains(&head.uri.path())
     }
@@ -73,7 +73,7 @@ impl Access {
         if right && scheme.eq_ignore_ascii_case(b"bearer") { Ok(()) } else { Err(Problem::unauthorized()) }
     }
 
-    /// What changes something may not be sent by another site's page, whatever the browser knows of us.
+    /// Pages of other sites must not send requests that change something, even with credentials of the browser.
     fn site(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let refused = |detail| Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));

@@ -28,11 +28,11 @@ struct AutomationView {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     labels: Vec<String>,
-    /// Whether its trigger is mounted.
+    /// True if its trigger is mounted.
     enabled: bool,
-    /// `active`, `disabled`, or `stale` where the file no longer loads and its last good version is in force.
+    /// `active`, `disabled`, or `stale` if the file no longer loads and its last good version is in force.
     state: &'static str,
-    /// What starts it: `webhook`, `schedule`, `event`, `poll` or `manual`.
+    /// The kind of its trigger: `webhook`, `schedule`, `event`, `poll` or `manual`.
     trigger: &'static str,
     /// The file, relative to the project folder.
     path: String,
@@ -69,7 +69,7 @@ struct KeyUsed {
     last_at: Timestamp,
 }
 
-/// What is in force, and what is not.
+/// The automations in force, and the files that are not.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Automations {
@@ -99,13 +99,13 @@ pub(crate) struct AutomationDetail {
     automation: AutomationView,
     /// The text of the definition in force.
     source: String,
-    /// What there is to say of its file.
+    /// The diagnostics of its file.
     #[schema(value_type = Vec<DiagnosticView>)]
     diagnostics: Vec<serde_json::Value>,
-    /// Its steps, list by list: what each does and which ones it waits for.
+    /// Its steps, list by list, with their verbs and dependencies.
     #[schema(value_type = Object)]
     plan: serde_json::Value,
-    /// What a manual start takes.
+    /// The inputs of a manual start.
     #[schema(value_type = Vec<Object>)]
     inputs: serde_json::Value,
 }
@@ -204,7 +204,7 @@ pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Ans
     Ok(Answer::ok(Pairing { open_until: Some(api.engine.ingress().pair(&id)?) }))
 }
 
-/// Whether a sender's secret is waited for
+/// Show if a sender's secret is awaited
 #[utoipa::path(
     get, path = "/api/v1/automations/{id}/pair", tag = "automations",
     params(("id" = String, Path, description = "The automation's id")),
@@ -215,7 +215,7 @@ pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<
     Ok(Answer::ok(Pairing { open_until: api.engine.ingress().pairing(&automation) }))
 }
 
-/// What to start with: inputs, the whole payload that some earlier start had, or one that was saved.
+/// The data of a start: inputs, a whole payload of an earlier start, or the name of a saved one.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RunBody {
@@ -223,15 +223,16 @@ pub(crate) struct RunBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     inputs: Option<serde_json::Map<String, serde_json::Value>>,
-    /// What starts it: for a webhook a request, `{method, headers, query, path, body}`; for a poll or an event `{data}`; for
-    /// a schedule `{scheduledAt}`. All parts have defaults. Or a whole payload with its `kind`, as it was saved.
+    /// The payload: for a webhook a request, `{method, headers, query, path, body}`; for a poll or an event `{data}`;
+    /// for a schedule `{scheduledAt}`. Each part has a default. Alternatively a whole payload with its `kind`, as it
+    /// was saved.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     payload: Option<serde_json::Value>,
     /// The name of a saved payload.
     #[serde(default)]
     saved: Option<String>,
-    /// Whether it is a test: shown apart, with a state of its own.
+    /// True for a test: listed apart, with a state of its own.
     #[serde(default)]
     test: bool,
 }
@@ -241,7 +242,7 @@ pub(crate) struct RunBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct RunQuery {
-    /// Whether to wait for the end, for at most 30 seconds.
+    /// True to wait for the end, for at most 30 seconds.
     #[serde(default)]
     wait: bool,
 }

@@ -29,7 +29,7 @@ pub(crate) struct ConnectionView {
     description: Option<String>,
     /// The file, relative to the project folder.
     path: String,
-    /// What is wrong with the file as it is now: what is in force is how it last loaded.
+    /// The diagnostics of the file as it is now; the version in force is the last that loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     file_error: Option<String>,
     /// The secrets that it reads and that are not set.
@@ -106,11 +106,11 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Connections> {
     })
 }
 
-/// What came of a test call.
+/// The result of a test call.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TestView {
-    /// Whether the call went well.
+    /// True if the call succeeded.
     works: bool,
     /// The action that was called.
     action: String,

@@ -1,4 +1,4 @@
-//! What automations can call.
+//! Connectors and their actions.
 
 use axum::extract::State;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What ran and what runs: lists by page, one execution whole, its log lines, ending it.
+//! Executions: pages of a list, one execution with its history, its log lines, cancellation.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
@@ -38,8 +38,8 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// What started it: `kind` is `webhook`, `test`, `schedule`, `poll`, `event`, `manual` or `call`; a call names the
-    /// `execution` and the `step` that it came from.
+    /// The origin: `kind` is `webhook`, `test`, `schedule`, `poll`, `event`, `manual` or `call`; a call names the
+    /// `execution` and the `step` that made it.
     #[schema(value_type = Object)]
     origin: serde_json::Value,
     /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `stuck`.
@@ -52,12 +52,12 @@ pub(crate) struct ExecutionView {
     /// From acceptance to the end, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<i64>,
-    /// What went wrong, shortened.
+    /// The error, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// How many events are stored.
+    /// The number of stored events.
     events: u32,
-    /// What it waits for, while it does; in lists alone.
+    /// The reason why it waits, in lists only; absent if it does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<super::waiting::PausesView>)]
     pauses: Option<Pauses>,
@@ -199,12 +199,12 @@ pub(crate) struct ExecutionDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     retry_at: Option<Timestamp>,
-    /// What started it; headers that may hold a credential are masked.
+    /// The payload that started it; headers that may hold a credential are masked.
     #[schema(value_type = Object)]
     payload: serde_json::Value,
-    /// Its steps in the order in which they began.
+    /// Its steps in the order in which they started.
     steps: Vec<StepView>,
-    /// What it waits for, while it does.
+    /// The reason why it waits; absent if it does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<super::waiting::WaitingView>)]
     waiting: Option<serde_json::Value>,
@@ -226,7 +226,7 @@ pub(crate) struct ExecutionDetail {
 }
 
 impl Api {
-    /// What the store has of an execution, by the id in a path.
+    /// Reads an execution from the store, by the id in a path.
     pub(crate) async fn execution(&self, id: &str) -> Result<(ExecutionRow, Vec<Event>), Problem> {
         let unknown = || Problem::not_found("unknown_execution", format!("there is no execution `{id}`"));
         let id = self.execution_id(id).await?;
@@ -381,7 +381,7 @@ pub(crate) struct CancelBody {
     reason: Option<String>,
 }
 
-/// Whether an execution was ended.
+/// The result of a cancellation
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Cancelled {

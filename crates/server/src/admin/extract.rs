@@ -120,7 +120,7 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
-/// What is stored, in the form for the outside: files without the mark that keeps them apart in the store.
+/// Converts stored JSON to its public form: files lose the mark by which the store recognises them.
 pub(crate) fn outside(stored: &impl Serialize) -> serde_json::Value {
     let plain = serde_json::to_value(stored).unwrap_or_default();
     serde_json::from_value::<Value>(plain).map(|value| value.to_serde()).unwrap_or_default()

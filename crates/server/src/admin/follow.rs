@@ -93,7 +93,7 @@ struct Follow {
     notices: Receiver<EngineEvent>,
     place: Place,
     queue: VecDeque<ServerEvent>,
-    /// Whether the store may hold more than was sent.
+    /// True if the store may hold more than was sent.
     look: bool,
     ended: bool,
     _permit: OwnedSemaphorePermit,
@@ -138,7 +138,7 @@ impl Follow {
                     self.take(&events, &logs)
                 }
                 Ok(_) => {}
-                // What was missed is in the store.
+                // Missed events are in the store.
                 Err(RecvError::Lagged(_)) => self.look = true,
                 Err(RecvError::Closed) => {
                     (self.look, self.ended) = (true, true);

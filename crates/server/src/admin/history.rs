@@ -63,10 +63,10 @@ pub(crate) struct StepView {
     /// Since when it paused, in its last try.
     #[serde(skip)]
     paused: Option<Timestamp>,
-    /// What has come for it.
+    /// The signals received so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signals: Vec<SignalView>,
-    /// How it led out of more than itself: `break`, `continue` or `stop`.
+    /// The control flow that it started: `break`, `continue` or `stop`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     left: Option<Jump>,
@@ -78,7 +78,7 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     error: Option<serde_json::Value>,
-    /// What took the place of the result where `onError` let the execution go on.
+    /// The result that `onError` substituted, after which the execution continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     handled: Option<serde_json::Value>,
@@ -104,7 +104,7 @@ pub(crate) struct SignalView {
     /// The event's name; absent for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Who or what sent it.
+    /// The sender, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
@@ -170,7 +170,7 @@ pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<St
             continue;
         };
         if step.contains('#') {
-            // What a loop keeps for one of its turns is no step.
+            // State that a loop keeps for one iteration is not a step.
             continue;
         }
         let place = *places.entry(step).or_insert_with(|| {

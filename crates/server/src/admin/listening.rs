@@ -30,7 +30,7 @@ pub(crate) struct Listening {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     subscription: Option<SubscriptionView>,
-    /// Whether it goes on.
+    /// True while it accepts requests.
     listening: bool,
     #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
@@ -39,7 +39,7 @@ pub(crate) struct Listening {
     until: Timestamp,
     /// How many more requests are captured.
     left: u32,
-    /// What came, oldest first.
+    /// The captured requests, oldest first.
     captures: Vec<CaptureView>,
 }
 
@@ -52,10 +52,11 @@ pub(crate) struct CaptureView {
     number: u32,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// What it is, where it could not have started anything: `challenge`, `probe`, `ignored` (about another event).
+    /// The kind of a request that could not have started an execution: `challenge`, `probe`, `ignored` (about another
+    /// event).
     #[serde(skip_serializing_if = "Option::is_none")]
     aside: Option<&'static str>,
-    /// Why it would have been refused, if it would.
+    /// The reason for which it would have been rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'static str>,
     /// As it came, without headers that may hold a credential.
@@ -91,7 +92,7 @@ pub(crate) struct CapturesQuery {
     #[serde(default)]
     #[param(required = false)]
     after: u32,
-    /// Whether to wait for one, for at most 20 seconds.
+    /// True to wait for one, for at most 20 seconds.
     #[serde(default)]
     #[param(required = false)]
     wait: bool,
@@ -105,7 +106,7 @@ pub(crate) struct SaveBody {
     name: String,
     /// The number of the capture.
     capture: Option<u32>,
-    /// What starts the automation, as `payload` of a start takes it.
+    /// The payload of a start with this request.
     #[schema(value_type = Option<Object>)]
     payload: Option<serde_json::Value>,
 }
@@ -212,7 +213,7 @@ pub(crate) async fn listen(
     Ok(Answer::ok(api.listening(view)))
 }
 
-/// What was captured, at once or as it comes
+/// Captured requests, at once or as they come
 #[utoipa::path(
     get, path = "/api/v1/automations/{id}/listen", tag = "automations",
     params(("id" = String, Path, description = "The automation's id"), CapturesQuery),
@@ -317,7 +318,7 @@ pub(crate) async fn put(
     Ok(Answer::ok(api.engine.ingress().save_payload(&automation, &name, payload).await?.into()))
 }
 
-/// Whether a payload was deleted.
+/// The result of a deletion
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeletedPayload {

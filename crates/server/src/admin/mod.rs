@@ -71,7 +71,7 @@ const SECURITY: [(HeaderName, &str); 7] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
-/// What the routes work with.
+/// The state that the routes share.
 pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) addresses: Addresses,
@@ -106,7 +106,7 @@ impl Api {
 /// The state that axum hands to every route.
 type Shared = axum::extract::State<Arc<Api>>;
 
-/// What answers on the admin listener.
+/// The service of the admin listener.
 pub(crate) struct Admin {
     router: Router,
     access: Access,
@@ -150,7 +150,7 @@ impl Admin {
                     response.headers().get(ALLOW).and_then(|allow| allow.to_str().ok()).map(str::to_owned);
                 Problem::method_not_allowed(allow).into_response()
             }
-            // What cannot be served now frees its connection, which somebody else may need.
+            // A request that cannot be served now frees its connection for other clients.
             Ok(mut response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 response
@@ -169,7 +169,7 @@ impl Respond for Admin {
         let mut response = self.answer(request, seen).await;
         secure(response.headers_mut());
         let status = response.status().as_u16();
-        // What changes something leaves a trace; asking does only where somebody looks for it.
+        // Requests that change something are logged at `info`, others at `debug`.
         if matches!(method, Method::GET | Method::HEAD) {
             tracing::debug!(%method, path, status, "answered the API");
         } else {

@@ -1,4 +1,4 @@
-//! What changes, as one stream of names: whoever wants more asks for it.
+//! The stream of change notices: names only; clients fetch the details.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{Api, Problem, Shared};
 
-/// What changes, as it happens
+/// Stream changes as they happen
 ///
 /// Server-sent events. `catalog`: another `generation` of the folder is in force. `execution`: the execution `id` of
 /// `automation` went on and stands at `status`. `dropped`: the reader was too slow and `missed` as many; the stream

@@ -14,7 +14,7 @@ use trigger::webhook::Request;
 
 use super::Problem;
 
-/// What cannot stand in a path as it is (RFC 3986, section 3.3).
+/// The characters that must be encoded in a path (RFC 3986, section 3.3).
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
@@ -150,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows the token in the address, encoded.
+    /// The encoded part of the path after the token.
     fn fragment(&mut self, given: Option<&Json>) -> String {
         match given {
             None | Some(Json::Null) => String::new(),

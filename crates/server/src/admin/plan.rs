@@ -1,4 +1,4 @@
-//! What a reload would change.
+//! The forecast of a reload.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
@@ -10,7 +10,7 @@ use super::extract::{Answer, Body};
 use super::status::{DiagnosticView, diagnostics};
 use super::{Api, Problem, Shared};
 
-/// What taking the files as they are on disk would change.
+/// The effects of loading the files as they are on disk.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Plan)]
@@ -19,10 +19,10 @@ pub(crate) struct PlanView {
     folder: String,
     /// The snapshot in force that the files were compared with.
     generation: u64,
-    /// What becomes of the automations, by id; those that stay as they are left out.
+    /// The changes of the automations, by id; unchanged ones are left out.
     #[schema(value_type = Vec<ChangeView>)]
     changes: Vec<engine::Change>,
-    /// How many automations stay as they are.
+    /// The number of automations without a change.
     unchanged: usize,
     /// Connections and connectors that come, change and go.
     #[schema(value_type = Vec<FileChangeView>)]
@@ -36,7 +36,7 @@ pub(crate) struct PlanView {
     rendered: String,
 }
 
-/// What becomes of one automation, as [`engine::Change`] writes it: here for the description of the API only.
+/// The change of one automation, as [`engine::Change`] serialises it; this type exists for the description of the API.
 #[derive(ToSchema)]
 #[schema(as = PlannedChange, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
@@ -52,9 +52,9 @@ struct ChangeView {
     before: Option<String>,
     /// The version that is then in force.
     definition: Option<String>,
-    /// What is different.
+    /// The differences.
     details: Vec<DetailView>,
-    /// The next instants at which its schedule then fires.
+    /// The next instants of its new schedule.
     #[schema(value_type = Option<Vec<String>>, format = DateTime)]
     next_fires: Option<Vec<String>>,
     /// The zone of its schedule.
@@ -68,15 +68,15 @@ struct ChangeView {
 #[schema(as = PlannedDetail, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 struct DetailView {
-    /// What: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
+    /// The changed part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
     part: String,
-    /// What happens to it: `mounted`, `unmounted`, `kept`, `added`, `removed`, `changed` or `moved`.
+    /// The kind of change: `mounted`, `unmounted`, `kept`, `added`, `removed`, `changed` or `moved`.
     how: String,
-    /// To which of them.
+    /// The names of the changed steps, connections or automations.
     names: Option<Vec<String>>,
-    /// What it was, where that is short.
+    /// The old value, if it is short.
     before: Option<String>,
-    /// What it is then.
+    /// The new value, if it is short.
     after: Option<String>,
 }
 
@@ -102,7 +102,7 @@ struct InFlightView {
     count: usize,
 }
 
-/// What a rescan of the project folder would change
+/// The changes that a rescan of the project folder would make
 #[utoipa::path(
     get, path = "/api/v1/plan", tag = "status",
     responses((status = 200, description = "What would change", body = PlanView)),
@@ -121,7 +121,7 @@ pub(crate) struct PlanBody {
     files: Vec<engine::ProjectFile>,
 }
 
-/// What these files would change if they took the place of those in force
+/// The changes that these files would make in place of those in force
 #[utoipa::path(
     post, path = "/api/v1/plan", tag = "status", request_body = PlanBody,
     responses((status = 200, description = "What would change", body = PlanView)),

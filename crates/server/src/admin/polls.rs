@@ -1,4 +1,4 @@
-//! What automations poll for: where each poll stands, and what may be asked of it.
+//! The polls of automations: their progress, and operations on them.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
@@ -23,9 +23,9 @@ pub(crate) struct PollView {
     automation: String,
     /// How often, such as `5m`.
     every: String,
-    /// Whether it is made at this moment.
+    /// True while a request is under way.
     busy: bool,
-    /// When it is made next.
+    /// The time of the next poll.
     #[schema(value_type = String, format = DateTime)]
     next_at: Timestamp,
     /// When it last succeeded.
@@ -58,7 +58,7 @@ pub(crate) struct Polls {
     polls: Vec<PollView>,
 }
 
-/// What came of one poll.
+/// The result of one poll.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PollEntry)]

@@ -16,16 +16,16 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 #[serde(rename_all = "camelCase")]
 #[error("{detail}")]
 pub struct Problem {
-    /// What kind of problem it is: `urn:cogwork:problem:` and the code.
+    /// The type of the problem: `urn:cogwork:problem:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind in words.
+    /// The title of the type.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What happened here, with the way out where there is one.
+    /// The cause, with the way out if there is one.
     pub detail: String,
-    /// The stable name of the kind, for programs.
+    /// The stable code of the type, for programs.
     pub code: String,
     /// When to try again, in seconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -78,7 +78,8 @@ impl Problem {
     }
 
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
-        // What a store or a file system says may name paths and addresses; it is for the log of the daemon.
+        // Errors of the store or a file system may contain paths and addresses, so they go to the log of the daemon
+        // only.
         tracing::error!(error, "a request to the API failed");
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -34,7 +34,7 @@ use super::{
 )]
 struct Head;
 
-/// What holds for the whole API.
+/// The general part of the API's description.
 struct Common;
 
 impl Modify for Common {
@@ -117,7 +117,7 @@ pub(crate) fn router() -> axum::Router<Arc<Api>> {
     routed().fallback(async || Problem::nothing_here())
 }
 
-/// What it routes.
+/// The table of its routes.
 fn api() -> OpenApi {
     let mut api = described().into_openapi();
     env!("CARGO_PKG_VERSION").clone_into(&mut api.info.version);

@@ -29,7 +29,7 @@ pub(crate) struct SecretView {
     /// The id of the key that seals it, for one of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// Whether it can be read: false where the key that seals it is not here.
+    /// False if the key that encrypts it is missing, so that it cannot be read.
     readable: bool,
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn put(
     Ok(Answer::ok(kept.into()))
 }
 
-/// Whether a secret was removed.
+/// The result of a removal
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Removed {
@@ -131,7 +131,7 @@ pub(crate) async fn delete(State(api): Shared, Segment(name): Segment) -> Result
     Ok(Answer::ok(Removed { removed }))
 }
 
-/// What a rotation of the key did.
+/// The result of a key rotation.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Rotated {
@@ -139,7 +139,7 @@ pub(crate) struct Rotated {
     sealed: usize,
     /// The id of the key that seals them now.
     key: String,
-    /// Whether the environment gives the keys: then those behind the first can be taken away now.
+    /// True if the environment supplies the keys; those after the first can then be removed.
     given: bool,
 }
 

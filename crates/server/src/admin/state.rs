@@ -163,7 +163,7 @@ pub(crate) async fn put(
     Ok(Answer::ok(kept.into()))
 }
 
-/// Whether a value was forgotten.
+/// The result of a deletion
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Deleted {

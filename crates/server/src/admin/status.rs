@@ -24,9 +24,9 @@ pub(crate) struct StatusView {
     /// When the daemon started.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// Whether new executions are taken.
+    /// True if new executions are accepted.
     accepting: bool,
-    /// Executions whose steps run at this moment.
+    /// Executions whose steps are running.
     in_flight: usize,
     /// Executions that are accepted and have not begun.
     queued: usize,
@@ -52,9 +52,9 @@ pub(crate) struct StatusView {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Store)]
 struct StoreView {
-    /// What it is, with its version.
+    /// The kind of store, with its version.
     engine: String,
-    /// Where it is.
+    /// Its location.
     location: String,
     /// The version of its tables.
     schema: u32,
@@ -70,7 +70,7 @@ struct StoreView {
     /// refused.
     #[schema(example = "enough")]
     room: &'static str,
-    /// What its promises are weakened by, in words.
+    /// The reasons why a guarantee is weakened.
     weakened: Vec<String>,
 }
 
@@ -144,9 +144,9 @@ pub(crate) struct DiagnosticView {
     message: String,
     /// The way out.
     help: Option<String>,
-    /// What would have been right there.
+    /// The alternatives that are valid there.
     allowed: Vec<String>,
-    /// The right name closest to the one found.
+    /// The valid name closest to the one found.
     nearest: Option<String>,
     /// The step that it is in.
     step: Option<String>,
@@ -169,7 +169,7 @@ struct FixView {
     end_line: usize,
     /// Column after its last character.
     end_column: usize,
-    /// What to write there.
+    /// The replacement text.
     text: String,
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn diagnostics<'r>(reports: impl IntoIterator<Item = &'r Report>) -> 
     entries.map(|entry| serde_json::to_value(entry).unwrap_or_default()).collect()
 }
 
-/// What a rescan of the folder changed.
+/// The changes made by a rescan of the folder.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Reload)]
@@ -194,7 +194,7 @@ pub(crate) struct ReloadView {
     removed: Vec<String>,
     /// Kept in their last good version since their file does not load.
     stale: Vec<String>,
-    /// What there is to say of the files that changed.
+    /// The diagnostics of the changed files.
     #[schema(value_type = Vec<DiagnosticView>)]
     diagnostics: Vec<serde_json::Value>,
 }
@@ -229,13 +229,13 @@ pub(crate) struct Validate {
     text: String,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Validated {
-    /// Whether the file could be used.
+    /// True if the file has no error.
     ok: bool,
-    /// Everything that was found, in the order of its place.
+    /// All diagnostics, in the order of their positions.
     #[schema(value_type = Vec<DiagnosticView>)]
     diagnostics: Vec<serde_json::Value>,
 }

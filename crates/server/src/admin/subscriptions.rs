@@ -1,4 +1,4 @@
-//! What other applications were asked to tell: which subscriptions there are, have to be, or have to go.
+//! Subscriptions at other applications: those that exist, those to be created, those to be removed.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
@@ -22,9 +22,9 @@ pub(crate) struct SubscriptionView {
     connection: Option<String>,
     /// `active`; `pending` until it is made; `leaving` until it is taken back.
     state: &'static str,
-    /// Whether it is for the test address, while somebody listens there.
+    /// True if it is for the test address, during a listening session.
     test: bool,
-    /// What the other application calls it.
+    /// Its id at the other application.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     #[schema(value_type = Option<Object>)]
     remote: serde_json::Value,

@@ -1,4 +1,4 @@
-//! What executions wait for, and what is sent to them: answers, and events.
+//! Waiting executions, and the answers and events sent to them.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
@@ -15,38 +15,38 @@ use utoipa::ToSchema;
 use super::extract::{Answer, Body, Segment};
 use super::{Api, Problem, Shared};
 
-/// Who is told to have sent something where nobody says.
+/// The default sender of a signal, for the history.
 const BY: &str = "the API";
-/// The most characters of that.
+/// The most characters of a sender.
 const BY_CHARS: usize = 200;
 /// The most bytes of an event's name, as a step takes it.
 const NAME_BYTES: usize = 200;
 
-/// What an execution waits for: its turn, or what its steps pause for.
+/// The reasons why an execution waits: its turn, or pauses of its steps.
 #[derive(Debug, ToSchema)]
 #[schema(as = Waiting, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 pub(crate) struct WaitingView {
-    /// How many are before it in the queue for a slot, where it is in there.
+    /// The number of executions before it in the queue for a slot.
     queued_behind: Option<usize>,
-    /// Who has the places of its concurrency key, where it waits for one.
+    /// The holders of its concurrency key, if it waits for a permit of that key.
     turn: Option<TurnView>,
     /// The steps that pause.
     pauses: Option<Vec<PendingView>>,
-    /// Where a person or another system answers, if one of the steps waits for that.
+    /// The address at which a person or another system answers, if a step waits for that.
     resume_url: Option<String>,
 }
 
-/// The places of a concurrency key.
+/// The permits of a concurrency key.
 #[derive(Debug, ToSchema)]
 #[schema(as = Turn, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 struct TurnView {
-    /// The key; empty where all executions of the automation have the same.
+    /// The key; empty if all executions of the automation share one.
     key: String,
-    /// The executions that have a place.
+    /// The executions that hold a permit.
     holders: Vec<String>,
-    /// How many are before it.
+    /// The number of executions before it.
     ahead: usize,
 }
 
@@ -59,9 +59,9 @@ struct PendingView {
     execution: String,
     /// Of which automation.
     automation: String,
-    /// What people call the automation.
+    /// The display name of the automation.
     automation_name: String,
-    /// Which step, with its loop turns.
+    /// The step, with its loop iterations.
     step: String,
     /// Since when.
     #[schema(format = DateTime)]
@@ -73,12 +73,12 @@ struct PendingView {
     /// `execution`).
     #[schema(value_type = Object)]
     on: serde_json::Value,
-    /// What else a person is asked to fill in, each with `name`, `type`, `required`, `default`, `description`.
+    /// The form fields of an approval, each with `name`, `type`, `required`, `default`, `description`.
     #[schema(value_type = Option<Vec<Object>>)]
     form: Option<serde_json::Value>,
 }
 
-/// What an execution waits for, as lists show it.
+/// The reasons why an execution waits, in the short form of lists.
 #[derive(Debug, ToSchema)]
 #[schema(as = Pauses, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
@@ -92,7 +92,7 @@ pub(crate) struct PausesView {
 }
 
 impl Api {
-    /// What an execution waits for; nothing where it waits for nothing.
+    /// The reasons why an execution waits; `None` if it does not wait.
     pub(crate) async fn waiting(&self, id: model::ExecutionId) -> Result<Option<serde_json::Value>, Problem> {
         let standing = self.engine.runtime().standing(id).await?;
         if standing.pauses.is_empty() && standing.turn.is_none() && standing.queued_behind.is_none() {
@@ -112,8 +112,7 @@ fn is_answered_from_outside(standing: &QueueStatus) -> bool {
     standing.pauses.iter().any(|pending| outside(&pending.on))
 }
 
-/// What an execution waits for, as far as the store alone tells it: whoever reads one without a daemon has no address to
-/// answer at.
+/// The reasons why an execution waits, from the store alone. Without a daemon there is no resume address.
 pub(super) fn stored(events: &[Event], waits: &[Wait]) -> Option<serde_json::Value> {
     let begun = |step: &str| {
         events.iter().rev().find_map(|event| match event {
@@ -135,25 +134,25 @@ fn pause(step: &str, since: Timestamp, until: Option<Timestamp>, on: &WaitReason
     told
 }
 
-/// What is sent to an execution: the data of an event, or the answer to a question.
+/// A signal to an execution: the data of an event, or an answer to an approval.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SignalBody {
-    /// To which step; needed where several wait.
+    /// The step; required if several wait.
     step: Option<String>,
-    /// The data of the event; null where it is not given.
+    /// The data of the event; null if absent.
     #[schema(value_type = Option<Object>)]
     data: Option<serde_json::Value>,
-    /// The answer to a question: one of its options.
+    /// The chosen option of an approval.
     option: Option<String>,
-    /// What else the question asks to fill in.
+    /// The values of the approval's form.
     #[schema(value_type = Option<Object>)]
     form: Option<serde_json::Map<String, serde_json::Value>>,
-    /// Who or what sends it, in words, at most 200 characters: for the history.
+    /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
 }
 
-/// What became of what was sent.
+/// The effect of a signal.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Signalled {
@@ -205,10 +204,10 @@ pub(crate) struct EmitBody {
     /// Its name, as the `waitFor` steps have it.
     #[schema(example = "order-17-paid")]
     name: String,
-    /// What those steps have as their result; null where it is not given.
+    /// The data of the event, which becomes the result of those steps; null if absent.
     #[schema(value_type = Option<Object>)]
     data: Option<serde_json::Value>,
-    /// Who or what sends it, in words, at most 200 characters: for the history.
+    /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
 }
 
@@ -235,7 +234,7 @@ pub(crate) async fn emit(
     }
     let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
-    // Whoever goes away half-way must not leave half of those that wait without it.
+    // A caller that disconnects must not leave some of the waiting executions without the event.
     let delivered =
         api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
     Ok(Answer::ok(Emitted { delivered }))

@@ -5,9 +5,9 @@ use bytes::BytesMut;
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerEvent {
-    /// What kind it is; `message` where the stream does not say.
+    /// Its type; `message` if the stream names none.
     pub name: String,
-    /// Its data; several lines where it came in several.
+    /// Its data; several lines if it had several.
     pub data: String,
     /// Where the stream stands after it, if the stream says so.
     pub id: Option<String>,

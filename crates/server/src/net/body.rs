@@ -93,7 +93,7 @@ impl Held {
         self.data.in_memory().cloned().unwrap_or_default()
     }
 
-    /// Whether it is not in memory.
+    /// True if it is in a file.
     pub(crate) fn is_on_disk(&self) -> bool {
         self.on_disk.is_some()
     }
@@ -213,14 +213,14 @@ pub(crate) async fn arrive(
 /// A body of which a part has come.
 struct Arriving {
     held: Held,
-    /// What has come while it is in memory: its first piece, then all of them together.
+    /// The received bytes while in memory: the first chunk, then all chunks together.
     first: Bytes,
     joined: BytesMut,
     spooled: Option<Spooled>,
     received: usize,
     /// How many bytes it says it has.
     expected: usize,
-    /// Whether it goes to disk whatever its size, since memory is short.
+    /// True if it goes to disk regardless of its size, since memory is short.
     spills: bool,
 }
 

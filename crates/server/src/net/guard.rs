@@ -1,4 +1,4 @@
-//! What is looked at before any routing: a request that two readers could take differently is answered 400, and its
+//! Checks before any routing: a request that two parsers could read differently is answered with 400, and its
 //! connection is closed.
 
 use std::net::Ipv6Addr;
@@ -71,7 +71,7 @@ fn fields(headers: &HeaderMap, limits: &Limits) -> Result<(), Refusal> {
     }
 }
 
-/// Whether this is `host` or `host:port`.
+/// True for `host` and `host:port`.
 fn is_host(value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
     let Some((host, port)) = split_host(text) else { return false };

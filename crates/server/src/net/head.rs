@@ -51,7 +51,7 @@ impl HeadDeadline {
     }
 }
 
-/// What the HTTP library takes for a timer.
+/// The timer of the HTTP library.
 #[derive(Debug)]
 pub(super) struct HeadTimer(pub(super) Arc<HeadDeadline>);
 

@@ -51,13 +51,13 @@ const HEAD_SLACK: usize = 8 << 10;
 const BUFFER: usize = 64 << 10;
 /// How long accepting pauses when the system has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What a connection over the limits hears.
+/// The response to a connection over the limits.
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
     content-length: 55\r\nconnection: close\r\n\r\n{\"error\":\"too many connections\",\"code\":\"connections\"}\r\n";
 
-/// Whoever answers the requests of one listener.
+/// A handler of the requests of one listener.
 pub(crate) trait Respond: Send + Sync + 'static {
-    /// The body of its answers.
+    /// The body type of its responses.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + From<Bytes>
         + Send
@@ -80,11 +80,11 @@ pub(crate) struct Listener<R> {
     pub(crate) deadlines: Deadlines,
     /// How long answers under way may take to finish at the end.
     pub(crate) grace: Duration,
-    /// What a peer that stops sending means.
+    /// The treatment of a peer that stops sending.
     pub(crate) on_half_close: HalfClose,
 }
 
-/// What it means that a peer has stopped sending while it waits for an answer.
+/// The treatment of a peer that has stopped sending while it waits for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HalfClose {
     /// It may still read: what it asked for is carried to its end. A request that starts an execution is then never
@@ -122,7 +122,7 @@ impl<R: Respond> Listener<R> {
                 }
             }
         }
-        // Whoever knocks from here on is turned away by the system.
+        // The operating system refuses connections from here on.
         drop(socket);
         let finished = tokio::time::timeout(grace, async {
             while let Some(ended) = connections.join_next().await {
@@ -140,7 +140,7 @@ impl<R: Respond> Listener<R> {
     }
 }
 
-/// What all connections of a listener share.
+/// The state that all connections of a listener share.
 struct Shared<R> {
     http: http1::Builder,
     respond: R,

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use model::value::Data;
 
-/// What is sent. Its length is known.
+/// The body of a response, of known length.
 pub(crate) enum Outgoing {
     /// At once.
     Whole(Full<Bytes>),

@@ -1,4 +1,4 @@
-//! What the listener answers of its own accord, before anybody else has seen the request.
+//! Responses that the listener itself gives, before any handler sees the request.
 
 use std::borrow::Cow;
 

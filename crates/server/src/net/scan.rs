@@ -45,7 +45,7 @@ impl Fault {
         if self == Self::Fragment { "bad_target" } else { "bad_framing" }
     }
 
-    /// What to tell the sender.
+    /// The message for the sender.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::LengthAndEncoding => "content-length and transfer-encoding cannot stand together",
@@ -108,7 +108,7 @@ impl Scan {
         Self { state: State::RequestLine, line: Line::default(), length: None, chunked: false, fault: None }
     }
 
-    /// Whether a request has begun to arrive and has not arrived whole.
+    /// True if a request has arrived in part only.
     pub(crate) fn is_mid_request(&self) -> bool {
         self.state != State::RequestLine || self.line.length > 0
     }

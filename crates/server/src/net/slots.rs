@@ -140,8 +140,8 @@ impl Drop for Slot {
     }
 }
 
-/// Whom an address belongs to: an IPv4 address, or the first 64 bits of an IPv6 one, since whoever has one address of
-/// such a network has them all.
+/// The peer that an address belongs to: an IPv4 address, or the first 64 bits of an IPv6 address, since one host
+/// usually controls the whole network of that prefix.
 fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {

@@ -23,7 +23,7 @@ pub(crate) struct Spool {
 /// A body on disk, as far as it has arrived.
 pub(super) struct Spooled {
     file: Option<Box<dyn FileWriter>>,
-    /// What arrived and is not written yet: a piece is written at one time.
+    /// Bytes that are not written yet: chunks are written whole.
     buffer: Vec<u8>,
     share: Share,
 }

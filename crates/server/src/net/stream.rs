@@ -16,7 +16,7 @@ use super::slots::Stranger;
 /// The most bytes that a closing connection is read on for.
 const LINGER_BYTES: usize = 16 << 20;
 
-/// What the bytes of a connection have shown so far, for whoever handles its requests.
+/// The framing state of a connection, for the handlers of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     fault: AtomicU8,
@@ -53,7 +53,7 @@ impl Seen {
         self.fault.store(fault as u8, Ordering::Release);
     }
 
-    /// Whether a request's header section has arrived whole.
+    /// True if a request's header section has arrived completely.
     pub(crate) fn has_request(&self) -> bool {
         self.request.load(Ordering::Acquire)
     }

@@ -1,15 +1,15 @@
-//! The resume address, `/resume/<token>[/<step>]`: a person answers there what an execution asks, and another system sends
-//! the event that one waits for.
+//! The resume address, `/resume/<token>[/<step>]`: a person answers an approval there, and another system sends an
+//! awaited event.
 //!
-//! Whoever has the address may answer: its token is the secret (the engine makes and checks it), and it appears in no
-//! log. Looking never answers, since machines open the links in mails. The pages carry no script, and nothing of them
-//! is kept or loaded from elsewhere.
+//! The address alone authorises an answer: its token is the secret (the engine makes and checks it), and no log
+//! contains it. A GET never answers, since mail scanners open links. The pages carry no script, are not cached, and
+//! load nothing from elsewhere.
 
-mod asked;
-mod given;
-mod pace;
 mod page;
-mod scene;
+mod questions;
+mod rate_limit;
+mod submission;
+mod view_model;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -28,20 +28,20 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use sha2::{Digest as _, Sha256};
 
 use crate::net::Outgoing;
-use given::{Form, Given};
-use pace::Pace;
-use scene::{Focus, Scene};
+use rate_limit::RateLimit;
+use submission::{Form, Submission};
+use view_model::{Focus, ResumeView};
 
-pub(crate) use given::BODY_BYTES;
+pub(crate) use submission::BODY_BYTES;
 
 type Answer = Response<Outgoing>;
 
-/// Who is told to have answered or sent something, in the history.
-const BY: &str = "the resume address";
+/// The sender of answers and events from here, for the history.
+const SENDER: &str = "the resume address";
 /// The methods that the address takes.
 const METHODS: &str = "GET, HEAD, POST";
 
-/// Sent with every answer. The style sheet is the only thing that a page may use, and it stands in the page.
+/// Headers of every response. A page may use nothing but its inline style sheet.
 static SECURITY: LazyLock<[(HeaderName, HeaderValue); 9]> = LazyLock::new(|| {
     let digest = STANDARD.encode(Sha256::digest(page::STYLE));
     let policy = format!(
@@ -63,23 +63,23 @@ static SECURITY: LazyLock<[(HeaderName, HeaderValue); 9]> = LazyLock::new(|| {
     ]
 });
 
-/// What answers at resume addresses.
+/// The handler of resume addresses.
 pub(crate) struct Resume {
     engine: Engine,
-    pace: Pace,
+    rate_limit: RateLimit,
 }
 
-/// What a request is about.
-pub(crate) struct Asking {
+/// The target of a request.
+pub(crate) struct Target {
     id: ExecutionId,
-    /// Where the links of a page lead, relative to the page's own address.
+    /// The base of the page's links, relative to its own address.
     base: String,
     step: Option<String>,
 }
 
-/// Why a request is not answered as it wanted to be.
+/// An error response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ResumeError {
     status: StatusCode,
     /// Stable, for programs.
     code: &'static str,
@@ -87,15 +87,15 @@ pub(crate) struct Fault {
     message: String,
 }
 
-/// An answer before it is put into HTTP.
+/// A response before its conversion to HTTP.
 enum Reply {
     Page(StatusCode, Markup),
     Json(StatusCode, serde_json::Value),
-    /// Look there next.
-    See(String),
+    /// A redirect to this address.
+    Redirect(String),
 }
 
-impl Fault {
+impl ResumeError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
     }
@@ -109,36 +109,36 @@ impl Fault {
 
 impl Resume {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, pace: Pace::default() }
+        Self { engine, rate_limit: RateLimit::default() }
     }
 
-    /// What a request is about, or the answer to one that is about nothing.
-    pub(crate) fn find(&self, head: &Parts, token: &str, step: Option<&str>) -> Result<Asking, Box<Answer>> {
-        let refuse = |fault: Fault| Err(Box::new(answer(failed(&fault, wants_page(head)))));
+    /// The target of a request, or the response to a request without one.
+    pub(crate) fn find(&self, head: &Parts, token: &str, step: Option<&str>) -> Result<Target, Box<Answer>> {
+        let refuse = |fault: ResumeError| Err(Box::new(answer(failed(&fault, wants_page(head)))));
         if !matches!(head.method, Method::GET | Method::HEAD | Method::POST) {
             let message = format!("this address takes {METHODS}");
-            return refuse(Fault::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message));
+            return refuse(ResumeError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message));
         }
-        let Some(id) = self.engine.runtime().resumed_by(token) else { return refuse(Fault::unknown()) };
-        if !self.pace.lets_through(id, self.engine.clock().now()) {
+        let Some(id) = self.engine.runtime().resumed_by(token) else { return refuse(ResumeError::unknown()) };
+        if !self.rate_limit.try_acquire(id, self.engine.clock().now()) {
             let message = "this address is asked too often; try again in a moment";
-            return refuse(Fault::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message));
+            return refuse(ResumeError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message));
         }
         // A page at `/resume/<token>` reaches its steps below the token, one at `/resume/<token>/<step>` beside its own.
         let base = if step.is_some() { String::new() } else { format!("{token}/") };
         let step = step.filter(|step| !step.is_empty());
         let step = step.map(|step| percent_decode_str(step).decode_utf8().map(Cow::into_owned));
         match step.transpose() {
-            Ok(step) => Ok(Asking { id, base, step }),
+            Ok(step) => Ok(Target { id, base, step }),
             Err(_) => refuse(unknown_step()),
         }
     }
 
     /// Shows what there is to answer.
-    pub(crate) async fn look(&self, head: &Parts, asking: &Asking) -> Answer {
-        let reply = match self.scene(asking).await {
-            Ok(scene) if wants_page(head) => page_of(&scene, asking, None),
-            Ok(scene) => scene
+    pub(crate) async fn look(&self, head: &Parts, asking: &Target) -> Answer {
+        let reply = match self.view_model(asking).await {
+            Ok(view_model) if wants_page(head) => page_of(&view_model, asking, None),
+            Ok(view_model) => view_model
                 .json(asking.focus())
                 .map_or_else(|fault| failed(&fault, false), |found| Reply::Json(StatusCode::OK, found)),
             Err(fault) => failed(&fault, wants_page(head)),
@@ -147,13 +147,13 @@ impl Resume {
     }
 
     /// Takes an answer, or an event.
-    pub(crate) async fn take(&self, head: &Parts, asking: &Asking, body: &[u8]) -> Answer {
+    pub(crate) async fn take(&self, head: &Parts, asking: &Target, body: &[u8]) -> Answer {
         let media_type = media_type(&head.headers);
-        let wants_page = media_type == given::FORM && wants_page(head);
-        let given = Given::read(&media_type, body);
-        let reply = match given {
-            Ok(Given::Form(form)) if wants_page => self.take_form(asking, form).await,
-            Ok(given) => self.take_json(asking, given).await,
+        let wants_page = media_type == submission::FORM && wants_page(head);
+        let submission = Submission::read(&media_type, body);
+        let reply = match submission {
+            Ok(Submission::Form(form)) if wants_page => self.take_form(asking, form).await,
+            Ok(submission) => self.take_json(asking, submission).await,
             Err(fault) => Err(fault),
         };
         let reply = reply.unwrap_or_else(|fault| failed(&fault, wants_page));
@@ -161,20 +161,20 @@ impl Resume {
     }
 
     /// The answer of a person at our own page: what comes back is a page.
-    async fn take_form(&self, asking: &Asking, form: Form) -> Result<Reply, Fault> {
-        let step = match self.give(asking, Given::Form(form.clone())).await {
+    async fn take_form(&self, asking: &Target, form: Form) -> Result<Reply, ResumeError> {
+        let step = match self.give(asking, Submission::Form(form.clone())).await {
             Ok((step, _)) => step,
             Err((fault, step)) => {
-                let scene = self.scene(asking).await?;
+                let view_model = self.view_model(asking).await?;
                 let draft = page::Draft { step, form, fault };
-                return Ok(page_of(&scene, asking, Some(&draft)));
+                return Ok(page_of(&view_model, asking, Some(&draft)));
             }
         };
-        Ok(Reply::See(asking.link(&step)))
+        Ok(Reply::Redirect(asking.link(&step)))
     }
 
-    async fn take_json(&self, asking: &Asking, given: Given) -> Result<Reply, Fault> {
-        let (_, status) = self.give(asking, given).await.map_err(|(fault, _)| fault)?;
+    async fn take_json(&self, asking: &Target, submission: Submission) -> Result<Reply, ResumeError> {
+        let (_, status) = self.give(asking, submission).await.map_err(|(fault, _)| fault)?;
         Ok(Reply::Json(StatusCode::OK, serde_json::json!({ "status": status })))
     }
 
@@ -182,56 +182,57 @@ impl Resume {
     /// where it is known.
     async fn give(
         &self,
-        asking: &Asking,
-        given: Given,
-    ) -> Result<(String, &'static str), (Fault, Option<String>)> {
+        asking: &Target,
+        submission: Submission,
+    ) -> Result<(String, &'static str), (ResumeError, Option<String>)> {
         let nowhere = |fault| (fault, None);
-        let scene = self.scene(asking).await.map_err(nowhere)?;
-        let pending = scene.only(asking.step.as_deref()).map_err(nowhere)?;
+        let view_model = self.view_model(asking).await.map_err(nowhere)?;
+        let pending = view_model.single_open(asking.step.as_deref()).map_err(nowhere)?;
         let step = pending.step.clone();
         let at = |fault| (fault, Some(step.clone()));
-        let (id, by) = (asking.id, Some(BY.to_owned()));
-        let given = match (&pending.on, given) {
-            (WaitReason::Approval { .. }, given) => {
-                let (option, form) = match given {
-                    Given::Form(form) => scene::read(pending, form).map_err(at)?,
-                    Given::Json(value) => given::answer(&value).map_err(at)?,
-                    Given::Nothing => given::answer(&Value::Null).map_err(at)?,
+        let (id, by) = (asking.id, Some(SENDER.to_owned()));
+        let submission = match (&pending.on, submission) {
+            (WaitReason::Approval { .. }, submission) => {
+                let (option, form) = match submission {
+                    Submission::Form(form) => view_model::read(pending, form).map_err(at)?,
+                    Submission::Json(value) => submission::answer(&value).map_err(at)?,
+                    Submission::Nothing => submission::answer(&Value::Null).map_err(at)?,
                 };
                 let answer = Answered { option, form, by };
                 self.engine.runtime().answer(id, Some(&step), answer).await.map(|()| "answered")
             }
-            (_, Given::Form(_)) => {
+            (_, Submission::Form(_)) => {
                 let message = "this waits for an event, whose data is sent as JSON";
-                let fault = Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message);
+                let fault =
+                    ResumeError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message);
                 return Err(at(fault));
             }
-            (_, Given::Json(data)) => {
+            (_, Submission::Json(data)) => {
                 self.engine.runtime().signal(id, Some(&step), data, by).await.map(|()| "delivered")
             }
-            (_, Given::Nothing) => {
+            (_, Submission::Nothing) => {
                 self.engine.runtime().signal(id, Some(&step), Value::Null, by).await.map(|()| "delivered")
             }
         };
-        match given {
+        match submission {
             Ok(word) => Ok((step, word)),
             Err(error) => Err(at(refused(error))),
         }
     }
 
-    async fn scene(&self, asking: &Asking) -> Result<Scene, Fault> {
-        Scene::of(&self.engine, asking.id).await
+    async fn view_model(&self, asking: &Target) -> Result<ResumeView, ResumeError> {
+        ResumeView::load(&self.engine, asking.id).await
     }
 
     /// A line of the access log. The token is a secret, so it names the execution behind it.
-    fn note(&self, head: &Parts, asking: &Asking, answer: Answer) -> Answer {
+    fn note(&self, head: &Parts, asking: &Target, answer: Answer) -> Answer {
         let status = answer.status().as_u16();
         tracing::debug!(execution = %asking.id, method = %head.method, status, "answered at a resume address");
         answer
     }
 }
 
-impl Asking {
+impl Target {
     /// The address of a step, relative to that of the request.
     fn link(&self, step: &str) -> String {
         format!("{}{}", self.base, utf8_percent_encode(step, NON_ALPHANUMERIC))
@@ -242,14 +243,14 @@ impl Asking {
     }
 }
 
-fn unknown_step() -> Fault {
-    Fault::new(StatusCode::NOT_FOUND, "unknown_step", "the execution asks nothing under this address")
+fn unknown_step() -> ResumeError {
+    ResumeError::new(StatusCode::NOT_FOUND, "unknown_step", "the execution asks nothing under this address")
 }
 
 /// Why something did not reach a step.
-fn refused(error: SignalError) -> Fault {
+fn refused(error: SignalError) -> ResumeError {
     let message = error.to_string();
-    let fault = |status, code| Fault::new(status, code, message.clone());
+    let fault = |status, code| ResumeError::new(status, code, message.clone());
     match error {
         SignalError::NotWaiting => fault(StatusCode::CONFLICT, "not_waiting"),
         SignalError::Several(_) => fault(StatusCode::CONFLICT, "several_waiting"),
@@ -260,33 +261,33 @@ fn refused(error: SignalError) -> Fault {
 }
 
 /// A failure of the engine, told to a stranger.
-fn failure(error: &engine::Error) -> Fault {
+fn failure(error: &engine::Error) -> ResumeError {
     match error {
-        engine::Error::NoSuchExecution(_) => Fault::unknown(),
+        engine::Error::NoSuchExecution(_) => ResumeError::unknown(),
         engine::Error::Closing => {
             let message = "the daemon is stopping; try again in a moment";
-            Fault::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
         }
         error => {
-            // What a store or a file says is for the log of the daemon.
+            // Errors of the store or a file go to the log of the daemon only.
             tracing::error!(%error, "a resume address cannot be answered");
             let message = "this cannot be answered at the moment; the daemon's log says why";
-            Fault::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
         }
     }
 }
 
-fn page_of(scene: &Scene, asking: &Asking, draft: Option<&page::Draft>) -> Reply {
-    let focus = scene.focus(asking.focus());
+fn page_of(view_model: &ResumeView, asking: &Target, draft: Option<&page::Draft>) -> Reply {
+    let focus = view_model.focus(asking.focus());
     let status = match (&draft, &focus) {
         (Some(draft), _) => draft.fault.status,
         (None, Focus::Unknown) => StatusCode::NOT_FOUND,
         _ => StatusCode::OK,
     };
-    Reply::Page(status, page::scene(scene, &focus, &|step| asking.link(step), draft))
+    Reply::Page(status, page::view_model(view_model, &focus, &|step| asking.link(step), draft))
 }
 
-fn failed(fault: &Fault, as_page: bool) -> Reply {
+fn failed(fault: &ResumeError, as_page: bool) -> Reply {
     if as_page {
         return Reply::Page(fault.status, page::fault(fault));
     }
@@ -301,8 +302,8 @@ pub(crate) fn notice(status: StatusCode, heading: &str, text: &str) -> Answer {
 fn answer(reply: Reply) -> Answer {
     let (status, kind, body) = match reply {
         Reply::Page(status, markup) => (status, "text/html; charset=utf-8", markup.into_string()),
-        Reply::Json(status, value) => (status, given::JSON, value.to_string()),
-        Reply::See(place) => {
+        Reply::Json(status, value) => (status, submission::JSON, value.to_string()),
+        Reply::Redirect(place) => {
             let mut response = answer(Reply::Json(StatusCode::SEE_OTHER, serde_json::json!({})));
             // It is made of a token and of escapes.
             if let Ok(place) = HeaderValue::try_from(place) {
@@ -330,11 +331,11 @@ fn answer(reply: Reply) -> Answer {
     response
 }
 
-/// Whether whoever asks wants a page, as everybody does who does not ask for JSON.
+/// True if the client wants a page: it does unless it asks for JSON.
 fn wants_page(head: &Parts) -> bool {
     let accept = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let wanted: Vec<&str> = accept.flat_map(|value| value.split(',')).map(media).collect();
-    wanted.contains(&"text/html") || !wanted.contains(&given::JSON)
+    wanted.contains(&"text/html") || !wanted.contains(&submission::JSON)
 }
 
 fn media_type(headers: &HeaderMap) -> String {

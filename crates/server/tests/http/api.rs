@@ -1,4 +1,4 @@
-//! What the API tells of the project.
+//! The API's views of the project.
 
 use serde_json::{Value, json};
 

@@ -114,7 +114,7 @@ async fn bodies_share_a_budget_of_memory() {
     let answer = daemon.hook("POST", &path, text, &[b' '; 101]).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // What has not arrived counts for nothing: naming a large length locks nobody out.
+    // Bytes that have not arrived do not count: a large declared length locks nobody out.
     assert_eq!(daemon.hook("POST", &path, text, &[b' '; 100]).await.status, 200);
     assert_eq!(daemon.hook("POST", &path, text, &[b' '; 100]).await.status, 200, "the budget is given back");
     // A file stays where it is.
@@ -199,7 +199,7 @@ async fn connections_without_the_token_never_keep_out_who_has_it() {
     }
     assert_eq!(daemon.api("GET", "/api/v1/automations", "", "").await.status, 200);
     assert_eq!(rest(&mut strangers[0]).await, "", "the oldest was closed");
-    // Who has shown the token keeps the connection, whatever strangers do; what is left of the first answer comes first.
+    // A client with the token keeps its connection, whatever strangers do; the rest of the first response comes first.
     idle.write_all(known.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n").as_bytes()).await.unwrap();
     assert!(rest(&mut idle).await.contains("HTTP/1.1 200 OK"));
 }

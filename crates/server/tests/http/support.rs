@@ -201,7 +201,7 @@ pub(crate) async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What comes up to and with `end`.
+/// Reads up to and including `end`.
 pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
     let mut bytes = Vec::new();
     while !bytes.ends_with(end.as_bytes()) {
@@ -268,7 +268,7 @@ impl Gate {
     }
 }
 
-/// Whoever stands before the gate.
+/// A request without credentials.
 pub(crate) struct Visitor {
     stream: TcpStream,
 }

@@ -1,4 +1,4 @@
-//! What the API tells of executions that wait, what it sends to them, and the state.
+//! Waiting executions over the API, signals to them, and the state.
 
 use serde_json::{Value, json};
 use server::Error;
@@ -41,7 +41,7 @@ async fn run(daemon: &Daemon, id: &str, inputs: Value) -> String {
     accepted["executionId"].as_str().unwrap().to_owned()
 }
 
-/// What an execution waits for, once it waits for so much.
+/// The waiting reasons of an execution, once there are so many.
 async fn waiting(daemon: &Daemon, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let mut notices = daemon.engine.subscribe();
     loop {

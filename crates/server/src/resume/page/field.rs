@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use model::action::{InputSpec, InputType};
 use model::value::Value;
 
-use super::words;
-use crate::resume::given::{FIELD, Form};
+use super::strings;
+use crate::resume::submission::{FIELD, Form};
 
 /// One input with its label. `draft` is what was filled in before.
 pub(super) fn field(input: &InputSpec, id: &str, draft: Option<&Form>) -> Markup {
@@ -23,7 +23,7 @@ pub(super) fn field(input: &InputSpec, id: &str, draft: Option<&Form>) -> Markup
             div.field.tick {
                 input type="checkbox" id=(id) name=(name) value="true" checked[matches!(filled.as_str(), "true" | "on")]
                     aria-describedby=[described];
-                label for=(id) { (words::label(&input.name)) }
+                label for=(id) { (strings::label(&input.name)) }
                 (hinted(about, &hint))
             }
         };
@@ -31,7 +31,7 @@ pub(super) fn field(input: &InputSpec, id: &str, draft: Option<&Form>) -> Markup
     html! {
         div.field {
             label for=(id) {
-                (words::label(&input.name))
+                (strings::label(&input.name))
                 @if input.required { " " span.must { "required" } }
             }
             (hinted(about, &hint))
@@ -41,7 +41,7 @@ pub(super) fn field(input: &InputSpec, id: &str, draft: Option<&Form>) -> Markup
 }
 
 fn hinted(about: Option<&str>, id: &str) -> Markup {
-    html! { @if let Some(about) = about { p.hint id=(id) dir="auto" { (words::cut(about)) } } }
+    html! { @if let Some(about) = about { p.hint id=(id) dir="auto" { (strings::cut(about)) } } }
 }
 
 fn control(input: &InputSpec, id: &str, name: &str, filled: &str, described: Option<&str>) -> Markup {
@@ -60,7 +60,7 @@ fn control(input: &InputSpec, id: &str, name: &str, filled: &str, described: Opt
                     option value="" { @if input.required { "Choose one" } @else { "None" } }
                 }
                 @for option in options {
-                    option value=(option) selected[option == filled] dir="auto" { (words::capital(option)) }
+                    option value=(option) selected[option == filled] dir="auto" { (strings::capital(option)) }
                 }
             }
         },
@@ -98,6 +98,6 @@ pub(super) fn shown(value: &Value) -> String {
         Value::Null => String::new(),
         Value::Bool(true) => "Yes".to_owned(),
         Value::Bool(false) => "No".to_owned(),
-        value => words::cut(&value.to_text()),
+        value => strings::cut(&value.to_text()),
     }
 }

@@ -3,7 +3,7 @@
 //! Texts of authors and of people are put in as texts, never as markup (maud escapes them).
 
 mod field;
-mod words;
+mod strings;
 
 use engine::Pending;
 use http::StatusCode;
@@ -12,50 +12,55 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use model::Status;
 use model::execution::WaitReason;
 
-use super::Fault;
-use super::asked::End;
-use super::given::{Form, OPTION};
-use super::scene::{Closed, Focus, SHOWN, Scene};
+use super::ResumeError;
+use super::questions::QuestionOutcome;
+use super::submission::{Form, OPTION};
+use super::view_model::{Closed, Focus, MAX_SHOWN, ResumeView};
 
 /// The style sheet, which stands in every page.
 pub(super) const STYLE: &str = include_str!("style.css");
 
-/// What was filled in and could not be taken, to be mended.
+/// An invalid submission, shown again for correction.
 pub(super) struct Draft {
-    /// For which step, where that is known.
+    /// Its step, if known.
     pub(super) step: Option<String>,
     pub(super) form: Form,
     /// Why not.
-    pub(super) fault: Fault,
+    pub(super) fault: ResumeError,
 }
 
 /// The address of a step, relative to the page's own.
 type Link<'l> = &'l dyn Fn(&str) -> String;
 
 /// The page of an execution.
-pub(super) fn scene(scene: &Scene, focus: &Focus<'_>, link: Link<'_>, draft: Option<&Draft>) -> Markup {
-    // What does not belong to a question that is still shown stands above all.
+pub(super) fn view_model(
+    view_model: &ResumeView,
+    focus: &Focus<'_>,
+    link: Link<'_>,
+    draft: Option<&Draft>,
+) -> Markup {
+    // An error that belongs to no visible question is shown at the top.
     let open =
         |step: &str| matches!(focus, Focus::Open(open) if open.iter().any(|pending| pending.step == step));
     let astray = draft.filter(|draft| !draft.step.as_deref().is_some_and(open));
     let content = html! {
         @if let Some(draft) = astray { (problem(&draft.fault)) }
         @match focus {
-            Focus::Open(open) => (questions(scene, open, link, draft)),
-            Focus::Events(events) => (waits_for(scene, events)),
-            Focus::Closed(closed) => (ended(scene, closed)),
-            Focus::Nothing => (nothing(scene)),
+            Focus::Open(open) => (questions(view_model, open, link, draft)),
+            Focus::Events(events) => (waits_for(view_model, events)),
+            Focus::Closed(closed) => (ended(view_model, closed)),
+            Focus::Nothing => (nothing(view_model)),
             Focus::Unknown => {
                 h1 { "There is no such question" }
                 p { "This execution asks nothing under this address. It may be cut off; copy the whole of it." }
             }
         }
     };
-    document(&title(scene, focus), Some(&scene.name), &content)
+    document(&title(view_model, focus), Some(&view_model.name), &content)
 }
 
 /// The page of a request that leads nowhere.
-pub(super) fn fault(fault: &Fault) -> Markup {
+pub(super) fn fault(fault: &ResumeError) -> Markup {
     let (heading, text) = match fault.status {
         StatusCode::NOT_FOUND => (
             "This link leads nowhere",
@@ -71,30 +76,32 @@ pub(super) fn fault(fault: &Fault) -> Markup {
     };
     let content = html! {
         h1 { (heading) }
-        @if text.is_empty() { p { (words::ticked(&fault.message)) } } @else { p { (text) } }
+        @if text.is_empty() { p { (strings::ticked(&fault.message)) } } @else { p { (text) } }
     };
     document(heading, None, &content)
 }
 
 /// A page that tells something and asks nothing.
 pub(super) fn notice(heading: &str, text: &str) -> Markup {
-    document(heading, None, &html! { h1 { (heading) } p { (words::ticked(text)) } })
+    document(heading, None, &html! { h1 { (heading) } p { (strings::ticked(text)) } })
 }
 
-fn title(scene: &Scene, focus: &Focus<'_>) -> String {
+fn title(view_model: &ResumeView, focus: &Focus<'_>) -> String {
     let what = match focus {
         Focus::Open(open) if open.len() == 1 => match &open[0].on {
-            WaitReason::Approval { message, .. } => words::headline(message).0,
+            WaitReason::Approval { message, .. } => strings::headline(message).0,
             _ => String::new(),
         },
-        Focus::Open(open) => words::count(open.len(), "question"),
-        Focus::Closed(closed) if matches!(closed.first(), Some(Closed { end: End::Answered { .. }, .. })) => {
+        Focus::Open(open) => strings::count(open.len(), "question"),
+        Focus::Closed(closed)
+            if matches!(closed.first(), Some(Closed { end: QuestionOutcome::Answered { .. }, .. })) =>
+        {
             "Answered".to_owned()
         }
         Focus::Events(_) => "Waiting".to_owned(),
         _ => "Nothing to answer".to_owned(),
     };
-    format!("{what} · {}", scene.name)
+    format!("{what} · {}", view_model.name)
 }
 
 fn document(title: &str, name: Option<&str>, content: &Markup) -> Markup {
@@ -111,7 +118,7 @@ fn document(title: &str, name: Option<&str>, content: &Markup) -> Markup {
             }
             body {
                 main {
-                    @if let Some(name) = name { p.source dir="auto" { (words::cut(name)) } }
+                    @if let Some(name) = name { p.source dir="auto" { (strings::cut(name)) } }
                     (content)
                 }
             }
@@ -119,19 +126,19 @@ fn document(title: &str, name: Option<&str>, content: &Markup) -> Markup {
     }
 }
 
-fn questions(scene: &Scene, open: &[&Pending], link: Link<'_>, draft: Option<&Draft>) -> Markup {
+fn questions(view_model: &ResumeView, open: &[&Pending], link: Link<'_>, draft: Option<&Draft>) -> Markup {
     html! {
-        @if let [only] = open {
-            (question(scene.now, only, 0, link, draft))
-            @let others = scene.questions() - 1;
-            @if others > 0 { p.aside { (words::count(others, "more question")) " of this execution " (if others == 1 { "waits" } else { "wait" }) " for an answer." } }
+        @if let [single_open] = open {
+            (question(view_model.now, single_open, 0, link, draft))
+            @let others = view_model.questions() - 1;
+            @if others > 0 { p.aside { (strings::count(others, "more question")) " of this execution " (if others == 1 { "waits" } else { "wait" }) " for an answer." } }
         } @else {
-            h1 { (words::count(open.len(), "question")) }
+            h1 { (strings::count(open.len(), "question")) }
             p { "Each is answered for itself." }
-            @for (index, pending) in open.iter().take(SHOWN).enumerate() {
-                (question(scene.now, pending, index + 1, link, draft))
+            @for (index, pending) in open.iter().take(MAX_SHOWN).enumerate() {
+                (question(view_model.now, pending, index + 1, link, draft))
             }
-            @if open.len() > SHOWN { p.aside { (words::count(open.len() - SHOWN, "more question")) " will be shown once some of these are answered." } }
+            @if open.len() > MAX_SHOWN { p.aside { (strings::count(open.len() - MAX_SHOWN, "more question")) " will be shown once some of these are answered." } }
         }
     }
 }
@@ -146,7 +153,7 @@ fn question(
 ) -> Markup {
     let WaitReason::Approval { message, options } = &pending.on else { return html! {} };
     let draft = draft.filter(|draft| draft.step.as_ref() == Some(&pending.step));
-    let (headline, rest) = words::headline(message);
+    let (headline, rest) = strings::headline(message);
     let heading = format!("q{number}");
     html! {
         section aria-labelledby=(heading) {
@@ -162,7 +169,7 @@ fn question(
                 }
                 div.options role="group" aria-label="Your answer" {
                     @for option in options {
-                        button type="submit" name=(OPTION) value=(option) dir="auto" { (words::capital(option)) }
+                        button type="submit" name=(OPTION) value=(option) dir="auto" { (strings::capital(option)) }
                     }
                 }
             }
@@ -174,37 +181,37 @@ fn question(
 fn since(now: Timestamp, pending: &Pending) -> Markup {
     html! {
         p.when {
-            "Asked " (words::ago(now, pending.since)) ", on " (words::instant(pending.since)) "."
+            "Asked " (strings::ago(now, pending.since)) ", on " (strings::instant(pending.since)) "."
             @if let Some(until) = pending.until {
-                " " strong { "Open for another " (words::span(now, until)) "," } " until " (words::instant(until)) "."
+                " " strong { "Open for another " (strings::span(now, until)) "," } " until " (strings::instant(until)) "."
             }
         }
     }
 }
 
-fn problem(fault: &Fault) -> Markup {
+fn problem(fault: &ResumeError) -> Markup {
     html! {
         div.problem role="alert" {
-            p { strong { "Your answer was not taken: " } (words::ticked(&fault.message)) "." }
+            p { strong { "Your answer was not taken: " } (strings::ticked(&fault.message)) "." }
         }
     }
 }
 
-fn waits_for(scene: &Scene, events: &[&Pending]) -> Markup {
+fn waits_for(view_model: &ResumeView, events: &[&Pending]) -> Markup {
     html! {
         h1 { "Nothing for you to answer" }
         p { "This waits for another system to send something to this address." }
         dl {
-            @for pending in events.iter().take(SHOWN) {
+            @for pending in events.iter().take(MAX_SHOWN) {
                 @if let WaitReason::Event { name } = &pending.on {
                     div {
                         dt { "Event" }
-                        dd { code dir="auto" { (words::cut(name)) } }
+                        dd { code dir="auto" { (strings::cut(name)) } }
                         dt { "Since" }
-                        dd { (words::instant(pending.since)) }
+                        dd { (strings::instant(pending.since)) }
                         @if let Some(until) = pending.until {
                             dt { "Until" }
-                            dd { (words::instant(until)) ", for another " (words::span(scene.now, until)) }
+                            dd { (strings::instant(until)) ", for another " (strings::span(view_model.now, until)) }
                         }
                     }
                 }
@@ -213,30 +220,30 @@ fn waits_for(scene: &Scene, events: &[&Pending]) -> Markup {
     }
 }
 
-fn ended(scene: &Scene, closed: &[Closed<'_>]) -> Markup {
-    let others = scene.questions();
+fn ended(view_model: &ResumeView, closed: &[Closed<'_>]) -> Markup {
+    let others = view_model.questions();
     html! {
-        @if let [only] = closed {
-            (outcome(scene.now, only, true))
+        @if let [single_open] = closed {
+            (outcome(view_model.now, single_open, true))
         } @else {
-            h1 { (words::count(closed.len(), "question")) ", none of them open" }
-            @for closed in closed.iter().take(SHOWN) { (outcome(scene.now, closed, false)) }
+            h1 { (strings::count(closed.len(), "question")) ", none of them open" }
+            @for closed in closed.iter().take(MAX_SHOWN) { (outcome(view_model.now, closed, false)) }
         }
         @if others > 0 {
-            p { "Of the same execution, " (words::count(others, "other question")) (if others == 1 { " still waits" } else { " still wait" }) " for an answer." }
+            p { "Of the same execution, " (strings::count(others, "other question")) (if others == 1 { " still waits" } else { " still wait" }) " for an answer." }
         } @else {
-            p.aside { (standing(scene)) " You can close this page." }
+            p.aside { (standing(view_model)) " You can close this page." }
         }
     }
 }
 
 /// A question that is over, with what became of it.
 fn outcome(now: Timestamp, closed: &Closed<'_>, alone: bool) -> Markup {
-    let (headline, rest) = words::headline(&closed.question.message);
+    let (headline, rest) = strings::headline(&closed.question.message);
     let (class, badge) = match closed.end {
-        End::Answered { .. } => ("badge good", "Answered"),
-        End::TimedOut => ("badge late", "Time is up"),
-        End::Over => ("badge", "No longer asked"),
+        QuestionOutcome::Answered { .. } => ("badge good", "Answered"),
+        QuestionOutcome::TimedOut => ("badge late", "Time is up"),
+        QuestionOutcome::Superseded => ("badge", "No longer asked"),
     };
     html! {
         section {
@@ -244,43 +251,43 @@ fn outcome(now: Timestamp, closed: &Closed<'_>, alone: bool) -> Markup {
             @if alone { h1 dir="auto" { (headline) } } @else { h2 dir="auto" { (headline) } }
             @if let Some(rest) = rest { p.more dir="auto" { (rest) } }
             @match closed.end {
-                End::Answered { option, form } => dl {
+                QuestionOutcome::Answered { option, form } => dl {
                     div {
                         dt { "Answer" }
-                        dd dir="auto" { strong { (words::capital(option)) } }
+                        dd dir="auto" { strong { (strings::capital(option)) } }
                         @for (name, value) in form.iter() {
                             @let text = field::shown(value);
                             @if !text.is_empty() {
-                                dt { (words::label(name)) }
+                                dt { (strings::label(name)) }
                                 dd dir="auto" { (text) }
                             }
                         }
                         dt { "When" }
-                        dd { (words::instant(closed.at)) ", " (words::ago(now, closed.at)) }
+                        dd { (strings::instant(closed.at)) ", " (strings::ago(now, closed.at)) }
                     }
                 },
-                End::TimedOut => p { "Nobody answered in time. It was open until " (words::instant(closed.at)) "." },
-                End::Over => p { "Nobody answered before it was over, on " (words::instant(closed.at)) "." },
+                QuestionOutcome::TimedOut => p { "Nobody answered in time. It was open until " (strings::instant(closed.at)) "." },
+                QuestionOutcome::Superseded => p { "Nobody answered before it was over, on " (strings::instant(closed.at)) "." },
             }
         }
     }
 }
 
-fn nothing(scene: &Scene) -> Markup {
+fn nothing(view_model: &ResumeView) -> Markup {
     html! {
         h1 { "Nothing to answer" }
-        p { (standing(scene)) @if !scene.status.is_terminal() { " It may ask something later, at this same address." } }
+        p { (standing(view_model)) @if !view_model.status.is_terminal() { " It may ask something later, at this same address." } }
     }
 }
 
 /// How the execution stands, in a sentence.
-fn standing(scene: &Scene) -> String {
-    let ended = match scene.status {
+fn standing(view_model: &ResumeView) -> String {
+    let ended = match view_model.status {
         Status::Queued | Status::Running | Status::Waiting => return "It goes on by itself.".to_owned(),
         Status::Succeeded => "It has ended well",
         Status::Failed | Status::Stuck => "It has failed",
         Status::Cancelled => "It was cancelled",
     };
-    let when = scene.finished_at.map(|at| format!(", {}", words::ago(scene.now, at)));
+    let when = view_model.finished_at.map(|at| format!(", {}", strings::ago(view_model.now, at)));
     format!("{ended}{}.", when.unwrap_or_default())
 }

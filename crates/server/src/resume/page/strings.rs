@@ -7,13 +7,13 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
 /// The most characters of a text that are shown.
-const SHOWN: usize = 10_000;
+const MAX_SHOWN: usize = 10_000;
 /// The most characters of a first line that stands as a heading.
 const HEADLINE: usize = 200;
 
 /// A text, cut where it is too long for a page.
 pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… (shortened)", text.get(..end).unwrap_or_default()),
     }
@@ -43,20 +43,20 @@ pub(super) fn capital(text: &str) -> String {
 
 /// The name of an input as a person writes it: `costCentre` is `Cost centre`.
 pub(super) fn label(name: &str) -> String {
-    let mut words = String::with_capacity(name.len() + 4);
+    let mut strings = String::with_capacity(name.len() + 4);
     let mut before = ' ';
     for letter in name.chars() {
         match letter {
-            '_' | '-' => words.push(' '),
+            '_' | '-' => strings.push(' '),
             letter if letter.is_uppercase() && before.is_lowercase() => {
-                words.push(' ');
-                words.extend(letter.to_lowercase());
+                strings.push(' ');
+                strings.extend(letter.to_lowercase());
             }
-            letter => words.push(letter),
+            letter => strings.push(letter),
         }
         before = letter;
     }
-    capital(words.trim())
+    capital(strings.trim())
 }
 
 /// A message in which what stands in backticks is set as code.

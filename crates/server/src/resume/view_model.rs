@@ -1,4 +1,4 @@
-//! What there is to see of an execution at its resume address.
+//! The view of an execution at its resume address.
 
 use std::collections::HashSet;
 
@@ -10,75 +10,79 @@ use model::execution::{Event, ExecutionId, WaitReason};
 use model::value::Map;
 use serde_json::json;
 
-use super::asked::{Asked, End, asked};
-use super::given::Form;
-use super::{Fault, failure, unknown_step};
+use super::questions::{Question, QuestionOutcome, questions};
+use super::submission::Form;
+use super::{ResumeError, failure, unknown_step};
 
-/// The most questions of either kind that are shown at one time.
-pub(super) const SHOWN: usize = 50;
+/// The most questions, and the most events, on one page.
+pub(super) const MAX_SHOWN: usize = 50;
 
-/// An execution with what it asks and asked.
-pub(super) struct Scene {
+/// An execution with its open and closed questions.
+pub(super) struct ResumeView {
     pub(super) id: ExecutionId,
     pub(super) automation: String,
-    /// What people call the Automation.
+    /// The display name of the Automation.
     pub(super) name: String,
     pub(super) status: Status,
     pub(super) finished_at: Option<Timestamp>,
-    /// The steps that somebody outside can let go on, questions before events.
+    /// The steps that wait for an answer or an event, questions before events.
     pub(super) open: Vec<Pending>,
-    /// Every question, those with an end among them.
-    pub(super) asked: Vec<Asked>,
-    /// The steps that ever waited for an event.
-    listened: HashSet<String>,
-    /// When all this was so.
+    /// All questions, open and closed.
+    pub(super) questions: Vec<Question>,
+    /// The steps that have waited for an event.
+    awaited_events: HashSet<String>,
+    /// The instant of this view.
     pub(super) now: Timestamp,
 }
 
-/// What of it is looked at.
+/// The part of the execution that is shown.
 pub(super) enum Focus<'s> {
     /// Questions to answer.
     Open(Vec<&'s Pending>),
     /// Events that another system sends.
     Events(Vec<&'s Pending>),
-    /// Questions that have come to their end, with that; the last one first.
+    /// Closed questions with their outcomes, the last one first.
     Closed(Vec<Closed<'s>>),
-    /// Nothing was ever asked of a person.
+    /// The execution has asked no question.
     Nothing,
-    /// A step that never asked or waited for anything.
+    /// The step has asked no question and waited for no event.
     Unknown,
 }
 
-/// A question that has come to its end.
+/// A closed question.
 #[derive(Clone, Copy)]
 pub(super) struct Closed<'s> {
-    pub(super) question: &'s Asked,
+    pub(super) question: &'s Question,
     pub(super) at: Timestamp,
-    pub(super) end: &'s End,
+    pub(super) end: &'s QuestionOutcome,
 }
 
-impl Scene {
-    pub(super) async fn of(engine: &Engine, id: ExecutionId) -> Result<Self, Fault> {
+impl ResumeView {
+    pub(super) async fn load(engine: &Engine, id: ExecutionId) -> Result<Self, ResumeError> {
         let store = engine.store();
         let failed = |error: engine::Error| failure(&error);
-        // First what pauses, then what came: an answer that comes in between is seen.
+        // The waiting steps first, then the events: an answer that arrives in between is seen.
         let standing = engine.runtime().standing(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
         let events = store.events(id).await.map_err(|error| failure(&error.into()))?;
-        let (Some(row), Some(events)) = (row, events) else { return Err(Fault::unknown()) };
-        let asked = asked(&events);
+        let (Some(row), Some(events)) = (row, events) else { return Err(ResumeError::unknown()) };
+        let questions = questions(&events);
         let answered = |step: &str| {
-            asked.iter().rev().find(|question| question.step == step).is_some_and(|last| last.end.is_some())
+            questions
+                .iter()
+                .rev()
+                .find(|question| question.step == step)
+                .is_some_and(|last| last.end.is_some())
         };
         let mut open = standing.pauses;
         open.retain(|pending| match pending.on {
-            // The answer may have come though its step has not gone on yet.
+            // The answer may be stored before its step continues.
             WaitReason::Approval { .. } => !answered(&pending.step),
             WaitReason::Event { .. } => true,
             WaitReason::Time | WaitReason::Call { .. } => false,
         });
         open.sort_by_key(|pending| (!is_question(pending), pending.since));
-        let listened = events.iter().filter_map(|event| match event {
+        let awaited_events = events.iter().filter_map(|event| match event {
             Event::Waiting { step, on: WaitReason::Event { .. }, .. } => Some(step.clone()),
             _ => None,
         });
@@ -93,13 +97,13 @@ impl Scene {
             status: row.status,
             finished_at: row.finished_at,
             open,
-            asked,
-            listened: listened.collect(),
+            questions,
+            awaited_events: awaited_events.collect(),
             now: engine.clock().now(),
         })
     }
 
-    /// What there is to look at, at the address of a step or at that of the execution.
+    /// The view at the address of a step, or at that of the execution.
     pub(super) fn focus(&self, step: Option<&str>) -> Focus<'_> {
         let here = |pending: &&Pending| step.is_none_or(|step| step == pending.step);
         let (questions, events): (Vec<&Pending>, Vec<&Pending>) =
@@ -110,35 +114,36 @@ impl Scene {
         if !events.is_empty() {
             return Focus::Events(events);
         }
-        let asked = self.asked.iter().filter(|question| step.is_none_or(|step| step == question.step));
-        let mut closed: Vec<Closed<'_>> = asked
+        let questions =
+            self.questions.iter().filter(|question| step.is_none_or(|step| step == question.step));
+        let mut closed: Vec<Closed<'_>> = questions
             .filter_map(|question| question.end.as_ref().map(|(at, end)| Closed { question, at: *at, end }))
             .collect();
         closed.sort_by_key(|closed| std::cmp::Reverse(closed.at));
         match (closed.is_empty(), step) {
             (false, _) => Focus::Closed(closed),
-            (true, Some(step)) if !self.listened.contains(step) => Focus::Unknown,
+            (true, Some(step)) if !self.awaited_events.contains(step) => Focus::Unknown,
             (true, _) => Focus::Nothing,
         }
     }
 
-    /// The one step that somebody outside can let go on.
-    pub(super) fn only(&self, step: Option<&str>) -> Result<&Pending, Fault> {
+    /// The step that waits, if it is the only one.
+    pub(super) fn single_open(&self, step: Option<&str>) -> Result<&Pending, ResumeError> {
         let open: Vec<&Pending> =
             self.open.iter().filter(|pending| step.is_none_or(|step| step == pending.step)).collect();
         match open[..] {
-            [only] => Ok(only),
+            [single_open] => Ok(single_open),
             [] if matches!(self.focus(step), Focus::Unknown) => Err(unknown_step()),
             [] => {
                 let message =
                     "nothing is waited for here; it may have been answered already, or its time is up";
-                Err(Fault::new(StatusCode::CONFLICT, "not_waiting", message))
+                Err(ResumeError::new(StatusCode::CONFLICT, "not_waiting", message))
             }
             [..] => {
                 let steps: Vec<String> = open.iter().map(|pending| format!("`{}`", pending.step)).collect();
                 let message =
                     format!("several steps wait; add the step to the address: {}", steps.join(", "));
-                Err(Fault::new(StatusCode::CONFLICT, "several_waiting", message))
+                Err(ResumeError::new(StatusCode::CONFLICT, "several_waiting", message))
             }
         }
     }
@@ -149,7 +154,7 @@ impl Scene {
     }
 
     /// The same for programs.
-    pub(super) fn json(&self, step: Option<&str>) -> Result<serde_json::Value, Fault> {
+    pub(super) fn json(&self, step: Option<&str>) -> Result<serde_json::Value, ResumeError> {
         let focus = self.focus(step);
         if matches!(focus, Focus::Unknown) {
             return Err(unknown_step());
@@ -157,7 +162,7 @@ impl Scene {
         let waiting: Vec<&Pending> =
             self.open.iter().filter(|pending| step.is_none_or(|step| step == pending.step)).collect();
         let closed = match &focus {
-            Focus::Closed(closed) => closed.iter().take(SHOWN).map(Closed::json).collect(),
+            Focus::Closed(closed) => closed.iter().take(MAX_SHOWN).map(Closed::json).collect(),
             _ => Vec::new(),
         };
         Ok(json!({
@@ -173,14 +178,14 @@ impl Scene {
 
 impl Closed<'_> {
     fn json(&self) -> serde_json::Value {
-        let Self { question: Asked { step, .. }, at, end } = self;
+        let Self { question: Question { step, .. }, at, end } = self;
         match end {
-            End::Answered { option, form } => {
+            QuestionOutcome::Answered { option, form } => {
                 let form = model::Value::from(form.clone()).to_serde();
                 json!({ "step": step, "at": at, "end": "answered", "option": option, "form": form })
             }
-            End::TimedOut => json!({ "step": step, "at": at, "end": "timedOut" }),
-            End::Over => json!({ "step": step, "at": at, "end": "over" }),
+            QuestionOutcome::TimedOut => json!({ "step": step, "at": at, "end": "timedOut" }),
+            QuestionOutcome::Superseded => json!({ "step": step, "at": at, "end": "over" }),
         }
     }
 }
@@ -190,9 +195,13 @@ fn is_question(pending: &Pending) -> bool {
 }
 
 /// A person's answer out of the page's form.
-pub(super) fn read(pending: &Pending, mut form: Form) -> Result<(String, Map), Fault> {
+pub(super) fn read(pending: &Pending, mut form: Form) -> Result<(String, Map), ResumeError> {
     let option = form.option.take().ok_or_else(|| {
-        Fault::new(StatusCode::BAD_REQUEST, "bad_answer", "choose one of the answers at the end of the form")
+        ResumeError::new(
+            StatusCode::BAD_REQUEST,
+            "bad_answer",
+            "choose one of the answers at the end of the form",
+        )
     })?;
     // To be left empty is not to be filled in.
     form.fields.retain(|(name, text)| {

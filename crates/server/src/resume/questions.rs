@@ -1,4 +1,4 @@
-//! The questions of an execution with what became of them, out of its events.
+//! The questions of an execution with their outcomes, folded from its events.
 
 use std::collections::HashMap;
 
@@ -7,50 +7,50 @@ use model::action::ErrorKind;
 use model::execution::{Event, Signal, StepOutcome, WaitReason};
 use model::value::{Map, Value};
 
-/// A question that was put to a person.
+/// A question to a person, asked by an approval step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
-    /// By which step, with its loop turns.
+pub(super) struct Question {
+    /// The step, with its loop iterations.
     pub step: String,
     pub(super) message: String,
-    /// What became of it, and when; nothing while it is open.
-    pub(super) end: Option<(Timestamp, End)>,
+    /// The outcome and its time; `None` while the question is open.
+    pub(super) end: Option<(Timestamp, QuestionOutcome)>,
 }
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum End {
-    /// Somebody answered.
+pub(super) enum QuestionOutcome {
+    /// A person answered.
     Answered { option: String, form: Map },
-    /// Nobody answered in time.
+    /// The timeout passed without an answer.
     TimedOut,
-    /// The execution went on, or ended, without an answer.
-    Over,
+    /// The execution continued, or ended, without an answer.
+    Superseded,
 }
 
-/// All questions, the one that was put first before the others.
-pub(super) fn asked(events: &[Event]) -> Vec<Asked> {
-    let mut story = Story::default();
+/// All questions, in the order in which they were asked.
+pub(super) fn questions(events: &[Event]) -> Vec<Question> {
+    let mut history = History::default();
     for event in events {
-        story.event(event);
+        history.event(event);
     }
-    story.asked
+    history.questions
 }
 
 #[derive(Default)]
-struct Story<'e> {
-    asked: Vec<Asked>,
-    /// Of each step the question that it put last.
+struct History<'e> {
+    questions: Vec<Question>,
+    /// The index of each step's last question.
     last: HashMap<&'e str, usize>,
 }
 
-impl<'e> Story<'e> {
+impl<'e> History<'e> {
     fn event(&mut self, event: &'e Event) {
         match event {
             Event::Waiting { at, step, on: WaitReason::Approval { message, .. }, .. } => {
-                self.end(step, *at, End::Over);
-                self.last.insert(step, self.asked.len());
-                self.asked.push(Asked { step: step.clone(), message: message.clone(), end: None });
+                self.end(step, *at, QuestionOutcome::Superseded);
+                self.last.insert(step, self.questions.len());
+                self.questions.push(Question { step: step.clone(), message: message.clone(), end: None });
             }
             Event::Signalled { at, step, signal } if is_answer(signal) => {
                 self.end(step, *at, answer(&signal.data));
@@ -68,16 +68,16 @@ impl<'e> Story<'e> {
                 self.end(step, *at, without_answer(timed_out));
             }
             Event::Retried { at, .. } | Event::Finished { at, .. } => {
-                for question in self.asked.iter_mut().filter(|question| question.end.is_none()) {
-                    question.end = Some((*at, End::Over));
+                for question in self.questions.iter_mut().filter(|question| question.end.is_none()) {
+                    question.end = Some((*at, QuestionOutcome::Superseded));
                 }
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, step: &str, at: Timestamp, end: End) {
-        let question = self.last.get(step).and_then(|place| self.asked.get_mut(*place));
+    fn end(&mut self, step: &str, at: Timestamp, end: QuestionOutcome) {
+        let question = self.last.get(step).and_then(|place| self.questions.get_mut(*place));
         if let Some(question) = question.filter(|question| question.end.is_none()) {
             question.end = Some((at, end));
         }
@@ -89,16 +89,16 @@ fn is_answer(signal: &Signal) -> bool {
     signal.name.is_empty()
 }
 
-fn answer(data: &Value) -> End {
+fn answer(data: &Value) -> QuestionOutcome {
     let entry = |name: &str| data.as_map().and_then(|data| data.get(name));
-    End::Answered {
+    QuestionOutcome::Answered {
         option: entry("option").map(Value::to_text).unwrap_or_default(),
         form: entry("form").and_then(Value::as_map).cloned().unwrap_or_default(),
     }
 }
 
-fn without_answer(timed_out: bool) -> End {
-    if timed_out { End::TimedOut } else { End::Over }
+fn without_answer(timed_out: bool) -> QuestionOutcome {
+    if timed_out { QuestionOutcome::TimedOut } else { QuestionOutcome::Superseded }
 }
 
 #[cfg(test)]
@@ -128,12 +128,14 @@ mod tests {
     }
 
     fn check(events: &[Event], expected: &[(&str, Option<(i64, &str)>)]) {
-        let word = |end: &End| match end {
-            End::Answered { option, form } => format!("{option} {}", Value::from(form.clone()).to_json()),
-            End::TimedOut => "timed out".to_owned(),
-            End::Over => "over".to_owned(),
+        let word = |end: &QuestionOutcome| match end {
+            QuestionOutcome::Answered { option, form } => {
+                format!("{option} {}", Value::from(form.clone()).to_json())
+            }
+            QuestionOutcome::TimedOut => "timed out".to_owned(),
+            QuestionOutcome::Superseded => "over".to_owned(),
         };
-        let found = asked(events);
+        let found = questions(events);
         let found: Vec<_> = found
             .iter()
             .map(|one| (one.step.as_str(), one.end.as_ref().map(|(at, end)| (at.as_second(), word(end)))))

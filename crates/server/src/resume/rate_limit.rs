@@ -1,4 +1,4 @@
-//! How often one resume address may be asked: each look reads the execution's events.
+//! The rate limit of each resume address: every request reads the execution's events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,23 +6,23 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use model::ExecutionId;
 
-/// One request each so many milliseconds on the whole: ten a second.
+/// The average interval of requests, in milliseconds: ten a second.
 const EVERY_MS: i64 = 100;
-/// How many may come at once after a quiet time.
+/// The burst after a quiet time.
 const AT_ONCE: i64 = 50;
-/// How many addresses are remembered; each is forgotten once it was quiet for five seconds.
+/// The most addresses that are tracked; each is dropped once it was quiet for five seconds.
 const REMEMBERED: usize = 10_000;
 
-/// Who asked how often, lately.
+/// The recent requests of each address.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
-    /// Of each execution the instant up to which its requests are spread out.
+pub(super) struct RateLimit {
+    /// For each execution, the instant up to which its requests are spread out.
     until: Mutex<HashMap<ExecutionId, Timestamp>>,
 }
 
-impl Pace {
-    /// Whether a request may be answered now.
-    pub(super) fn lets_through(&self, id: ExecutionId, now: Timestamp) -> bool {
+impl RateLimit {
+    /// True if a request may be answered now.
+    pub(super) fn try_acquire(&self, id: ExecutionId, now: Timestamp) -> bool {
         let latest = now + SignedDuration::from_millis(EVERY_MS * AT_ONCE);
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         if until.len() >= REMEMBERED {
@@ -52,34 +52,34 @@ mod tests {
 
     #[test]
     fn after_a_burst_one_request_each_tenth_of_a_second_is_let_through() {
-        let (pace, id) = (Pace::default(), ExecutionId::from_bytes([1; 16]));
-        let burst = (0..60).filter(|_| pace.lets_through(id, at(0))).count();
+        let (rate_limit, id) = (RateLimit::default(), ExecutionId::from_bytes([1; 16]));
+        let burst = (0..60).filter(|_| rate_limit.try_acquire(id, at(0))).count();
         assert_eq!(burst, 50);
-        let later = (1..=20).filter(|step| pace.lets_through(id, at(step * 50))).count();
+        let later = (1..=20).filter(|step| rate_limit.try_acquire(id, at(step * 50))).count();
         assert_eq!(later, 10);
-        assert!(pace.lets_through(ExecutionId::from_bytes([2; 16]), at(0)), "others are not held up");
-        assert!(pace.lets_through(id, at(60_000)));
+        assert!(rate_limit.try_acquire(ExecutionId::from_bytes([2; 16]), at(0)), "others are not held up");
+        assert!(rate_limit.try_acquire(id, at(60_000)));
     }
 
     #[test]
     fn a_clock_that_was_set_back_locks_nobody_out() {
-        let (pace, id) = (Pace::default(), ExecutionId::from_bytes([1; 16]));
-        assert!(pace.lets_through(id, at(3_600_000)));
-        assert!(!pace.lets_through(id, at(0)));
+        let (rate_limit, id) = (RateLimit::default(), ExecutionId::from_bytes([1; 16]));
+        assert!(rate_limit.try_acquire(id, at(3_600_000)));
+        assert!(!rate_limit.try_acquire(id, at(0)));
         let quiet = ExecutionId::from_bytes([3; 16]);
-        assert!(pace.lets_through(quiet, at(0)));
+        assert!(rate_limit.try_acquire(quiet, at(0)));
     }
 
     #[test]
     fn no_more_addresses_are_remembered_than_there_is_room_for() {
-        let pace = Pace::default();
+        let rate_limit = RateLimit::default();
         let id = |n: usize| {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&n.to_be_bytes());
             ExecutionId::from_bytes(bytes)
         };
-        let admitted = (0..REMEMBERED + 5).filter(|n| pace.lets_through(id(*n), at(0))).count();
+        let admitted = (0..REMEMBERED + 5).filter(|n| rate_limit.try_acquire(id(*n), at(0))).count();
         assert_eq!(admitted, REMEMBERED);
-        assert!(pace.lets_through(id(REMEMBERED), at(10_000)));
+        assert!(rate_limit.try_acquire(id(REMEMBERED), at(10_000)));
     }
 }

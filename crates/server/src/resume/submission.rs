@@ -1,20 +1,20 @@
-//! What was sent to a resume address.
+//! Submissions to a resume address.
 
 use http::StatusCode;
 use model::value::{JsonLimits, Map, Value};
 
-use super::Fault;
+use super::ResumeError;
 
 /// The most bytes of a body.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 /// The name of the buttons in a form.
 pub(super) const OPTION: &str = "option";
-/// What the names of a form's inputs begin with, so that one may be called like the buttons.
+/// The prefix of the names of a form's inputs, so that an input may have the name of the buttons.
 pub(super) const FIELD: &str = "form.";
 
 /// A body, read.
 #[derive(Debug, PartialEq)]
-pub(super) enum Given {
+pub(super) enum Submission {
     /// No body.
     Nothing,
     /// A form of our own page.
@@ -23,7 +23,7 @@ pub(super) enum Given {
     Json(Value),
 }
 
-/// What a person filled in.
+/// A submitted form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
     /// The button that was pressed.
@@ -32,9 +32,9 @@ pub(super) struct Form {
     pub(super) fields: Vec<(String, String)>,
 }
 
-impl Given {
+impl Submission {
     /// Reads a body of this media type.
-    pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Self, Fault> {
+    pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Self, ResumeError> {
         if body.is_empty() {
             return Ok(Self::Nothing);
         }
@@ -44,12 +44,12 @@ impl Given {
                 Ok(value) => Ok(Self::Json(value)),
                 Err(error) => {
                     let message = format!("the body is not JSON that can be taken: {error}");
-                    Err(Fault::new(StatusCode::BAD_REQUEST, "bad_json", message))
+                    Err(ResumeError::new(StatusCode::BAD_REQUEST, "bad_json", message))
                 }
             },
             _ => {
                 let message = format!("send the body as `content-type: {JSON}`");
-                Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message))
+                Err(ResumeError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message))
             }
         }
     }
@@ -74,15 +74,15 @@ impl Form {
         form
     }
 
-    /// What was filled in for an input.
+    /// The submitted text of an input.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, text)| text.as_str())
     }
 }
 
 /// An answer in JSON: `{option, form}`.
-pub(super) fn answer(value: &Value) -> Result<(String, Map), Fault> {
-    let wrong = |message: &str| Fault::new(StatusCode::BAD_REQUEST, "bad_answer", message);
+pub(super) fn answer(value: &Value) -> Result<(String, Map), ResumeError> {
+    let wrong = |message: &str| ResumeError::new(StatusCode::BAD_REQUEST, "bad_answer", message);
     let Some(map) = value.as_map() else {
         return Err(wrong("send an object such as `{\"option\": \"approve\", \"form\": {}}`"));
     };
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_form_is_read_with_its_button_apart_from_an_input_of_the_same_name() {
         let body = b"form.option=x&form.note=a%0D%0Ab&stray=1&option=yes+please";
-        let Ok(Given::Form(form)) = Given::read(FORM, body) else { panic!("a form") };
+        let Ok(Submission::Form(form)) = Submission::read(FORM, body) else { panic!("a form") };
         assert_eq!(form.option.as_deref(), Some("yes please"));
         assert_eq!(
             (form.field("option"), form.field("note"), form.fields.len()),
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn a_body_of_another_type_is_refused_and_none_is_nothing() {
-        assert_eq!(Given::read("text/plain", b""), Ok(Given::Nothing));
-        let code = |found: Result<Given, Fault>| found.expect_err("a fault").code;
-        assert_eq!(code(Given::read("text/plain", b"{}")), "unsupported_media_type");
-        assert_eq!(code(Given::read(JSON, b"{")), "bad_json");
-        assert_eq!(code(Given::read(JSON, "[".repeat(60_000).as_bytes())), "bad_json");
+        assert_eq!(Submission::read("text/plain", b""), Ok(Submission::Nothing));
+        let code = |found: Result<Submission, ResumeError>| found.expect_err("a fault").code;
+        assert_eq!(code(Submission::read("text/plain", b"{}")), "unsupported_media_type");
+        assert_eq!(code(Submission::read(JSON, b"{")), "bad_json");
+        assert_eq!(code(Submission::read(JSON, "[".repeat(60_000).as_bytes())), "bad_json");
     }
 
     #[test]
