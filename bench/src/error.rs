@@ -1,4 +1,4 @@
-//! What can go wrong while measuring.
+//! Errors of measuring.
 
 use std::fmt::Display;
 
@@ -11,9 +11,9 @@ pub(crate) enum Error {
     /// Reading, writing or starting something failed.
     #[error("{what}: {source}")]
     Io {
-        /// What.
+        /// The operation.
         what: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A server did not do what it should.

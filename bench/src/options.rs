@@ -8,7 +8,7 @@ use crate::baseline::Kind;
 use crate::measure::{GROUPS, UNASKED};
 use crate::peer::Peer;
 
-/// What `--help` shows.
+/// The text of `--help`.
 pub(crate) const HELP: &str = "\
 Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --seconds N] [--peers NAMES]
              [--json FILE]
@@ -25,17 +25,17 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
                  `make bench PEERS=…` installs (node-red, n8n)
   --json FILE    writes the figures there, too";
 
-/// What makes this program a worker of the pool that is measured.
+/// The argument that makes this program a worker of the measured pool.
 pub(crate) const SERVE_CODE: &str = "--serve-code";
-/// How long one measurement takes where nothing else is asked for.
+/// The default duration of one measurement.
 const SECONDS: f64 = 3.0;
 /// The longest that one may be asked to take.
 const MOST_SECONDS: f64 = 3600.0;
 
-/// What the program is asked to do.
+/// The command of the program.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
-    /// Say how it is used.
+    /// Print the usage.
     Help,
     /// Be a baseline, with its data in this folder.
     Serve(Kind, PathBuf),
@@ -45,12 +45,12 @@ pub(crate) enum Command {
     Measure(Options),
 }
 
-/// What to measure, and how.
+/// The selection of measurements, and their settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// How long one measurement takes.
+    /// The duration of one measurement.
     pub(crate) time: Duration,
-    /// Whether large projects are left out.
+    /// True to leave out large projects.
     pub(crate) quick: bool,
     /// Other engines to compare with.
     pub(crate) peers: Vec<Peer>,
@@ -63,7 +63,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether this group is asked for.
+    /// True if this group is selected.
     pub(crate) fn wants(&self, group: &str) -> bool {
         match self.only.is_empty() {
             true => UNASKED.contains(&group),
@@ -71,7 +71,7 @@ impl Options {
         }
     }
 
-    /// Whether measurements with so many requests under way are asked for.
+    /// True if measurements with so many concurrent requests are selected.
     pub(crate) fn wants_connections(&self, connections: usize) -> bool {
         self.connections.is_none_or(|wanted| wanted == connections)
     }

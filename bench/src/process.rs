@@ -167,7 +167,7 @@ mod system {
         (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
     }
 
-    /// Whether the system agreed.
+    /// True if the system call succeeded.
     pub(super) fn go_to(processors: &[usize]) -> bool {
         let mut set = CpuSet::new();
         processors.iter().for_each(|processor| set.set(*processor));

@@ -26,14 +26,14 @@ pub(crate) struct Row {
 struct Beside {
     baseline: &'static str,
     value: f64,
-    /// What part of it ours is, by the median of the rounds.
+    /// Our share of the baseline, as the median of the rounds.
     ratio: f64,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Things a second.
+    /// Operations per second.
     PerSecond,
     /// Millionths of a second.
     Microseconds,
@@ -43,10 +43,10 @@ pub(crate) enum Unit {
     Mebibytes,
 }
 
-/// What a figure should be.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
-    /// At least this part of its baseline.
+    /// At least this share of its baseline.
     Ratio(f64),
     /// At most so many times its baseline.
     RatioAtMost(f64),
@@ -72,7 +72,7 @@ impl Row {
         self
     }
 
-    /// Whether it is what it should be; `None` without a target.
+    /// True if it meets its target; `None` without a target.
     fn is_met(&self) -> Option<bool> {
         match self.target? {
             Target::Ratio(least) => self.beside.map(|beside| beside.ratio >= least),

@@ -1,4 +1,4 @@
-//! What a worker sends, read as the pool reads it.
+//! Messages of a worker, read as the pool reads them.
 
 #![no_main]
 

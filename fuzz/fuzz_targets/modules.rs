@@ -1,4 +1,4 @@
-//! What an author writes, read as a worker reads it.
+//! Modules of an author, read as a worker reads them.
 
 #![no_main]
 

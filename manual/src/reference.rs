@@ -10,7 +10,7 @@ use crate::connectors;
 pub(crate) struct File {
     /// Its path below the folder of the reference.
     pub(crate) path: String,
-    /// What is in it.
+    /// The content of the page.
     pub(crate) text: String,
 }
 

@@ -60,7 +60,7 @@ fn write(connection: &Connection, mut receiver: mpsc::Receiver<Row>) -> rusqlite
         }
         commit.execute([])?;
         for row in rows.drain(..) {
-            // Whoever has gone does not need to know.
+            // A receiver that is gone needs no reply.
             let _ = row.written.send(());
         }
     }

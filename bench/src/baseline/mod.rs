@@ -27,7 +27,7 @@ pub(crate) use gets::GETS;
 /// The file in a baseline's folder that holds its address, once it answers.
 pub(crate) const ADDRESS: &str = "address";
 
-/// What a baseline does before it answers 200.
+/// The work that a baseline does before it answers 200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Reads the request.
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// What a baseline works with.
+/// The state of a baseline.
 struct Means {
     kind: Kind,
     log: Log,

@@ -22,18 +22,18 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Requests, always the same, that wait for their answers.
 #[derive(Clone)]
 pub(crate) struct Load {
-    /// Whom they are sent to.
+    /// The address that they are sent to.
     pub(crate) address: SocketAddr,
-    /// The bytes of each.
+    /// The bytes of one request.
     pub(crate) request: Arc<[u8]>,
     /// How many are under way at one time.
     pub(crate) connections: usize,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
-    /// How long each answer took.
+    /// The latency of each answer.
     pub(crate) times: Histogram,
     /// How long all took together.
     pub(crate) elapsed: Duration,
@@ -69,7 +69,7 @@ impl Load {
         Ok(open)
     }
 
-    /// What all connections had for answers. `late` says what is wrong where they do not come in time.
+    /// The answers of all connections. `late` is the error message if they do not come in time.
     async fn answers(
         &self,
         mut tasks: JoinSet<Result<Histogram, Error>>,

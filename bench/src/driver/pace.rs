@@ -12,7 +12,7 @@ use crate::statistics::Histogram;
 /// A load of which every request has its instant.
 #[derive(Clone)]
 pub(crate) struct Pace {
-    /// What is sent to whom. Its connections take turns: who is late makes up for it by asking at once.
+    /// The requests and their address. The connections take turns; a late one catches up by sending at once.
     pub(crate) load: Load,
     /// Requests a second.
     pub(crate) rate: f64,

@@ -1,4 +1,5 @@
-//! What code costs: a trivial step beside the least that any engine of its kind pays, and how runs share processors.
+//! The cost of code: a trivial step beside the minimum of any engine of its kind, and the distribution of runs over
+//! processors.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ const WARM: &str = "(text) => JSON.stringify({ data: JSON.parse(text).list.lengt
 /// A step that computes for about a millisecond.
 const BUSY: &str =
     "const fib = (n) => (n < 2 ? n : fib(n - 1) + fib(n - 2));\nexport default () => ({ data: fib(18) });";
-/// What each is given.
+/// The input of each run.
 const GIVEN: &str = r#"{"list":[1,2,3]}"#;
 
 /// Measures a trivial step, and the throughput of one worker and of two.

@@ -18,58 +18,58 @@ use crate::statistics::{Histogram, median};
 
 /// How often each has its turn: the median over an odd number of rounds is not moved by one bad round.
 const ROUNDS: u32 = 5;
-/// What part of a measurement each is loaded for before anything counts.
+/// The share of a measurement that is warm-up, before anything counts.
 const WARM_UP: u32 = 10;
 
-/// A server that takes part.
+/// A measured server.
 struct Contestant {
     load: Load,
     server: Server,
     score: Score,
 }
 
-/// What runs, and what it lives on.
+/// The process, and the folder that it uses.
 enum Server {
     Daemon(Daemon),
     Baseline(Process, #[expect(dead_code, reason = "it is held for as long as the process runs")] TempDir),
 }
 
-/// What came of all turns of one.
+/// The results of all turns of one contender.
 pub(super) struct Score {
     turns: Vec<Turn>,
     times: Histogram,
-    /// What its process took of a processor; `None` where the system does not say.
+    /// The processor time of its process; `None` if the system does not report it.
     processor_time: Option<Duration>,
 }
 
-/// What came of one turn.
+/// The result of one turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    /// Answers a second.
+    /// Answers per second.
     answered: f64,
     /// Executions a second that had ended, their ends on disk; of a baseline, answers.
     finished: f64,
 }
 
-/// What came of a contest.
+/// The result of a contest.
 pub(super) struct Outcome {
     daemon: Score,
     baselines: Vec<Score>,
 }
 
-/// What is compared.
+/// The compared figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Answers a second.
+    /// Answers per second.
     Answered,
     /// Executions a second that had ended.
     Finished,
 }
 
-/// Who takes part beside the daemon.
+/// The contenders beside the daemon.
 #[derive(Clone, Copy)]
 pub(super) enum Opponent {
-    /// A server that does the least.
+    /// A minimal server.
     Baseline(Kind),
     /// Another engine, doing the same.
     Peer(Peer, Workload),

@@ -38,10 +38,10 @@ const DELAYS: [(Duration, &str); 2] =
 const ROUNDS: u32 = 5;
 /// How many times the client's time the daemon's may be.
 const MOST: f64 = 1.5;
-/// What whoever is asked answers.
+/// The response of the called server.
 const ANSWER: &[u8] =
     br#"{"id":42,"title":"Cogs and how to oil them","space":"WORKSHOP","version":{"number":7}}"#;
-/// How long one answer may take before measuring is given up.
+/// The time limit of one answer, after which the measurement is abandoned.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures both, in turns, with each delay.
@@ -100,7 +100,7 @@ fn cost(process: &Process) -> f64 {
 struct Side {
     connection: Connection,
     request: std::sync::Arc<[u8]>,
-    /// Whether it tells itself how long it took.
+    /// True if it reports its own duration.
     tells: bool,
     times: Histogram,
     /// The median of each turn, in microseconds.
@@ -202,7 +202,7 @@ async fn connection(stream: TcpStream, delay: Duration) {
         response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
         Ok::<_, Infallible>(response)
     });
-    // Whoever asks closes its connections when it is done: that is no error.
+    // A client that closes its connections at the end is not an error.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 

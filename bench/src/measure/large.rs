@@ -118,7 +118,7 @@ async fn slowest_page(
     Ok((slowest, found))
 }
 
-/// What a daemon over the history answers, with the whole way through its API. It first ends what had not ended.
+/// The response of a daemon over the history, through its API. It first ends the unfinished executions.
 async fn through_the_api(
     terms: Terms<'_>,
     project: &Project,
@@ -356,7 +356,7 @@ fn definition(name: &str, text: &str) -> Definition {
 }
 
 fn open(folder: &Path) -> Result<Arc<dyn Store>, Error> {
-    // What is measured is not the filling.
+    // The filling is not measured.
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
     Ok(store::open(&Location::from(folder), options)?)
 }

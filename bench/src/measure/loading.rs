@@ -1,4 +1,4 @@
-//! What it costs to read and check files: one, very many, and those made to cost as much as they can.
+//! The cost of reading and checking files: one, very many, and files made to be as expensive as possible.
 
 use std::path::Path;
 use std::time::Instant;

@@ -24,7 +24,7 @@ const PARTS: usize = 10;
 /// How many times the memory of the beginning that of the end may be: what an allocator keeps comes and goes by more
 /// than a few parts in a hundred.
 const MOST: f64 = 1.1;
-/// What part of the executions that were asked for has to be taken, or the load was none.
+/// The share of the requested executions that must be accepted, or the load was too small.
 const TAKEN: f64 = 0.99;
 
 /// Measures the daemon with its settings as they come, its history kept as it keeps it.

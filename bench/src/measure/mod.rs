@@ -1,4 +1,4 @@
-//! What is measured, group by group.
+//! The measurements, group by group.
 
 mod code;
 mod contest;
@@ -41,7 +41,7 @@ pub(crate) const GROUPS: [&str; 13] = [
 /// Those that are measured where none is named: all but the last, which takes ten minutes.
 pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 1).0;
 
-/// What every measurement goes by.
+/// The settings of every measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms<'run> {
     pub(crate) options: &'run Options,
@@ -57,7 +57,7 @@ pub(crate) fn all(options: &Options) -> Result<Report, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Error::io("the runtime"))?.block_on(async {
         tokio::select! {
-            // What is dropped with the measurements ends: the servers, and the folders that they live on.
+            // Dropping the measurements ends their servers and deletes their folders.
             result = interrupted() => result,
             result = groups(terms, &mut report) => result,
         }

@@ -62,7 +62,7 @@ pub(super) async fn synchronous(terms: Terms<'_>, report: &mut Report) -> Result
     Ok(())
 }
 
-/// What a contest says beside one of its baselines.
+/// The figures of a contest beside one of its baselines.
 #[derive(Clone, Copy)]
 struct Rows<'contest> {
     outcome: &'contest Outcome,
@@ -80,7 +80,7 @@ impl Rows<'_> {
         report.add(row.beside(self.baseline, theirs, self.outcome.ratio(self.place, what)).target(target));
     }
 
-    /// What a request takes of a processor: the figure that a busy machine or a slow disk moves least.
+    /// The processor time of a request: the figure that a busy machine or a slow disk affects least.
     fn costs(self, name: &str, report: &mut Report) {
         let costs = self.outcome.daemon().cost_us().zip(self.outcome.baseline(self.place).cost_us());
         if let Some((ours, theirs)) = costs {

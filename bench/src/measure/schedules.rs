@@ -37,7 +37,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     let daemon = Daemon::start(terms.processors, &project).await?;
     let first = next_instant(now() + REST);
     let last = first + DISTANCE * u32::try_from(INSTANTS - 1).unwrap_or_default();
-    // Whatever is not there shortly before the next instant is missed.
+    // An execution that is absent shortly before the next instant counts as missed.
     let until = last + DISTANCE - REST;
     let left = until.duration_since(now());
     tokio::time::sleep(left.try_into().unwrap_or_default()).await;

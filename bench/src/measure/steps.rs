@@ -1,4 +1,4 @@
-//! What a step costs that waits for nothing, in an engine of this process.
+//! The cost of a step that waits for nothing, in an engine of this process.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -34,7 +34,7 @@ pub(crate) enum Peer {
     N8n,
 }
 
-/// What is asked of each.
+/// The workloads for each peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
     /// A webhook that is answered at once, with one step behind it.
@@ -48,7 +48,7 @@ pub(crate) enum Workload {
 impl Workload {
     pub(crate) const ALL: [Self; 4] = [Self::Asynchronous, Self::Steps(3), Self::Steps(40), Self::Fibs(40)];
 
-    /// What its rows are called.
+    /// The label of its rows.
     pub(crate) fn title(self) -> String {
         match self {
             Self::Asynchronous => "asynchronous acks".to_owned(),

@@ -29,7 +29,7 @@ Exit codes:
   3    the store cannot be trusted; start the daemon again, or restore a backup
   130  interrupted";
 
-/// What every subcommand takes.
+/// The options of every subcommand.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Everywhere")]
 struct Shared {

@@ -1,7 +1,7 @@
-//! What a shell completes: the ids, names and executions of the project that the command line so far names.
+//! Shell completion: the ids, names and executions of the project that the command line selects.
 //!
-//! The shell runs this program with [`VARIABLE`] set and the words so far as arguments. What cannot be read gives no
-//! candidates: a completion is no place for errors.
+//! The shell runs this program with [`VARIABLE`] set and the words so far as arguments. Unreadable files yield no
+//! candidates: completion reports no errors.
 
 use std::ffi::OsString;
 use std::fs;

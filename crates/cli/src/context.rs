@@ -1,4 +1,4 @@
-//! What a subcommand is given: the project folder, and a way to its settings.
+//! The context of a subcommand: the project folder, and access to its settings.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::logging;
 use crate::output;
 use crate::settings::{Config, Environment, Given, Setting};
 
-/// What a subcommand is given.
+/// The context of a subcommand.
 #[derive(Debug)]
 pub(crate) struct Context {
     dir: PathBuf,
@@ -15,20 +15,20 @@ pub(crate) struct Context {
     flags: Vec<(&'static str, Vec<String>)>,
 }
 
-/// How much is logged where nobody says.
+/// The default log level of a subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Talk {
-    /// What a daemon tells of its work.
+pub(crate) enum LogProfile {
+    /// The log of a daemon's work.
     Daemon,
-    /// What a person at a terminal must know.
+    /// Messages for a person at a terminal.
     Tool,
 }
 
-impl Talk {
+impl LogProfile {
     fn level(self) -> &'static str {
         match self {
             Self::Daemon => "info",
-            // A failed execution is what the command itself tells of.
+            // The command itself reports a failed execution.
             Self::Tool => "error",
         }
     }
@@ -57,7 +57,7 @@ impl Context {
     ///
     /// # Errors
     /// A setting is wrong.
-    pub(crate) fn config(&self, flags: &[Given], talk: Talk) -> anyhow::Result<Config> {
+    pub(crate) fn config(&self, flags: &[Given], talk: LogProfile) -> anyhow::Result<Config> {
         let shared = self.flags.iter().filter_map(|(key, values)| Some((Setting::of(key)?, values.clone())));
         let flags: Vec<Given> = shared.chain(flags.iter().cloned()).collect();
         let config = Config::load(&self.dir, &self.environment, &flags)?;

@@ -15,10 +15,10 @@ pub(crate) fn path(segments: &[&str]) -> String {
     format!("/api/v1{}", escaped.collect::<String>())
 }
 
-/// What a daemon answers to `GET path`; `None` where none runs.
+/// The daemon's response to `GET path`; `None` if no daemon runs.
 ///
 /// # Errors
-/// One runs and refuses, or its files cannot be read.
+/// A daemon runs and refuses, or its files cannot be read.
 pub(crate) async fn get<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<Option<T>> {
     let Some(client) = client(config)? else { return Ok(None) };
     match client.get(path).await {
@@ -29,26 +29,26 @@ pub(crate) async fn get<T: DeserializeOwned>(config: &Config, path: &str) -> any
     }
 }
 
-/// Whether a daemon runs on the project's data.
+/// True if a daemon runs on the project's data.
 ///
 /// # Errors
-/// One runs and refuses, or its files cannot be read.
+/// A daemon runs and refuses, or its files cannot be read.
 pub(crate) async fn runs(config: &Config) -> anyhow::Result<bool> {
     Ok(get::<serde_json::Value>(config, "/api/v1/status").await?.is_some())
 }
 
-/// What the daemon answers to `GET path`.
+/// The daemon's response to `GET path`.
 ///
 /// # Errors
-/// None runs, or it refuses.
+/// No daemon runs, or it refuses.
 pub(crate) async fn fetch<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<T> {
     heard(config, require(config)?.get(path).await)
 }
 
-/// What the daemon answers to `POST path`.
+/// The daemon's response to `POST path`.
 ///
 /// # Errors
-/// None runs, or it refuses.
+/// No daemon runs, or it refuses.
 pub(crate) async fn post<T: DeserializeOwned>(
     config: &Config,
     path: &str,
@@ -57,10 +57,10 @@ pub(crate) async fn post<T: DeserializeOwned>(
     heard(config, require(config)?.post(path, body).await)
 }
 
-/// What a daemon answers to `POST path`; `None` where none runs.
+/// The daemon's response to `POST path`; `None` if no daemon runs.
 ///
 /// # Errors
-/// One runs and refuses, or its files cannot be read.
+/// A daemon runs and refuses, or its files cannot be read.
 pub(crate) async fn post_if_running<T: DeserializeOwned>(
     config: &Config,
     path: &str,
@@ -82,10 +82,10 @@ pub(crate) async fn events(config: &Config, path: &str) -> anyhow::Result<Events
     heard(config, require(config)?.events(path).await)
 }
 
-/// What the daemon answers to `PUT path`.
+/// The daemon's response to `PUT path`.
 ///
 /// # Errors
-/// None runs, or it refuses.
+/// No daemon runs, or it refuses.
 pub(crate) async fn put<T: DeserializeOwned>(
     config: &Config,
     path: &str,
@@ -94,10 +94,10 @@ pub(crate) async fn put<T: DeserializeOwned>(
     heard(config, require(config)?.put(path, body).await)
 }
 
-/// What the daemon answers to `DELETE path`.
+/// The daemon's response to `DELETE path`.
 ///
 /// # Errors
-/// None runs, or it refuses.
+/// No daemon runs, or it refuses.
 pub(crate) async fn delete<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<T> {
     heard(config, require(config)?.delete(path).await)
 }

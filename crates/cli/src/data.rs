@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::exit::Fault;
 
 /// The most bytes of it: what the API takes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// JSON as it stands there, out of the file after an `@`, or out of stdin for `-`.
 ///
@@ -31,8 +31,8 @@ pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
 
 fn whole(source: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
-    source.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    let limit = model::units::format_size(MOST_BYTES);
-    anyhow::ensure!(text.len() as u64 <= MOST_BYTES, "it is larger than {limit}");
+    source.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    let limit = model::units::format_size(MAX_BYTES);
+    anyhow::ensure!(text.len() as u64 <= MAX_BYTES, "it is larger than {limit}");
     Ok(text)
 }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 /// How the process ends. The codes are part of the command line's contract and are told by `--help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// What was asked for is done.
+    /// The command succeeded.
     Done,
-    /// What was asked for failed.
+    /// The command failed.
     Failed,
-    /// It was asked for in a wrong way.
+    /// The command line or a setting is invalid.
     Usage,
     /// The store cannot be trusted: what is stored has to be read anew, or restored.
     StoreLost,
@@ -83,7 +83,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     Exit::Failed
 }
 
-/// Whether whoever reads the pipe has gone away, as `head` does: no error, and nobody to tell.
+/// True if the reader of the pipe has gone, as `head` does: not an error, and no message is useful.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
         cause

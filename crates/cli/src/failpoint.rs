@@ -4,7 +4,7 @@
 
 use model::failpoint::Failpoints;
 
-/// What goes wrong in this process, by its environment.
+/// The faults of this process, from its environment.
 #[cfg(debug_assertions)]
 pub(crate) fn from_env() -> Failpoints {
     use model::failpoint::{Failpoint, FailpointAction};
@@ -24,7 +24,7 @@ pub(crate) fn from_env() -> Failpoints {
     })
 }
 
-/// What goes wrong in this process: nothing.
+/// No faults: this build has no failpoints.
 #[cfg(not(debug_assertions))]
 pub(crate) fn from_env() -> Failpoints {
     Failpoints::default()

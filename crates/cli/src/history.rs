@@ -13,9 +13,9 @@ use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
 use crate::exit::Fault;
 use crate::output::plain;
-use crate::pauses::Waiting;
 use crate::settings::Config;
 use crate::time;
+use crate::waiting::Waiting;
 
 /// The word for the newest execution in place of an id.
 pub(crate) const LATEST: &str = "latest";
@@ -76,10 +76,10 @@ pub(crate) struct Step {
     pub(crate) next_at: Option<Timestamp>,
     /// For what it pauses.
     pub(crate) on: Option<WaitReason>,
-    /// What has come for it.
+    /// The signals received so far.
     #[serde(default)]
     pub(crate) signals: Vec<Signal>,
-    /// How it led out of more than itself.
+    /// The control flow that it started.
     pub(crate) left: Option<String>,
     pub(crate) result: Option<Value>,
     pub(crate) error: Option<ActionError>,

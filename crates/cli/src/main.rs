@@ -16,12 +16,12 @@ mod data;
 mod failpoint;
 mod history;
 mod paths;
-mod pauses;
 mod progress;
 mod project;
 mod secrets;
 mod signals;
 mod time;
+mod waiting;
 
 mod scaffold;
 mod schemas;

@@ -39,7 +39,7 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(data(serde_json::to_string_pretty(value)?)?)
 }
 
-/// Whether a person sees what is printed as data.
+/// True if standard output is a terminal.
 pub(crate) fn is_seen() -> bool {
     io::stdout().is_terminal()
 }
@@ -67,12 +67,12 @@ pub(crate) fn reports<'a>(reports: impl IntoIterator<Item = &'a Report>) {
     }
 }
 
-/// Whether a person sees what is said.
+/// True if standard error is a terminal.
 pub(crate) fn talks_to_a_person() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether a person can answer a question.
+/// True if a person can answer a prompt.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

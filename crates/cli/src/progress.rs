@@ -13,7 +13,7 @@ use model::automation::{Automation, Verb};
 use model::execution::{Event, ExecutionId, Jump, LogLevel, LogLine, StepOutcome, WaitReason};
 
 use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain, plain_lines};
-use crate::{pauses, time};
+use crate::{time, waiting};
 
 /// How often a spinner turns.
 const TURN: Duration = Duration::from_millis(100);
@@ -25,9 +25,9 @@ const EXCERPT: usize = 100;
 /// Shows one execution as it goes.
 pub(crate) struct Progress {
     id: ExecutionId,
-    /// Whether anybody wants to see it.
+    /// True if progress is shown.
     is_shown: bool,
-    /// The steps whose requests their author asked to see, whether or not the rest is shown.
+    /// The steps whose author requested a trace of their HTTP requests, shown in any case.
     debugged: HashSet<String>,
     /// Present where a person looks on.
     bars: Option<MultiProgress>,
@@ -162,9 +162,9 @@ impl Progress {
                 ));
             }
             Event::StepCalled { step, call, .. } => {
-                self.calls.insert(step.clone(), pauses::call(call));
+                self.calls.insert(step.clone(), waiting::call(call));
             }
-            // What a loop keeps for one of its turns is no step.
+            // State that a loop keeps for one iteration is not a step.
             Event::Waiting { step, .. } if step.contains('#') => {}
             Event::Waiting { at, step, until, on, .. } => {
                 self.paused.entry(step.clone()).or_insert(*at);
@@ -181,7 +181,7 @@ impl Progress {
             }
             Event::Waited { step, reason, ms, .. } => {
                 let step = step.as_deref().map_or_else(String::new, |step| format!("{step}  "));
-                let text = pauses::delay(reason, Duration::from_millis(*ms));
+                let text = waiting::delay(reason, Duration::from_millis(*ms));
                 self.line(&format!("{} {step}{}", paint(QUIET, "◷"), paint(QUIET, text)));
             }
             Event::Failing { error, .. } => {
@@ -221,7 +221,7 @@ impl Progress {
 
     /// A step that pauses, with the time that is left for it.
     fn waits(&mut self, step: &str, until: Option<Timestamp>, on: &WaitReason) {
-        let what = format!("{step}  {}", pauses::waits(on, until));
+        let what = format!("{step}  {}", waiting::waits(on, until));
         let Some(bars) = &self.bars else {
             self.running.insert(step.to_owned(), ProgressBar::hidden());
             return self.line(&format!("{} {what}", paint(WARN, "◷")));

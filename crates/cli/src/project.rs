@@ -34,9 +34,9 @@ pub(crate) fn require(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a person names an automation by: its id, or its file.
+/// The name of an automation on the command line: its id, or its file.
 pub(crate) enum Wanted {
-    /// The id of one in the project.
+    /// The id of an automation in the project.
     Id(String),
     /// A file of the project, by its path relative to the project folder.
     File(String),
@@ -45,10 +45,10 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// What `text` names.
+    /// Parses `text` as a file or an id.
     ///
     /// # Errors
-    /// It looks like a file and there is none.
+    /// It looks like a file that does not exist.
     pub(crate) fn of(dir: &Path, text: &str) -> anyhow::Result<Self> {
         let path = Path::new(text);
         let looks_like_a_file =

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A schema that can be printed or written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SchemaFile {
-    /// What it describes.
+    /// The kind of file that it describes.
     pub(crate) name: &'static str,
     make: fn(&ProjectContext<'_>) -> Value,
 }

@@ -35,7 +35,7 @@ impl<'c> Known<'c> {
         engine::is_secret_set(&self.config.secrets_dir, name) || is_kept()
     }
 
-    /// What there is to say of the files that name other secrets.
+    /// The diagnostics of the files that name other secrets.
     pub(crate) fn missing(&self, catalog: &Catalog) -> Vec<Report> {
         catalog.missing_secrets(&|name| self.has(name))
     }

@@ -1,4 +1,4 @@
-//! What a person or the system sends to end a process.
+//! Signals that end a process.
 
 use std::io;
 

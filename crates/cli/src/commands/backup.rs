@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, count};
 use crate::settings::{Flags, PLACE};
@@ -39,7 +39,7 @@ impl Subcommand for Backup {
     const NAME: &'static str = "backup";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
         let from = config.store_location();
         let made = store::back_up(&from, &self.to)
             .with_context(|| format!("cannot back up the store `{}`", from))?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use super::shown::Shown;
+use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, STRONG, Table, cut, paint, plain};
@@ -54,7 +54,7 @@ enum What {
 )]
 struct List {
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Test a connection with a call that changes nothing
@@ -64,7 +64,7 @@ struct Test {
     /// The name of the connection
     name: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Authorise a connection with OAuth 2.0: open the provider's page and wait for the consent
@@ -79,7 +79,7 @@ struct Login {
     #[arg(long)]
     no_open: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// A connection as the API lists it.
@@ -111,7 +111,7 @@ struct Host {
     rate_limit: RateLimit,
 }
 
-/// What it says of how many calls it takes.
+/// Describes its rate limits.
 #[derive(Debug, Default, Deserialize)]
 struct RateLimit {
     limit: Option<String>,
@@ -119,7 +119,7 @@ struct RateLimit {
 }
 
 impl Row {
-    /// What keeps it from being used, or did so last.
+    /// The problem that prevents its use, or the last one.
     fn problem(&self) -> String {
         let missing = self.missing_secrets.first();
         let missing =
@@ -127,7 +127,8 @@ impl Row {
         self.file_error.clone().or(missing).or_else(|| self.last_error.clone()).unwrap_or_default()
     }
 
-    /// What holds calls back, or may soon: a host that does not answer, one that asked to wait, one that counts.
+    /// The hosts that delay calls, or soon may: one that does not answer, one that asked to wait, one with a rate
+    /// limit.
     fn limits(&self) -> String {
         let now = time::now();
         let ahead = |until: &Timestamp| *until > now;

@@ -8,7 +8,7 @@ use model::diagnostic::nearest;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, QUIET, STRONG, Table, cut, paint, plain};
 
@@ -63,7 +63,7 @@ impl Subcommand for Connectors {
     const NAME: &'static str = "connectors";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        context.config(&[], Talk::Tool)?;
+        context.config(&[], LogProfile::Tool)?;
         // A user's own manifests are part of the project; outside of one there are those that are built in.
         let checked = engine::check_project(context.dir(), &[])?;
         let registry = checked.catalog.registry();
@@ -245,7 +245,7 @@ fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -
     }
 }
 
-/// What the action gives: in words, and field by field.
+/// The result of the action: its description, and its fields.
 fn results(spec: &ActionSpec) -> anyhow::Result<()> {
     let words = spec.result.clone().unwrap_or_else(|| spec.results.describe());
     output::data(format_args!("\n{}\n  {}", paint(STRONG, "RESULTS"), plain(&words)))?;

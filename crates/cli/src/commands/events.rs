@@ -4,7 +4,7 @@ use clap::{Args, Subcommand as Choice};
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, count};
 use crate::settings::{Config, Flags, PLACE};
@@ -15,7 +15,7 @@ Examples:
   cogwork events emit order-17-paid --data '{\"amount\": 12.5}'
   cogwork events emit nightly-import-done";
 
-/// Who is told to have sent it, in the history.
+/// The sender of the events, for the history.
 const BY: &str = "the command line";
 
 /// Send events to the executions that wait for them
@@ -55,7 +55,7 @@ impl Subcommand for Events {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let What::Emit(emit) = &self.what;
-        let config = context.config(emit.settings.given(), Talk::Tool)?;
+        let config = context.config(emit.settings.given(), LogProfile::Tool)?;
         daemon::runtime()?.block_on(send(&config, emit))
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, Page, Store};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, Table, plain};
 use crate::settings::{Config, Flags, PLACE};
@@ -41,11 +41,11 @@ pub(crate) struct List {
     settings: Flags<PLACE>,
 }
 
-/// What is in force, as `GET /api/v1/automations` gives it.
+/// The deployments, as `GET /api/v1/automations` returns them.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Listing {
-    /// Whether a daemon runs.
+    /// True if a daemon runs.
     #[serde(default)]
     daemon: bool,
     automations: Vec<Row>,
@@ -94,7 +94,7 @@ impl Subcommand for List {
     const NAME: &'static str = "list";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
         daemon::runtime()?.block_on(list(&config, &self))
     }
 }
@@ -167,7 +167,7 @@ fn started_by(row: &Row, addresses: bool) -> String {
     }
 }
 
-/// What was refused or passed over, in words: `3 duplicate, 1 invalid_signature`.
+/// The rejected and ignored requests as text: `3 duplicate, 1 invalid_signature`.
 fn refused(row: &Row) -> String {
     let reasons = row.refused.iter().map(|(reason, count)| format!("{count} {}", plain(reason)));
     reasons.collect::<Vec<_>>().join(", ")
@@ -195,7 +195,7 @@ impl Files {
         }
     }
 
-    /// What would be in force if a daemon ran.
+    /// The deployments that a daemon would make if it ran.
     async fn listing(&self, config: &Config, store: Option<&dyn Store>) -> anyhow::Result<Listing> {
         let Some(checked) = &self.checked else { return Ok(Listing::default()) };
         let (base, now) = (config.base(config.hooks), time::now());

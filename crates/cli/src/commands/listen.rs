@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, PLACE};
@@ -71,7 +71,7 @@ impl Subcommand for Listen {
     const NAME: &'static str = "listen";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
         daemon::runtime()?.block_on(listen(&config, &self))
     }
 }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 
 mod backup;
+mod common;
 mod completions;
 mod connections;
 mod connectors;
@@ -23,7 +24,6 @@ mod run;
 mod schema;
 mod secrets;
 mod serve;
-mod shown;
 mod start;
 mod state;
 mod subscriptions;
@@ -61,13 +61,13 @@ pub(crate) const COMMANDS: &[Entry] = &[
 
 /// A subcommand: its arguments, and what it does.
 pub(crate) trait Subcommand: clap::Args {
-    /// What it is called.
+    /// The name of the subcommand.
     const NAME: &'static str;
 
-    /// Does it.
+    /// Runs it.
     ///
     /// # Errors
-    /// Whatever keeps it from being done.
+    /// The errors of the subcommand.
     fn run(self, context: &Context) -> anyhow::Result<Exit>;
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, PLACE};
@@ -52,7 +52,7 @@ impl Subcommand for Pair {
     const NAME: &'static str = "pair";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
         daemon::runtime()?.block_on(pair(&config, &self.id))
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, count, paint, plain};
 use crate::settings::{Config, Flags, PLACE};
@@ -42,11 +42,11 @@ pub(crate) struct Plan {
     settings: Flags<PLACE>,
 }
 
-/// What would change, as `GET /api/v1/plan` gives it.
+/// The forecast, as `GET /api/v1/plan` returns it.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Planned {
-    /// Whether a daemon runs.
+    /// True if a daemon runs.
     #[serde(default)]
     daemon: bool,
     /// The project folder of the daemon.
@@ -64,7 +64,7 @@ impl Subcommand for Plan {
     const NAME: &'static str = "plan";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
         daemon::runtime()?.block_on(plan(&config, self.json))
     }
 }
@@ -84,7 +84,7 @@ async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
     Ok(if planned.errors == 0 { Exit::Done } else { Exit::Failed })
 }
 
-/// What a daemon that is started now would bring into force.
+/// The forecast for a daemon that starts now.
 async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
     let store = history::open(config)?;
     let store = store.as_deref();
@@ -159,7 +159,7 @@ fn head(change: &Change, width: usize) -> String {
     format!("  {} {id}  {word}  {place}", paint(style, mark)).trim_end().to_owned()
 }
 
-/// What is different, line by line.
+/// The differences, one per line.
 fn lines(change: &Change) -> Vec<String> {
     let mut lines: Vec<String> = change.details.iter().map(ToString::to_string).collect();
     if !change.next_fires.is_empty() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use super::shown::Shown;
+use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Table};
@@ -45,7 +45,7 @@ enum What {
 #[command(after_help = "Examples:\n  cogwork polls list\n  cogwork polls list --json | jq '.polls[].nextAt'")]
 struct List {
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Show one poll with its cursor, error and latest results
@@ -56,7 +56,7 @@ struct One {
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Poll now
@@ -67,7 +67,7 @@ struct Now {
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Delete the cursor and all known ids of a poll, and poll again from the beginning
@@ -78,7 +78,7 @@ struct Reset {
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Continue a poll from another cursor, and delete all known ids
@@ -94,7 +94,7 @@ struct Rewind {
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     cursor: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Polls {
@@ -113,7 +113,7 @@ impl Subcommand for Polls {
     }
 }
 
-async fn ask(config: &Config, what: &What, shown: &Shown) -> anyhow::Result<Exit> {
+async fn ask(config: &Config, what: &What, shown: &DaemonOptions) -> anyhow::Result<Exit> {
     let path = |automation: &str, what: &str| daemon::path(&["polls", automation, what]);
     let nothing = json!({});
     let told: Value = match what {
@@ -187,7 +187,7 @@ fn show(told: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What came of a poll, in words.
+/// The result of a poll as text.
 fn came(entry: &Value) -> String {
     match entry["error"].as_str() {
         Some(error) => format!("failed: {error}"),

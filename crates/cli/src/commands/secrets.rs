@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use store::Store;
 
 use super::Subcommand;
-use super::shown::Shown;
+use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, count};
@@ -32,7 +32,7 @@ copy of the key apart from the store: without it nobody can read the secrets. A 
 daemon writes the secrets, and its steps read the new value from then on.";
 
 /// The most bytes of a value.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Manage the secrets that connections read, encrypted in the store
 #[derive(Args, Debug)]
@@ -57,7 +57,7 @@ enum What {
 )]
 struct List {
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Store a secret; its value is read from stdin, without the last line break
@@ -69,7 +69,7 @@ struct Set {
     /// The name, read as `secrets.NAME`
     name: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Remove a secret from the store
@@ -79,7 +79,7 @@ struct Remove {
     /// The name of the secret
     name: String,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// Encrypt all stored secrets with a new key, and delete the old key
@@ -87,7 +87,7 @@ struct Remove {
 #[command(after_help = "Examples:\n  cogwork secrets rotate")]
 struct Rotate {
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// A secret as the API lists it.
@@ -259,19 +259,19 @@ fn read_value(name: &str) -> anyhow::Result<String> {
     let mut value = String::new();
     if stdin.is_terminal() {
         output::prompt(&format!("value of `{name}` (it is shown as you type): "));
-        io::BufRead::read_line(&mut stdin.take(MOST_BYTES + 1), &mut value)
+        io::BufRead::read_line(&mut stdin.take(MAX_BYTES + 1), &mut value)
             .context("cannot read the value")?;
     } else {
-        stdin.take(MOST_BYTES + 1).read_to_string(&mut value).context("cannot read stdin")?;
+        stdin.take(MAX_BYTES + 1).read_to_string(&mut value).context("cannot read stdin")?;
     }
     let value = value.trim_end_matches(['\n', '\r']).to_owned();
     if value.is_empty() {
         return Err(Fault::usage(format!("no value; give it on stdin: `cogwork secrets set {name} < file`")));
     }
     anyhow::ensure!(
-        value.len() as u64 <= MOST_BYTES,
+        value.len() as u64 <= MAX_BYTES,
         "the value is larger than {}",
-        model::units::format_size(MOST_BYTES)
+        model::units::format_size(MAX_BYTES)
     );
     Ok(value)
 }

@@ -12,7 +12,7 @@ use server::{Addresses, Server};
 use store::Store;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, count, paint, plain};
 use crate::settings::{Config, Flags, LogFormat, SERVE};
@@ -50,7 +50,7 @@ impl Subcommand for Serve {
     const NAME: &'static str = "serve";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Daemon)?;
+        let config = context.config(self.settings.given(), LogProfile::Daemon)?;
         project::require(&config.dir)?;
         let runtime = daemon::runtime()?;
         let exit = runtime.block_on(serve(&config, self.addresses || output::is_seen()));
@@ -117,7 +117,7 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     }
 }
 
-/// What a person wants to see when a daemon starts.
+/// Prints the summary of a daemon's start.
 async fn banner(
     config: &Config,
     addresses: Addresses,

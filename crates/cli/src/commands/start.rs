@@ -9,15 +9,15 @@ use serde_json::{Map, Value, json};
 use server::{Events, ServerEvent};
 
 use super::Subcommand;
-use super::run::payload::Given;
-use crate::context::{Context, Talk};
+use super::run::payload::PayloadOptions;
+use crate::context::{Context, LogProfile};
 use crate::exit::{Exit, Fault};
 use crate::history::{self, Outcome};
 use crate::output::{self, plain};
-use crate::pauses::{Field, FieldKind};
 use crate::progress::Progress;
 use crate::settings::{Config, Flags, PLACE};
 use crate::signals::Signals;
+use crate::waiting::{Field, FieldKind};
 use crate::{candidates, daemon};
 
 const EXAMPLES: &str = "\
@@ -66,7 +66,7 @@ pub(crate) struct Start {
     settings: Flags<PLACE>,
 }
 
-/// What the daemon says of an automation.
+/// The daemon's description of an automation.
 #[derive(Deserialize)]
 struct Known {
     name: String,
@@ -85,13 +85,13 @@ impl Subcommand for Start {
     const NAME: &'static str = "start";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
-        let given = Given::read(self.payload.as_deref(), &self.inputs)?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
+        let given = PayloadOptions::read(self.payload.as_deref(), &self.inputs)?;
         daemon::runtime()?.block_on(start(&config, &self, &given))
     }
 }
 
-async fn start(config: &Config, what: &Start, given: &Given) -> anyhow::Result<Exit> {
+async fn start(config: &Config, what: &Start, given: &PayloadOptions) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let known: Known = daemon::fetch(config, &daemon::path(&["automations", &what.automation])).await?;
     let mut body = match &what.saved {
@@ -133,8 +133,8 @@ fn events_path(id: ExecutionId) -> String {
     format!("/api/v1/executions/{id}/events")
 }
 
-/// What is sent to the daemon for a start with what was given.
-fn body(known: &Known, given: &Given) -> anyhow::Result<Value> {
+/// The request body of a start with these arguments.
+fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
     let payload = given.json()?.map(|value| value.to_serde());
     let inputs = given.inputs();
     if known.trigger == "manual" {
@@ -201,7 +201,7 @@ impl Watch<'_> {
                     self.progress.log(&line);
                 }
             }
-            // What is shown differs from what is stored where it holds files: such an event is left out.
+            // An event whose shown form differs from the stored one, since it holds files, is left out.
             "event" => match serde_json::from_str::<Event>(&event.data) {
                 Ok(Event::Started { .. }) => {}
                 Ok(event) => self.progress.event(&event),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::StateEntry;
 
 use super::Subcommand;
-use super::shown::Shown;
+use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, cut};
@@ -45,14 +45,14 @@ enum What {
     Delete(Delete),
 }
 
-/// Whose values, and how they are shown.
+/// The scope of the values, and their format.
 #[derive(Args, Debug)]
 struct Common {
     /// Use the separate state of test executions
     #[arg(long)]
     test: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 /// List the values of a scope
@@ -206,7 +206,7 @@ fn path(scope: &str, key: &str, test: bool) -> String {
     format!("{}{test}", daemon::path(&["state", scope, key]))
 }
 
-/// Whether a value has not expired; that it is still in the store means nothing.
+/// True if a value has not expired. Expired values may still be in the store.
 fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
     entry.expires_at.is_none_or(|at| at > now)
 }

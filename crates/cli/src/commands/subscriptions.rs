@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Subcommand;
-use super::shown::Shown;
+use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Table};
@@ -24,7 +24,7 @@ enabled, and unsubscribes afterwards. It retries requests that fail.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Subscriptions {
     #[command(flatten)]
-    shown: Shown,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Subscriptions {

@@ -10,7 +10,7 @@ use model::diagnostic::Report;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, count};
 use crate::paths::{self, Named};
@@ -31,7 +31,7 @@ const FOLDERS: [&str; 3] = ["automations", "connections", "connectors"];
 /// The warning about a secret that is not set on this machine, which says nothing of the files.
 const OF_MACHINE: &str = "missing-secret";
 /// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
-const MOST_BYTES: u64 = 512 << 10;
+const MAX_BYTES: u64 = 512 << 10;
 
 /// Check automations, connections, connectors and settings
 ///
@@ -62,7 +62,7 @@ enum Format {
     Github,
 }
 
-/// What was found in all files together.
+/// The findings in all files together.
 #[derive(Default)]
 struct Findings {
     files: usize,
@@ -131,7 +131,7 @@ fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<
     Ok((inside, outside))
 }
 
-/// Whether a path below the project folder is one that the daemon looks at.
+/// True if the daemon would load this path below the project folder.
 fn is_of_project(below: &Path) -> bool {
     below == Path::new(settings::FILE) || FOLDERS.iter().any(|folder| below.starts_with(folder))
 }
@@ -140,7 +140,7 @@ fn is_of_project(below: &Path) -> bool {
 fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
     use std::io::Read as _;
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(engine::check_draft(catalog, &paths::shown(path).to_string(), &text))
 }
@@ -149,7 +149,7 @@ impl Findings {
     /// Adds what there is to say of secrets that these files name and that are not set.
     fn missing_secrets(&mut self, context: &Context, catalog: &Catalog, is_wanted: impl Fn(&str) -> bool) {
         // A setting that is wrong is told of by itself.
-        let Ok(config) = context.config(&[], Talk::Tool) else { return };
+        let Ok(config) = context.config(&[], LogProfile::Tool) else { return };
         for missing in Known::of(&config).missing(catalog) {
             let path = missing.source().path();
             if !is_wanted(path) {
@@ -177,7 +177,7 @@ impl Findings {
         self.reports.iter().map(Report::warning_count).sum()
     }
 
-    /// Whether the files are not as they have to be, or, where asked, as they should be.
+    /// True if the files have errors, or warnings with `--strict`.
     fn fails(&self, strict: bool) -> bool {
         self.errors() > 0 || (strict && self.warnings_of_files() > 0)
     }

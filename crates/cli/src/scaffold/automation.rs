@@ -7,9 +7,9 @@ use model::AutomationId;
 pub(crate) struct Kind {
     /// The key that is written for it.
     pub(crate) name: &'static str,
-    /// What starts it, for whoever chooses.
+    /// A description of its trigger, for the choice among templates.
     pub(crate) about: &'static str,
-    /// What to do next.
+    /// Advice for the next step.
     pub(crate) next: &'static str,
     /// The connection that it names.
     pub(crate) connection: Option<Wanted>,

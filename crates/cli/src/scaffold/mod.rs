@@ -1,4 +1,4 @@
-//! What is written for a person to begin with: a project folder, an automation, the schemas.
+//! Files that the program creates for a start: a project folder, an automation, the schemas.
 
 mod automation;
 mod project;

@@ -12,7 +12,7 @@ use super::table::{SETTINGS, Setting};
 use super::{Config, FILE};
 
 /// The most bytes of the file that are read; the parser's own limit is below and tells of itself.
-const MOST_BYTES: u64 = 512 << 10;
+const MAX_BYTES: u64 = 512 << 10;
 
 /// Lays the file of a project folder over `config`; nothing happens where there is none. Gives what there is to say.
 ///
@@ -42,7 +42,7 @@ pub(super) fn apply_text(text: &str, dir: &Path, config: &mut Config) -> Report 
 fn read(path: &Path) -> io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
-    fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

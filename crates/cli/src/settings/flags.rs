@@ -19,7 +19,7 @@ pub(crate) type Given = (&'static Setting, Vec<String>);
 pub(crate) struct Flags<const SCOPE: u8>(Vec<Given>);
 
 impl<const SCOPE: u8> Flags<SCOPE> {
-    /// What was given.
+    /// The value.
     pub(crate) fn given(&self) -> &[Given] {
         &self.0
     }

@@ -29,10 +29,10 @@ pub(crate) use table::{SETTINGS, Setting};
 /// The file of settings in a project folder.
 pub(crate) const FILE: &str = "cogwork.yaml";
 
-/// What the names of our variables begin with.
+/// The prefix of our environment variables.
 const PREFIX: &str = "COGWORK_";
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// For people.
@@ -68,10 +68,10 @@ pub(crate) struct Config {
     pub(crate) connections_per_address: usize,
     pub(crate) log_level: Option<String>,
     pub(crate) log_format: LogFormat,
-    /// What hides secrets in the log and in the history.
+    /// Hides secrets in the log and in the history.
     pub(crate) redactor: Redactor,
-    /// The token of the API, where the environment gives one. It has no key: a secret belongs in no file that is
-    /// committed, nor in a list of processes.
+    /// The token of the API, from the environment. It has no key: secrets belong in no committed file, nor on a command
+    /// line, which a list of processes shows.
     pub(crate) admin_token: Option<Secret>,
 }
 
@@ -188,15 +188,15 @@ impl Config {
     }
 }
 
-/// What there is to say of the settings file of a project folder; `None` where there is no file or nothing to say.
+/// The diagnostics of a project folder's settings file; `None` if there is no file, or no diagnostic.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// The file exists and cannot be read.
 pub(crate) fn check(dir: &Path) -> anyhow::Result<Option<Report>> {
     file::apply(dir, &mut Config::new(dir))
 }
 
-/// Whether a project folder has a settings file.
+/// True if a project folder has a settings file.
 pub(crate) fn exists(dir: &Path) -> bool {
     dir.join(FILE).is_file()
 }

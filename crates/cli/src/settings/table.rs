@@ -18,12 +18,12 @@ pub(crate) enum Scope {
     Serve,
 }
 
-/// What a person could write for a setting.
+/// An example value of a setting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sample {
-    /// What holds where it is not given.
+    /// The default.
     Default(&'static str),
-    /// Something else, since nothing holds where it is not given.
+    /// An example, for a setting without a default.
     Example(&'static str),
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct Setting {
     pub(crate) key: &'static str,
     /// Which commands it matters to.
     pub(crate) scope: Scope,
-    /// What stands for its value in help.
+    /// The placeholder for its value in `--help`.
     pub(crate) value: &'static str,
-    /// Whether it takes several values.
+    /// True if it takes several values.
     pub(crate) list: bool,
-    /// What it does, in one line.
+    /// A description of one line.
     pub(crate) about: &'static str,
-    /// What a person could write.
+    /// An example value.
     pub(crate) sample: Sample,
     set: fn(&mut Config, &Values<'_>) -> Result<(), String>,
 }

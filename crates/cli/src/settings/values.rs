@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use model::diagnostic::nearest;
 
-/// What was given for a setting.
+/// The value of a setting.
 pub(super) struct Values<'a> {
     /// One value, or those of a list.
     pub(super) items: &'a [String],
-    /// What paths are relative to.
+    /// The folder that paths are relative to.
     pub(super) base: &'a Path,
 }
 

@@ -1,4 +1,4 @@
-//! What a shell is offered.
+//! Candidates of shell completion.
 
 use crate::support::{HELLO, ORDER, Project};
 

@@ -49,7 +49,7 @@ impl Daemon {
         id.split('"').next().expect("an id").to_owned()
     }
 
-    /// What its API answers to `GET path`, once it has closed the connection; nothing where it ends over that.
+    /// The response of its API to `GET path`, once it has closed the connection; `None` if the daemon ends meanwhile.
     pub(crate) fn get(&self, project: &Project, path: &str) -> String {
         let token = project.read(".cogwork/admin-token");
         let authority = self.word_after("admin").strip_prefix("http://").expect("an address");
@@ -253,7 +253,7 @@ fn a_change_is_told_in_the_log_when_it_is_taken_and_by_plan_while_it_is_not() {
     daemon.says("webhook: unmounted; enabled: true → false");
     project.write("automations/tick.yaml", "trigger: {schedule: {every: 1h}}\nsteps:\n  - call: hello\n");
     daemon.says("next fires 20");
-    // What has errors is not taken, so it stays to be told.
+    // A file with errors is not loaded, so its errors are printed.
     project.write("automations/tick.yaml", BAD);
     daemon.says("did you mean `steps`?");
     let planned = project.cogwork(&["plan", "--json"]).exits(1).json();

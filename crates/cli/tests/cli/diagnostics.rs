@@ -110,7 +110,7 @@ fn tables() -> BTreeMap<String, String> {
     text.lines().filter_map(row).collect()
 }
 
-/// What `validate` says of files, as the program gives it; what the tests of a project say too, where they run.
+/// The diagnostics of files from `validate`, and those of the project's tests if it has any.
 fn told(files: &[&File]) -> Vec<Value> {
     let project = Project::with(&[("connections/mainWiki.yaml", WIKI)]);
     for file in files {
@@ -139,7 +139,7 @@ const SECRETS: &str = "missing-secret";
 
 const WIKI: &str = "type: wiki.basic\nwith: {host: https://wiki.example.com, email: ops@example.com, apiToken: \"${{ secrets.wiki }}\"}\n";
 
-/// What is told of the files of one row. Files that need no others around them share one project, which is quicker.
+/// The diagnostics of one row's files. Files that need no others share one project, which is faster.
 fn told_of<'r>(rows: &'r [Row], files: impl Fn(&'r Row) -> &'r [File]) -> BTreeMap<&'r str, Vec<Value>> {
     let is_alone = |row: &&'r Row| matches!(files(row), [file] if file.path.contains(&row.code) && !file.path.ends_with(".test.yaml"));
     let (shared, own): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_alone);
@@ -155,8 +155,8 @@ fn told_of<'r>(rows: &'r [Row], files: impl Fn(&'r Row) -> &'r [File]) -> BTreeM
     found
 }
 
-/// What is wrong with the example of a row: what is told and not marked, what is marked and not told, the wrong kind, and
-/// whatever is told of the repair.
+/// The defects of a row's example: unmarked diagnostics, marks without a diagnostic, the wrong severity, and
+/// diagnostics of the corrected version.
 fn problems(row: &Row, kinds: &str, wrong: &[Value], repaired: &[Value]) -> String {
     let is_repeated = row.wrong.iter().any(|file| file.is_repeated);
     let place = |line: u64| if is_repeated { 0 } else { line };

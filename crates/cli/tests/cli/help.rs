@@ -1,4 +1,4 @@
-//! What `--help` says, word for word.
+//! The complete text of `--help`.
 
 use crate::support::Project;
 

@@ -32,7 +32,7 @@ fn project() -> Project {
     ])
 }
 
-/// What differs from run to run, taken out.
+/// Removes the parts that differ from run to run.
 fn steady(text: &str) -> String {
     let steady = text.lines().map(|line| {
         let words = line.split(' ').map(|word| match word.as_bytes() {

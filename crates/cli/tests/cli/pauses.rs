@@ -1,4 +1,4 @@
-//! What people see of pauses: `run`, `executions`, `events`, `state`.
+//! Waiting executions on the command line: `run`, `executions`, `events`, `state`.
 
 #![cfg(unix)]
 
@@ -98,7 +98,7 @@ fn an_answer_that_does_not_fit_is_wrong_usage() {
     project.cogwork(&["run", "ask", "--answer", "ask=perhaps"]).exits(2).says("approve, reject");
     project.cogwork(&["run", "ask", "--answer", "ask=approve"]).exits(2).says("`reason` is required");
     project.cogwork(&["run", "event", "--answer", "paid=paid"]).exits(2).says("JSON");
-    // What was given up does not wait for ever.
+    // A cancelled execution does not wait for ever.
     let listed = project.cogwork(&["executions", "list", "--status", "waiting", "--json"]).exits(0).json();
     assert_eq!(listed, json!({"executions": []}));
     let whole = r#"ask={"option": "approve", "form": {"reason": "x"}}"#;
@@ -151,7 +151,7 @@ fn an_execution_tells_what_it_waits_for_and_takes_the_answer() {
     signal(&ended).exits(1).says("may have been answered already");
     assert_eq!(daemon.stop().0, Some(0));
 
-    // What has come, what was undone and the answer are still there without a daemon.
+    // Signals, undone steps and the answer are shown without a daemon too.
     let text = project.cogwork(&["executions", "show", "latest"]).exits(0).stdout;
     for part in ["← answer by the command line", "undo", "✓ drop", r#""reason":"007","copies":7"#] {
         assert!(text.contains(part), "`{part}` in\n{text}");

@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_cogwork");
 
-/// What a command did.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -118,7 +118,7 @@ impl Project {
 }
 
 impl Drop for Project {
-    /// What commands and daemons leave behind holds no secret.
+    /// Asserts that no file left by commands and daemons holds a secret.
     fn drop(&mut self) {
         let data = self.file(".cogwork");
         if data.is_dir() && !std::thread::panicking() {

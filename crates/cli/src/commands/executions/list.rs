@@ -13,7 +13,7 @@ use store::{ExecutionFilter, ExecutionRow, Page, Store};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, cut};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{candidates, history, pauses, time};
+use crate::{candidates, history, time, waiting};
 
 const EXAMPLES: &str = "\
 Examples:

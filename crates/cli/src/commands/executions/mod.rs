@@ -11,7 +11,7 @@ use model::LogLevel;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, BAD, QUIET, WARN, paint, plain_lines};
 use crate::settings::{Config, Flags, PLACE};
@@ -30,7 +30,7 @@ stands for the id where no other begins with it.";
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;
-/// What stands before the further lines of a message.
+/// The indentation of a message's further lines.
 const MARGIN: &str = "    ";
 
 /// Inspect, answer and cancel executions
@@ -112,7 +112,7 @@ impl Subcommand for Executions {
             What::Signal(signal) => &signal.settings,
             What::Cancel(cancel) => &cancel.settings,
         };
-        let config = context.config(flags.given(), Talk::Tool)?;
+        let config = context.config(flags.given(), LogProfile::Tool)?;
         let runtime = daemon::runtime()?;
         match &self.what {
             What::List(list) => runtime.block_on(list.run(&config)),

@@ -9,8 +9,8 @@ use super::tree;
 use crate::exit::Exit;
 use crate::history::{self, Execution, Outcome, Step};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, cut, paint, plain};
-use crate::pauses::{self, Waiting};
 use crate::settings::Config;
+use crate::waiting::{self, Waiting};
 use crate::{daemon, time};
 
 /// The most characters of a payload.
@@ -32,7 +32,8 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     let mut value =
         server::describe(row, events, &waits, automation.as_ref()).context("the store is damaged")?;
     if !has_ended {
-        // What only a daemon knows: the queue, the turns, and where to answer. Without one the store has to do.
+        // Only a daemon knows the queue, the concurrency waits and the resume address. Without one, the store has the
+        // rest.
         let told = daemon::get::<Value>(config, &format!("/api/v1/executions/{id}")).await;
         if let Ok(Some(waiting)) =
             told.map(|told| told.and_then(|mut told| told.get_mut("waiting").map(Value::take)))
@@ -77,7 +78,7 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     }
     for wait in execution.waits.iter().take(PAUSES) {
         let step = wait.step.as_deref().map_or_else(String::new, |step| format!(" at `{}`", plain(step)));
-        let text = pauses::delay(&wait.reason, std::time::Duration::from_millis(wait.ms));
+        let text = waiting::delay(&wait.reason, std::time::Duration::from_millis(wait.ms));
         fact("delay", &format!("{text}{step}"))?;
     }
     if execution.waits.len() > PAUSES {
@@ -88,7 +89,7 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What it waits for, and where somebody can answer.
+/// Prints the reasons why it waits, and the resume address.
 fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> anyhow::Result<()> {
     let now = time::now();
     if let Some(before) = waiting.queued_behind {
@@ -107,10 +108,10 @@ fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>
         )?;
     }
     for pending in waiting.pauses.iter().take(PAUSES) {
-        let until = pending.until.map_or_else(String::new, |at| format!(", {}", pauses::until(at, now)));
-        let (what, step) = (pauses::what(&pending.on), plain(&pending.step));
+        let until = pending.until.map_or_else(String::new, |at| format!(", {}", waiting::until(at, now)));
+        let (what, step) = (waiting::what(&pending.on), plain(&pending.step));
         fact("waits for", &format!("{what} at `{step}` since {}{until}", time::local(pending.since)))?;
-        if let Some(question) = pauses::question(&pending.on) {
+        if let Some(question) = waiting::question(&pending.on) {
             fact("", &question)?;
         }
     }
@@ -123,7 +124,7 @@ fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>
     Ok(())
 }
 
-/// What matters of a payload on one line.
+/// A summary of a payload in one line.
 fn payload(payload: &Value) -> String {
     match payload["kind"].as_str() {
         Some("webhook") => {

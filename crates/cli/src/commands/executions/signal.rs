@@ -6,8 +6,8 @@ use model::execution::WaitReason;
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Fault};
-use crate::pauses::{FieldKind, Pending, Waiting};
 use crate::settings::{Config, Flags, PLACE};
+use crate::waiting::{FieldKind, Pending, Waiting};
 use crate::{candidates, daemon, data, history, output};
 
 const EXAMPLES: &str = "\
@@ -17,7 +17,7 @@ Examples:
   cogwork executions signal latest --data '{\"amount\": 12.5}'
   cogwork executions signal latest --step paid --data @payment.json";
 
-/// Who is told to have sent it, in the history.
+/// The sender of the signal, for the history.
 const BY: &str = "the command line";
 
 /// Answer an approval of an execution, or send it the event that it waits for
@@ -78,7 +78,7 @@ impl Signal {
         Ok(Exit::Done)
     }
 
-    /// What was filled in, each as the type of its field reads it.
+    /// The submitted values, each parsed by the type of its field.
     async fn form(&self, config: &Config, id: &str) -> anyhow::Result<Map<String, Value>> {
         let path = format!("/api/v1/executions/{id}");
         let told = daemon::get::<Value>(config, &path).await?;

@@ -7,7 +7,7 @@ use model::automation::{Automation, Block, BlockKind, OnError};
 
 use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
-use crate::{pauses, time};
+use crate::{time, waiting};
 
 /// The most turns of one loop that are shown.
 const TURNS: usize = 25;
@@ -172,7 +172,7 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         text.push_str(&format!("  {}", paint(WARN, format_args!("{} tries", step.attempts))));
     }
     match (&step.on, step.next_at) {
-        (Some(on), until) => text.push_str(&format!("  {}", pauses::waits(on, until))),
+        (Some(on), until) => text.push_str(&format!("  {}", waiting::waits(on, until))),
         (None, Some(at)) => text.push_str(&format!("  next try {}", time::local(at))),
         (None, None) => {}
     }
@@ -192,7 +192,7 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
     Branch { text, note, inside: signals(step).chain(inside).collect() }
 }
 
-/// What has come for a step that paused.
+/// The signals that a waiting step has received.
 fn signals(step: &Step) -> impl Iterator<Item = Branch> {
     let more = step.signals.len().saturating_sub(SIGNALS);
     let shown = step.signals.iter().take(SIGNALS).map(|signal| {

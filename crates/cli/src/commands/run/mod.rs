@@ -1,9 +1,9 @@
 //! `cogwork run`
 
-mod asking;
+mod answers;
 pub(in crate::commands) mod payload;
-mod place;
 mod prompt;
+mod workspace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
 use model::value::{JsonLimits, MAX_LOADED_BYTES, Value};
 
-use self::asking::{Asking, Given};
-use self::place::Place;
+use self::answers::{Answers, PresetAnswer};
+use self::workspace::Workspace;
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, plain};
 use crate::progress::Progress;
@@ -90,10 +90,10 @@ impl Subcommand for Run {
     const NAME: &'static str = "run";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
-        let given = payload::Given::read(self.payload.as_deref(), &self.inputs)?;
-        let answers: Vec<Given> =
-            self.answers.iter().map(|text| Given::parse(text)).collect::<anyhow::Result<_>>()?;
+        let config = context.config(self.settings.given(), LogProfile::Tool)?;
+        let given = payload::PayloadOptions::read(self.payload.as_deref(), &self.inputs)?;
+        let answers: Vec<PresetAnswer> =
+            self.answers.iter().map(|text| PresetAnswer::parse(text)).collect::<anyhow::Result<_>>()?;
         daemon::runtime()?.block_on(execute(&config, &self, &given, &answers))
     }
 }
@@ -101,22 +101,22 @@ impl Subcommand for Run {
 async fn execute(
     config: &Config,
     run: &Run,
-    given: &payload::Given,
-    answers: &[Given],
+    given: &payload::PayloadOptions,
+    answers: &[PresetAnswer],
 ) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    let place = Place::prepare(config, &run.automation)?;
+    let workspace = Workspace::prepare(config, &run.automation)?;
     let mut settings = config.engine();
     settings.public_url = Some(config.base(config.hooks));
-    settings.dir.clone_from(&place.dir);
+    settings.dir.clone_from(&workspace.dir);
     (settings.watch, settings.background) = (false, false);
-    let vault = Arc::new(place.vault(config).await?);
-    let store = place.store.clone();
+    let vault = Arc::new(workspace.vault(config).await?);
+    let store = workspace.store.clone();
     let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;
-    let asking = Asking::new(&engine, config, answers);
-    let result = start_and_wait(&engine, &place, given, run, asking, &mut signals).await;
+    let answers = Answers::new(&engine, config, answers);
+    let result = start_and_wait(&engine, &workspace, given, run, answers, &mut signals).await;
     engine.shutdown(GRACE).await;
-    let closed = place.store.close().await;
+    let closed = workspace.store.close().await;
     let exit = result?;
     closed?;
     Ok(exit)
@@ -124,14 +124,14 @@ async fn execute(
 
 async fn start_and_wait(
     engine: &Engine,
-    place: &Place,
-    given: &payload::Given,
+    workspace: &Workspace,
+    given: &payload::PayloadOptions,
     run: &Run,
-    mut asking: Asking<'_>,
+    mut answers: Answers<'_>,
     signals: &mut Signals,
 ) -> anyhow::Result<Exit> {
     let catalog = engine.catalog();
-    let deployed = project::find(&catalog, &place.wanted, place.is_file)?;
+    let deployed = project::find(&catalog, &workspace.wanted, workspace.is_file)?;
     let automation = &deployed.automation.id;
     let payload = match &run.saved {
         Some(name) => engine.ingress().saved_payload(automation, name).await?,
@@ -141,9 +141,9 @@ async fn start_and_wait(
     let id = engine.ingress().start(automation, Start { payload, origin }).await?;
     let mut progress = Progress::new(id, run.watch, Some(&deployed.automation));
     progress.begin(&deployed.automation.name);
-    let ended = wait(engine, id, &mut progress, &mut asking, signals).await;
+    let ended = wait(engine, id, &mut progress, &mut answers, signals).await;
     progress.end();
-    asking.end().await;
+    answers.end().await;
     if ended.is_err() {
         // Nobody will answer it.
         engine.runtime().cancel(id, "given up on the command line").await?;
@@ -154,7 +154,7 @@ async fn start_and_wait(
         &deployed.automation.trigger,
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync
     );
-    // What its caller would get takes the place of the result.
+    // The response to the caller takes the place of the result.
     let answer =
         if is_sync && ended.outcome.is_some() { engine.ingress().caller_response(id).await? } else { None };
     if let Some(answer) = &answer {
@@ -193,7 +193,7 @@ async fn wait(
     engine: &Engine,
     id: ExecutionId,
     progress: &mut Progress,
-    asking: &mut Asking<'_>,
+    answers: &mut Answers<'_>,
     signals: &mut Signals,
 ) -> anyhow::Result<Ended> {
     let mut interrupted = false;
@@ -210,9 +210,9 @@ async fn wait(
                 output::say("cancelling; once more to stop at once");
                 engine.runtime().cancel(id, "interrupted at the terminal").await?;
             }
-            asked = asking.next(progress) => asked?,
+            asked = answers.next(progress) => asked?,
             outcome = &mut end => {
-                asking.drain(progress);
+                answers.drain(progress);
                 return Ok(Ended { outcome: Some(outcome?), interrupted });
             }
         }

@@ -1,4 +1,4 @@
-//! What an execution of `cogwork run` starts with.
+//! The payload that an execution of `cogwork run` starts with.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,15 +15,15 @@ use crate::exit::Fault;
 use crate::time;
 
 /// The most bytes of a payload: the most that any webhook can be set to take.
-const MOST_BYTES: u64 = 25 << 20;
+const MAX_BYTES: u64 = 25 << 20;
 
-/// What was given on the command line.
-pub(in crate::commands) struct Given {
+/// The payload options of the command line.
+pub(in crate::commands) struct PayloadOptions {
     payload: Option<Vec<u8>>,
     inputs: Vec<(String, String)>,
 }
 
-impl Given {
+impl PayloadOptions {
     /// Reads the payload's file, or stdin for `-`, and takes inputs apart.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Given {
     /// The payload of a start of this automation.
     ///
     /// # Errors
-    /// What was given does not fit its trigger.
+    /// The options do not fit the trigger.
     pub(super) fn payload(&self, deployed: &Deployment) -> anyhow::Result<Payload> {
         let automation = &deployed.automation;
         match &automation.trigger {
@@ -93,7 +93,7 @@ impl Given {
         if !self.inputs.is_empty() {
             return Err(Fault::usage("a webhook has no inputs; give the body of the request with --payload"));
         }
-        // Whether it is JSON is asked here, as the hook listener would.
+        // The body is parsed here, as the hook listener would.
         self.json()?;
         let body = self.payload.clone().unwrap_or_default();
         if body.len() > webhook.max_body {
@@ -136,11 +136,11 @@ impl Given {
 
 fn read(from: impl Read) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    from.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     anyhow::ensure!(
-        bytes.len() as u64 <= MOST_BYTES,
+        bytes.len() as u64 <= MAX_BYTES,
         "it is larger than {}",
-        model::units::format_size(MOST_BYTES)
+        model::units::format_size(MAX_BYTES)
     );
     Ok(bytes)
 }
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn an_input_needs_a_name() {
-        assert!(Given::read(None, &["=x".to_owned()]).is_err());
-        assert!(Given::read(None, &["x".to_owned()]).is_err());
-        let given = Given::read(None, &["a=b=c".to_owned()]).expect("an input");
+        assert!(PayloadOptions::read(None, &["=x".to_owned()]).is_err());
+        assert!(PayloadOptions::read(None, &["x".to_owned()]).is_err());
+        let given = PayloadOptions::read(None, &["a=b=c".to_owned()]).expect("an input");
         assert_eq!(given.inputs, [("a".to_owned(), "b=c".to_owned())]);
     }
 }

@@ -47,15 +47,15 @@ pub(super) struct Prompt {
     asked: usize,
 }
 
-/// What follows a line.
+/// The next state of a prompt after a line.
 pub(super) enum Next {
-    /// More is asked.
+    /// Another line is needed.
     Ask,
     /// That was all.
     Give {
-        /// What was chosen.
+        /// The chosen option.
         option: String,
-        /// What was filled in.
+        /// The values of the form.
         form: Map,
     },
 }
@@ -77,7 +77,7 @@ impl Prompt {
     }
 
     /// Puts the question; `url` is where it can be answered as well.
-    pub(super) fn put(&self, url: Option<&str>) {
+    pub(super) fn show_prompt(&self, url: Option<&str>) {
         let WaitReason::Approval { message, .. } = &self.pending.on else { return };
         let url = url.map_or_else(String::new, |url| format!(", also at {url}"));
         output::say(format_args!("{} asks{url}", paint(STRONG, plain(self.step()))));

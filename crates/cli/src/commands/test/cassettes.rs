@@ -15,7 +15,7 @@ use crate::output::{self, count};
 use crate::scaffold;
 
 /// The most bytes of a recording.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 const HEAD: &str = "\
 # Recorded by `cogwork test --record`, which makes it anew. Credentials are redacted: *** stands for each.
@@ -37,7 +37,7 @@ pub(super) fn cassette(
         return Ok(Some(Arc::new(Cassette::for_recording())));
     }
     let path = cassette_path(suite, &name.name);
-    let text = match engine::read_project_file(runner.dir(), &path, MOST_BYTES) {
+    let text = match engine::read_project_file(runner.dir(), &path, MAX_BYTES) {
         Err(ProjectFileError::Io(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(anyhow::Error::from),
     };
@@ -47,7 +47,7 @@ pub(super) fn cassette(
     Ok(Some(Arc::new(Cassette::for_replay(recording))))
 }
 
-/// What was recorded, by the file that it belongs to.
+/// The recorded exchanges, by the file that they belong to.
 #[derive(Default)]
 pub(super) struct Recorded {
     /// The project folder.

@@ -1,4 +1,4 @@
-//! What the tests together reached of the automations.
+//! The coverage of the automations by all tests together.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::play::PlayedFile;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, Table, WARN, paint};
 
-/// What was reached of every automation that has tests or ran in one, by its id.
+/// The coverage of each automation that has tests or ran in one, by its id.
 pub(super) fn of(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Vec<Coverage> {
     let mut found: BTreeMap<String, Coverage> = BTreeMap::new();
     for file in played {
@@ -54,12 +54,12 @@ pub(super) fn show(coverage: &[Coverage]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether every step and every way is reached.
+/// True if every step and every branch was reached.
 pub(super) fn is_complete(coverage: &Coverage) -> bool {
     coverage.goals.iter().all(|goal| goal.hits > 0)
 }
 
-/// What was not reached. Of a step that was not, its ways are not told besides.
+/// The steps and branches that were not reached. The branches of an unreached step are left out.
 fn missed(coverage: &Coverage) -> impl Iterator<Item = &Goal> {
     let unreached = |id: &str| {
         coverage

@@ -98,7 +98,7 @@ fn failure<W: Write>(
 }
 
 fn failed<W: Write>(writer: &mut Writer<W>, message: &str, details: &str) -> io::Result<()> {
-    // What XML cannot carry is shown as an escape.
+    // Characters that XML cannot represent are escaped.
     let lines: Vec<_> = details.lines().map(plain).collect();
     writer
         .create_element("failure")
@@ -107,7 +107,7 @@ fn failed<W: Write>(writer: &mut Writer<W>, message: &str, details: &str) -> io:
     Ok(())
 }
 
-/// What groups the tests: the automation, or the file where it does not say.
+/// The group of the tests: the automation, or the file if it names none.
 fn class(file: &PlayedFile<'_>) -> String {
     file.file.suite.as_ref().map_or_else(|| file.file.path.clone(), |suite| suite.automation.name.clone())
 }

@@ -16,7 +16,7 @@ use engine::Vault;
 use engine::testing::{RealSecrets, TestFile, TestRunner, find_test_files};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, count};
 use crate::paths::{self, Named};
@@ -72,8 +72,8 @@ impl Subcommand for Test {
     const NAME: &'static str = "test";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        // Whatever an execution logs is judged by its test, not told to whoever runs it.
-        let config = context.config(&[], Talk::Tool)?;
+        // The log of an execution is evaluated by its test, not printed.
+        let config = context.config(&[], LogProfile::Tool)?;
         let dir = context.dir();
         let checked = project::check(dir, &[])?;
         let wanted = wanted(dir, &self.paths)?;

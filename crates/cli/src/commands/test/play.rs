@@ -13,13 +13,13 @@ use model::test_suite::Case;
 use super::cases;
 use super::cassettes::{self, Recorded};
 
-/// What is to be played.
+/// The selection of tests, and the mode.
 pub(super) struct Plan<'a> {
     pub(super) files: &'a [TestFile],
     /// Only tests with this in their name.
     pub(super) name: Option<&'a str>,
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Whether the real system is called and recorded: then only tests that name a recording are played, one by one.
+    /// True to call the real system and record it: then only tests that name a recording run, one by one.
     pub(super) records: bool,
 }
 
@@ -108,7 +108,7 @@ fn one_test<'a>(
     Ok(PlayedTest { case, verdict, cassette, took: begun.elapsed() })
 }
 
-/// What was recorded in all tests together.
+/// The exchanges recorded in all tests together.
 pub(super) fn recorded(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Recorded {
     let mut recorded = Recorded::default();
     for file in played {

@@ -1,4 +1,4 @@
-//! What came of the tests, for a person and as JSON.
+//! The report of the tests, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What executions wait for, in words.
+//! Texts that describe why executions wait.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::time;
 /// The most characters of a question on one line.
 const QUESTION: usize = 120;
 
-/// What an execution waits for, as `GET /api/v1/executions/{id}` tells it.
+/// The waiting reasons of an execution, as `GET /api/v1/executions/{id}` returns them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Waiting {
@@ -41,7 +41,7 @@ pub(crate) struct Pending {
     pub(crate) form: Vec<Field>,
 }
 
-/// What a person is asked to fill in.
+/// The fields of an approval's form.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Field {
     pub(crate) name: String,
@@ -112,7 +112,7 @@ pub(crate) fn until(at: Timestamp, now: Timestamp) -> String {
     format!("until {}{left}", time::local(at))
 }
 
-/// What an execution in a list waits for.
+/// The waiting reason of an execution in a list.
 pub(crate) fn short(pauses: &engine::Pauses) -> String {
     let Some(first) = pauses.first.first() else { return String::new() };
     let what = match (first.kind, &first.event, &first.execution) {

@@ -1,4 +1,4 @@
-//! Where an execution of `cogwork run` takes place: in the project, or in a temporary folder that looks like it.
+//! The folder and store of an execution by `cogwork run`: those of the project, or temporary copies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use crate::project::{self, Wanted};
 use crate::scaffold;
 use crate::settings::Config;
 
-/// The most bytes of a file outside the project: more than the loader takes, so that it says so itself.
-const MOST_BYTES: u64 = 512 << 10;
+/// The most bytes of a file outside the project: above the loader's limit, so that the loader reports it.
+const MAX_BYTES: u64 = 512 << 10;
 
 /// The folder and the store to run in.
-pub(super) struct Place {
+pub(super) struct Workspace {
     pub(super) dir: PathBuf,
     pub(super) store: Arc<dyn Store>,
     /// The automation's id, or its file relative to `dir`.
@@ -29,11 +29,11 @@ pub(super) struct Place {
     temporary: Vec<TempDir>,
 }
 
-impl Place {
-    /// Makes everything ready to run the automation that `text` names.
+impl Workspace {
+    /// Prepares to run the automation that `text` names.
     ///
     /// # Errors
-    /// There is no such file, it has errors (which are shown), or no store can be opened.
+    /// The file does not exist, it has errors (which are printed), or no store can be opened.
     pub(super) fn prepare(config: &Config, text: &str) -> anyhow::Result<Self> {
         match Wanted::of(&config.dir, text)? {
             Wanted::Id(id) => Self::in_project(config, id, false),
@@ -56,7 +56,7 @@ impl Place {
         }
     }
 
-    /// The sealed secrets of the project, also where the execution is kept elsewhere.
+    /// The encrypted secrets of the project, also if the execution uses another store.
     ///
     /// # Errors
     /// They cannot be read.
@@ -68,10 +68,10 @@ impl Place {
         }
     }
 
-    /// A folder that holds only this automation, with the connections and connectors of the project.
+    /// A folder with this automation alone, and the connections and connectors of the project.
     fn beside_project(config: &Config, path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
-        // Checked under its own name first, since what is shown of the copy would name the copy.
+        // Checked under its own path first, since diagnostics of the copy would name the copy.
         let catalog = engine::check_project(&config.dir, &[])?.catalog;
         let report = engine::check_text(&catalog, &path.display().to_string(), &text);
         if report.has_errors() {
@@ -125,7 +125,7 @@ fn temporary_store() -> anyhow::Result<(Arc<dyn Store>, TempDir)> {
 fn read(path: &Path) -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(text)
 }

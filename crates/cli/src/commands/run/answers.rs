@@ -1,5 +1,5 @@
-//! What an execution asks while `cogwork run` waits for its end: answered as `--answer` says, by whoever sits at the
-//! terminal, or at its resume address, which is served meanwhile.
+//! The answers to approvals while `cogwork run` waits for the end of its execution: from `--answer`, from prompts at
+//! the terminal, or through the resume address, which it serves meanwhile.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,21 +13,21 @@ use tokio::sync::broadcast::error::RecvError;
 use super::prompt::{Lines, Next, Prompt};
 use crate::exit::Fault;
 use crate::output::{self, plain};
-use crate::pauses;
 use crate::progress::Progress;
 use crate::settings::Config;
+use crate::waiting;
 
-/// Who is told to have answered, in the history.
-const BY: &str = "the command line";
+/// The sender of the answers, for the history.
+const SENDER: &str = "the command line";
 
-/// An answer that was given beforehand.
+/// An answer from the command line.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Given {
+pub(super) struct PresetAnswer {
     step: String,
     value: String,
 }
 
-impl Given {
+impl PresetAnswer {
     /// Takes `STEP=VALUE` apart.
     ///
     /// # Errors
@@ -42,26 +42,26 @@ impl Given {
     }
 }
 
-/// Whoever answers.
-pub(super) struct Asking<'r> {
+/// The source of the answers.
+pub(super) struct Answers<'r> {
     engine: &'r Engine,
     config: &'r Config,
     notices: Receiver<EngineEvent>,
-    given: &'r [Given],
+    given: &'r [PresetAnswer],
     used: HashSet<String>,
     /// The pauses that have been dealt with, by execution, step and beginning.
     seen: HashSet<(ExecutionId, String, jiff::Timestamp)>,
     /// Questions for the terminal, the one that is put now first.
     prompts: VecDeque<Prompt>,
     lines: Option<Lines>,
-    /// Whether somebody sits at the terminal.
+    /// True if a person can answer at the terminal.
     can_ask: bool,
     listener: Option<ResumeServer>,
     tried_to_listen: bool,
 }
 
-impl<'r> Asking<'r> {
-    pub(super) fn new(engine: &'r Engine, config: &'r Config, given: &'r [Given]) -> Self {
+impl<'r> Answers<'r> {
+    pub(super) fn new(engine: &'r Engine, config: &'r Config, given: &'r [PresetAnswer]) -> Self {
         Self {
             engine,
             config,
@@ -93,7 +93,7 @@ impl<'r> Asking<'r> {
             notice = self.notices.recv() => match notice {
                 Ok(notice) => {
                     progress.show(&notice);
-                    self.look(&notice, progress).await
+                    self.handle_event(&notice, progress).await
                 }
                 Err(RecvError::Lagged(missed)) => {
                     progress.missed(missed);
@@ -123,14 +123,14 @@ impl<'r> Asking<'r> {
     }
 
     /// Everything in this engine belongs to the execution that was started: itself, and those that it calls.
-    async fn look(&mut self, notice: &EngineEvent, progress: &mut Progress) -> anyhow::Result<()> {
+    async fn handle_event(&mut self, notice: &EngineEvent, progress: &mut Progress) -> anyhow::Result<()> {
         let EngineEvent::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
         let asks = |event: &Event| match event {
             Event::Waiting { on, .. } => matches!(on, WaitReason::Approval { .. } | WaitReason::Event { .. }),
             _ => false,
         };
         if events.iter().any(asks) {
-            self.look_at(*id, progress).await?;
+            self.check_execution(*id, progress).await?;
         }
         for event in events.iter() {
             let over = |prompt: &Prompt, step: &str| prompt.execution == *id && prompt.step() == step;
@@ -145,30 +145,30 @@ impl<'r> Asking<'r> {
         Ok(())
     }
 
-    async fn look_at(&mut self, id: ExecutionId, progress: &mut Progress) -> anyhow::Result<()> {
+    async fn check_execution(&mut self, id: ExecutionId, progress: &mut Progress) -> anyhow::Result<()> {
         for pending in self.engine.runtime().standing(id).await?.pauses {
             let asks = matches!(pending.on, WaitReason::Approval { .. } | WaitReason::Event { .. });
             if !asks || !self.seen.insert((id, pending.step.clone(), pending.since)) {
                 continue;
             }
-            if let Some(given) = self.given_for(&pending.step) {
-                self.give(&pending, &given).await?;
+            if let Some(given) = self.take_preset(&pending.step) {
+                self.send_answer(&pending, &given).await?;
                 continue;
             }
             if self.can_ask && matches!(pending.on, WaitReason::Approval { .. }) {
                 self.prompts.push_back(Prompt::new(id, pending));
                 if self.prompts.len() == 1 {
-                    self.put(progress).await;
+                    self.show_prompt(progress).await;
                 }
             } else {
-                self.tell(&pending, progress).await;
+                self.announce(&pending, progress).await;
             }
         }
         Ok(())
     }
 
     /// The answer that was given for a step: for it in this turn, or in every turn.
-    fn given_for(&mut self, step: &str) -> Option<Given> {
+    fn take_preset(&mut self, step: &str) -> Option<PresetAnswer> {
         let id = step.split('[').next().unwrap_or_default();
         let named = |name: &str| self.given.iter().find(|given| given.step == name);
         let given = named(step).or_else(|| named(id))?.clone();
@@ -176,7 +176,7 @@ impl<'r> Asking<'r> {
         Some(given)
     }
 
-    async fn give(&self, pending: &Pending, given: &Given) -> anyhow::Result<()> {
+    async fn send_answer(&self, pending: &Pending, given: &PresetAnswer) -> anyhow::Result<()> {
         let step = Some(pending.step.as_str());
         let wrong = |message: String| Fault::usage(format!("--answer {}: {message}", given.step));
         let result = match pending.on {
@@ -187,7 +187,7 @@ impl<'r> Asking<'r> {
             _ => {
                 let data = Value::from_json(given.value.as_bytes(), JsonLimits::default());
                 let data = data.map_err(|error| wrong(format!("the data of an event is JSON: {error}")))?;
-                self.engine.runtime().signal(pending.execution, step, data, Some(BY.to_owned())).await
+                self.engine.runtime().signal(pending.execution, step, data, Some(SENDER.to_owned())).await
             }
         };
         match result {
@@ -199,18 +199,18 @@ impl<'r> Asking<'r> {
     }
 
     /// Says what a step waits for that nobody at the terminal answers.
-    async fn tell(&mut self, pending: &Pending, progress: &mut Progress) {
+    async fn announce(&mut self, pending: &Pending, progress: &mut Progress) {
         let url = self.resume_url(pending.execution).await;
-        let place = url.map_or_else(String::new, |url| format!("at {url}, or "));
-        let (step, what) = (plain(&pending.step), pauses::what(&pending.on));
+        let workspace = url.map_or_else(String::new, |url| format!("at {url}, or "));
+        let (step, what) = (plain(&pending.step), waiting::what(&pending.on));
         let asked =
-            pauses::question(&pending.on).map_or_else(String::new, |question| format!(": {question}"));
+            waiting::question(&pending.on).map_or_else(String::new, |question| format!(": {question}"));
         let value = if pending.on.as_str() == "event" { "JSON" } else { "ANSWER" };
         let text = format!(
-            "`{step}` waits for {what}{asked}\n  answer {place}beforehand with --answer {step}={value}"
+            "`{step}` waits for {what}{asked}\n  answer {workspace}beforehand with --answer {step}={value}"
         );
         let Some(prompt) = self.prompts.front() else { return progress.line(&text) };
-        // What is being typed is on the line above.
+        // The text being typed is on the line above.
         output::say(format_args!("\n{text}"));
         prompt.ask();
     }
@@ -226,7 +226,7 @@ impl<'r> Asking<'r> {
     }
 
     /// Puts the first question to whoever sits at the terminal.
-    async fn put(&mut self, progress: &mut Progress) {
+    async fn show_prompt(&mut self, progress: &mut Progress) {
         let Some(id) = self.prompts.front().map(|prompt| prompt.execution) else {
             return progress.hush(false);
         };
@@ -234,7 +234,7 @@ impl<'r> Asking<'r> {
         progress.hush(true);
         self.lines.get_or_insert_with(Lines::read);
         if let Some(prompt) = self.prompts.front() {
-            prompt.put(url.as_deref());
+            prompt.show_prompt(url.as_deref());
         }
     }
 
@@ -244,7 +244,7 @@ impl<'r> Asking<'r> {
         self.prompts.retain(|prompt| !is_over(prompt));
         if was_put {
             output::say("\n(no longer asked)");
-            self.put(progress).await;
+            self.show_prompt(progress).await;
         }
     }
 
@@ -261,7 +261,7 @@ impl<'r> Asking<'r> {
                 prompt.ask();
                 return Ok(());
             }
-            Next::Give { option, form } => Answer { option, form, by: Some(BY.to_owned()) },
+            Next::Give { option, form } => Answer { option, form, by: Some(SENDER.to_owned()) },
         };
         let (id, step) = (prompt.execution, prompt.step().to_owned());
         match self.engine.runtime().answer(id, Some(&step), answer).await {
@@ -274,14 +274,14 @@ impl<'r> Asking<'r> {
             }
             Err(error) => return Err(error.into()),
         }
-        self.put(progress).await;
+        self.show_prompt(progress).await;
         Ok(())
     }
 }
 
 /// An answer as it is given beforehand: an option, or `{option, form}` as JSON.
 fn answer(text: &str) -> Result<Answer, String> {
-    let by = Some(BY.to_owned());
+    let by = Some(SENDER.to_owned());
     if !text.trim_start().starts_with('{') {
         return Ok(Answer { option: text.to_owned(), form: Map::new(), by });
     }
@@ -307,10 +307,10 @@ mod tests {
 
     #[test]
     fn what_is_given_beforehand_needs_a_step() {
-        let given = Given::parse("ask[2]=a=b").expect("an answer");
+        let given = PresetAnswer::parse("ask[2]=a=b").expect("an answer");
         assert_eq!((given.step.as_str(), given.value.as_str()), ("ask[2]", "a=b"));
         for wrong in ["ask", "=approve", "ask="] {
-            assert!(Given::parse(wrong).is_err(), "{wrong}");
+            assert!(PresetAnswer::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

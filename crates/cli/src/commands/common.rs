@@ -1,15 +1,15 @@
-//! What the subcommands that ask the daemon and print what it says have in common.
+//! Shared helpers of the subcommands that print a response of the daemon.
 
 use clap::Args;
 use serde::Serialize;
 
-use crate::context::{Context, Talk};
+use crate::context::{Context, LogProfile};
 use crate::output;
 use crate::settings::{Config, Flags, PLACE};
 
 /// How something is shown, and where it is.
 #[derive(Args, Debug)]
-pub(super) struct Shown {
+pub(super) struct DaemonOptions {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -17,13 +17,13 @@ pub(super) struct Shown {
     pub(super) settings: Flags<PLACE>,
 }
 
-impl Shown {
+impl DaemonOptions {
     /// The settings of the place.
     ///
     /// # Errors
     /// They cannot be read.
     pub(super) fn config(&self, context: &Context) -> anyhow::Result<Config> {
-        context.config(self.settings.given(), Talk::Tool)
+        context.config(self.settings.given(), LogProfile::Tool)
     }
 
     /// Prints what there is to tell: as it is for programs, or in words for people.
