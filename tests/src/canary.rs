@@ -13,10 +13,10 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use crate::github;
 use crate::wiki::{DEMO_CLIENT_SECRET, DEMO_SCOPED_TOKEN, DEMO_TOKEN};
 
-/// What stands in every secret that a test makes up.
+/// The mark in every secret that a test makes.
 pub const MARK: &str = "canary-4471";
 
-/// What is searched for: the mark, the credentials of the doubles, and the beginnings of what they issue.
+/// The searched texts: the mark, the credentials of the doubles, and the prefixes of the tokens that they issue.
 const MARKS: [&str; 8] = [
     MARK,
     DEMO_TOKEN,
@@ -40,7 +40,7 @@ pub fn secret(name: &str) -> String {
     format!("{MARK}-{name}")
 }
 
-/// Whether a search would find this secret.
+/// True if a search would find this secret.
 pub fn is_marked(secret: &str) -> bool {
     MARKS.iter().any(|mark| secret.contains(mark))
 }

@@ -23,7 +23,7 @@ const LARGEST_OUTPUT: usize = 1 << 20;
 /// Variables that are passed on to it; nothing else of this process's surroundings is.
 const PASSED_ON: [&str; 4] = ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"];
 
-/// What went wrong with a daemon.
+/// Errors of starting or stopping a daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no binary to start.
@@ -40,9 +40,9 @@ pub enum Error {
     /// It ended, or took too long.
     #[error("the daemon {what}; it said:\n{output}")]
     NotServing {
-        /// What it did.
+        /// The exit status.
         what: String,
-        /// What it said.
+        /// Its output.
         output: String,
     },
 }
@@ -133,7 +133,7 @@ impl Builder<'_> {
     }
 }
 
-/// What the daemon said so far.
+/// The output of the daemon so far.
 #[derive(Debug, Default)]
 struct Output {
     text: Mutex<String>,
@@ -209,7 +209,7 @@ pub struct Daemon {
     announced: Announced,
     output: Arc<Output>,
     data_dir: PathBuf,
-    /// Whether what it leaves behind is searched for secrets.
+    /// True if the files that it leaves are searched for secrets.
     is_searched: bool,
 }
 
@@ -254,7 +254,7 @@ impl Daemon {
         Ok(std::fs::read_to_string(self.data_dir.join("admin-token"))?.trim().to_owned())
     }
 
-    /// What it said so far.
+    /// Its output so far.
     pub fn output(&self) -> String {
         self.output.text()
     }

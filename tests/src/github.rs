@@ -28,7 +28,7 @@ const LARGEST_BODY: usize = 16 << 20;
 /// The number of the first issue, and the id of the first hook.
 const FIRST: u64 = 1;
 
-/// What a kind of thing takes in a body: its fields, those that begin with `*` have to be there.
+/// The fields of a resource's body; those that begin with `*` are required.
 type Fields = &'static [&'static str];
 
 const ISSUE: Fields = &["*title", "body", "labels", "assignees", "milestone"];
@@ -63,11 +63,11 @@ struct State {
     issues: Vec<Value>,
     hooks: Vec<Value>,
     next: u64,
-    /// Whether whoever makes a webhook waits for its answer in vain.
+    /// True if the creation of a webhook never gets its response.
     loses_answers: bool,
 }
 
-/// What is answered.
+/// A response.
 type Answer = (StatusCode, Value);
 
 impl GitHub {
@@ -191,7 +191,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
     response.body(Full::new(Bytes::from(body))).map_err(io::Error::other)
 }
 
-/// What every request has to say.
+/// The headers that every request must have.
 fn demanded(headers: &HeaderMap) -> Result<(), Answer> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if header("user-agent").is_empty() {

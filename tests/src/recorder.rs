@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What comes to paths that begin so is answered with its own headers.
+/// The prefix of paths whose requests are answered with their own headers.
 const ECHO: &str = "/echo";
 /// The most requests that are kept; further ones are answered 507.
 const MOST_REQUESTS: usize = 100_000;
@@ -44,7 +44,7 @@ pub struct Recorded {
     pub method: String,
     /// With the query, as it was sent.
     pub path: String,
-    /// What the sender calls the effect, over all of its tries.
+    /// The sender's id of the effect, the same over all attempts.
     pub idempotency_key: Option<String>,
     /// The body, if it is text.
     pub body: String,
@@ -57,16 +57,16 @@ impl Recorded {
     }
 }
 
-/// What went wrong for the recorder itself.
+/// Errors of the recorder itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refuses.
     #[error("the recorder cannot work: {0}")]
     Io(#[from] io::Error),
-    /// What was waited for did not come in time.
+    /// An awaited request did not come in time.
     #[error("waited {} s for {what} in vain; {seen} requests came", PATIENCE.as_secs())]
     WaitedInVain {
-        /// For what.
+        /// The awaited request.
         what: String,
         /// How many requests came.
         seen: usize,

@@ -111,7 +111,7 @@ fn level(name: &str) -> Option<usize> {
     LEVELS.iter().position(|crates| crates.contains(&name))
 }
 
-/// What ends up in the product: dev-dependencies do not.
+/// The dependencies of the product, without dev-dependencies.
 fn shipped(package: &Package) -> impl Iterator<Item = &Dependency> {
     package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development)
 }
@@ -266,7 +266,7 @@ fn tests_wait_for_events_and_never_sleep() {
 
 #[test]
 fn nothing_in_a_comment_looks_as_if_it_were_tested() {
-    // What cargo would take for a test of the documentation: `make test` runs none, an example is a test of its own.
+    // Code blocks that cargo would run as doc tests: `make test` runs none, an example is a test of its own.
     let is_tested = |line: &&str| {
         let comment = line.trim_start();
         let text = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"));

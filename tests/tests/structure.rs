@@ -87,7 +87,7 @@ fn expand<'a>(
                     None => {}
                 }
                 let after = expand(rest, names, own, found);
-                // What follows a name, such as `as other,`.
+                // The rest after a name, such as `as other,`.
                 let end = after.find([',', '}']).unwrap_or(after.len());
                 rest = after[end..].trim_start_matches(',');
             }

@@ -23,7 +23,7 @@ struct Arguments {
     /// How often each is tried.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// What chance begins with; a seed of its own each time if none is given.
+    /// The seed of the random choices; drawn anew if absent.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }

@@ -22,7 +22,7 @@ const TICK_EVERY: SignedDuration = SignedDuration::from_secs(1);
 /// The most broken promises that are kept; one is enough to fail.
 const MOST_VIOLATIONS: usize = 50;
 
-/// What a sender sent.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It is answered as soon as it is accepted.
@@ -42,7 +42,7 @@ struct Seen {
     effects: BTreeMap<usize, (String, u32)>,
 }
 
-/// What was sent under one number.
+/// The requests and effects of one number.
 #[derive(Debug)]
 struct Number {
     sent: Sent,
@@ -57,7 +57,7 @@ impl Number {
         self.seen.as_ref().is_some_and(|seen| seen.ended)
     }
 
-    /// Whether something is owed: it was accepted or has begun, and has not come to its end.
+    /// True if it is unfinished: it was accepted or has started, and has not ended.
     fn open(&self) -> bool {
         (self.named.is_some() || self.answered.is_some() || self.seen.is_some()) && !self.ended()
     }
@@ -210,7 +210,7 @@ impl Judge {
         self.numbers.iter().filter(|(_, number)| number.open()).map(|(number, _)| *number).collect()
     }
 
-    /// Whether each of these has come to its end.
+    /// True if each of these has ended.
     pub fn have_ended(&self, numbers: &[u64]) -> bool {
         numbers.iter().all(|number| self.numbers.get(number).is_some_and(Number::ended))
     }
@@ -248,7 +248,7 @@ impl Judge {
         }
     }
 
-    /// What was wrong.
+    /// The violations.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }

@@ -43,7 +43,7 @@ impl Addresses {
     }
 }
 
-/// What the senders share with whoever judges.
+/// The state that the senders share with the oracle.
 #[derive(Debug)]
 pub(super) struct Shared {
     judge: Mutex<Judge>,

@@ -21,7 +21,7 @@ pub use rounds::{FAULTS, Fault};
 
 use judge::Judge;
 
-/// What kept a fault from being tried.
+/// The reason why a fault could not be tried.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refuses.
@@ -39,9 +39,9 @@ pub enum Error {
     /// The API does not answer at all.
     #[error("the daemon's API does not answer: {error}; the daemon said:\n{said}")]
     Silent {
-        /// What came of asking.
+        /// The error of the request.
         error: reqwest::Error,
-        /// What the daemon said.
+        /// The output of the daemon.
         said: String,
     },
     /// The API does not say where a webhook is.
@@ -55,7 +55,7 @@ pub enum Error {
     Tool {
         /// Which.
         program: String,
-        /// What it said.
+        /// Its output.
         reason: String,
     },
 }
@@ -65,16 +65,16 @@ pub enum Error {
 pub struct Effort {
     /// How many rounds.
     pub rounds: u32,
-    /// What chance begins with; the same seed gives the same choices, though not the same moments.
+    /// The seed of the random choices; the same seed gives the same choices, though not the same timing.
     pub seed: u64,
 }
 
-/// What came of trying a fault.
+/// The result of a fault.
 #[derive(Debug)]
 pub struct Verdict {
     /// Which fault.
     pub name: &'static str,
-    /// What chance began with.
+    /// The seed of the random choices.
     pub seed: u64,
     /// Where what was acknowledged and received is noted.
     pub records: PathBuf,
@@ -90,7 +90,7 @@ pub struct Verdict {
     pub slowest_start: Duration,
     /// The longest that what was open took to its end after a start.
     pub slowest_end: Duration,
-    /// What else there is to say.
+    /// Further remarks.
     pub notes: Vec<String>,
     /// The promises that were broken.
     pub violations: Vec<String>,

@@ -25,14 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many requests must be acknowledged in a round, else it proves nothing.
 pub(super) const PROGRESS: u64 = 100;
 
-/// What a rig is made of.
+/// The options of a rig.
 #[derive(Debug, Default)]
 pub(super) struct Parts<'a> {
-    /// Whether there is a schedule of a second, too.
+    /// True to include a schedule of one second.
     pub(super) ticks: bool,
-    /// Whether calls are tried again: some of them are made to fail.
+    /// True to retry calls: some of them are made to fail.
     pub(super) retries: bool,
-    /// Whether instants of the schedule may be left out: the clock is not to be trusted.
+    /// True if instants of the schedule may be missing, since the clock is not reliable.
     pub(super) has_gaps: bool,
     /// Where the project is; in a temporary folder where nothing is said.
     pub(super) within: Option<&'a Path>,
@@ -53,7 +53,7 @@ pub(super) struct Rig {
     random: fastrand::Rng,
     variables: Vec<(String, String)>,
     has_gaps: bool,
-    /// Whether the daemon's disk dies under it.
+    /// True if the daemon's disk fails during the run.
     disk_dies: bool,
     verdict: Verdict,
 }
@@ -62,7 +62,7 @@ impl Rig {
     /// A project, a sink and nobody who works yet.
     pub(super) async fn new(name: &'static str, seed: u64, parts: Parts<'_>) -> Result<Self, Error> {
         let project = parts.within.map_or_else(Project::new, Project::within)?;
-        // What the oracle keeps is never on the disk that is mistreated.
+        // The oracle's files are never on the mistreated disk.
         let records = tempfile::Builder::new().prefix("cogwork-faults-").tempdir()?.keep();
         let sink = Recorder::with_journal(&records.join("received.jsonl")).await?;
         let work = Work { sink: sink.url(), retries: parts.retries };
@@ -167,7 +167,7 @@ impl Rig {
         Ok(self.daemon()?.freeze()?)
     }
 
-    /// Whether the daemon has ended, or is about to: one that does not accept any more waits for whoever it still answers.
+    /// True if the daemon has ended, or is about to: it accepts no more, and only finishes its responses.
     pub(super) async fn is_ending(&mut self) -> Result<bool, Error> {
         if self.has_ended()? {
             return Ok(true);
@@ -177,7 +177,7 @@ impl Rig {
         Ok(!answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK))
     }
 
-    /// Whether the daemon has ended by itself.
+    /// True if the daemon has ended by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, Error> {
         Ok(self.daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())
     }
@@ -251,7 +251,7 @@ impl Rig {
         self.shared.judge().blame(wrong);
     }
 
-    /// Whether nothing was wrong so far.
+    /// True if there is no violation so far.
     pub(super) fn is_well(&self) -> bool {
         self.shared.judge().violations().is_empty()
     }
@@ -297,7 +297,7 @@ impl Rig {
         }
     }
 
-    /// What the API answers to a GET.
+    /// The API's response to a GET.
     pub(super) async fn ask(&self, path: &str) -> Result<Value, Error> {
         let daemon = self.daemon()?;
         let url = format!("{}/api/v1{path}", daemon.admin_url());

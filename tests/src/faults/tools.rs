@@ -40,11 +40,11 @@ pub(super) async fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Resu
     Err(failed(program, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// What becomes of system calls while it is attached. Dropping it lets go.
+/// The fate of system calls while it is attached. Dropping it detaches.
 #[derive(Debug)]
 pub(super) struct Strace {
     child: Child,
-    /// What it says is read to its end, so that it never waits for a reader.
+    /// Its output is read to the end, so that it never blocks on a full pipe.
     lines: Option<Lines<BufReader<ChildStderr>>>,
 }
 
@@ -153,7 +153,7 @@ impl Disk {
             let piece = vec![0xa5_u8; piece];
             while ballast.write_all(&piece).is_ok() {}
         }
-        // What cannot be written has said so already.
+        // A failed write has been reported already.
         let _ = ballast.sync_all();
         Ok(())
     }

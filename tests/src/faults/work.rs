@@ -14,12 +14,12 @@ pub(super) const TICKS: &str = "ticks";
 /// How a call is tried again.
 const RETRY: &str = "retry: {max: 2, delay: 20ms}";
 
-/// What is worked on.
+/// The workload of the automations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work<'a> {
     /// Where the effects are.
     pub(super) sink: &'a str,
-    /// Whether calls that fail are tried again.
+    /// True if failed calls are retried.
     pub(super) retries: bool,
 }
 

@@ -22,7 +22,7 @@ use super::query::Query;
 use super::reply::Reply;
 use super::seed::SpaceSeed;
 
-/// What there is, for `GET /_sim/help`.
+/// The overview for `GET /_sim/help`.
 const HELP: [(&str, &str); 17] = [
     (
         "GET /_sim/requests",

@@ -35,7 +35,7 @@ pub(super) struct Upload {
     pub(super) minor_edit: bool,
 }
 
-/// What an upload does with a file name that the page has already.
+/// The treatment of an upload whose file name the page already has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OnExisting {
     /// POST: refuse.

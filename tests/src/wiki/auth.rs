@@ -1,4 +1,4 @@
-//! Who is calling: Basic on the site, bearer tokens and scoped API tokens on the gateway.
+//! Authentication: Basic on the site, bearer tokens and scoped API tokens on the gateway.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ pub(super) enum Host {
     Gateway,
 }
 
-/// What an Authorization header holds.
+/// A parsed Authorization header.
 #[derive(Debug, PartialEq, Eq)]
 enum Credentials<'a> {
     Basic(String, String),

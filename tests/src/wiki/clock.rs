@@ -93,7 +93,7 @@ impl Clock {
         Self { source: Source::System { ahead_ms: 0 }, last_stamp: Moment(0) }
     }
 
-    /// What time it is.
+    /// The current time.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the simulator reads the machine's clock"

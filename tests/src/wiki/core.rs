@@ -25,7 +25,7 @@ pub(super) struct Core {
     pub(super) log: Log,
     /// The sites of the gateway. The first is the one that the site's own address serves; the others serve the same.
     pub(super) sites: Vec<Site>,
-    /// What `/oauth/token/accessible-resources` answers in place of the sites.
+    /// The response of `/oauth/token/accessible-resources`, in place of the sites.
     pub(super) resources: Option<Value>,
     /// The origin that downloads redirect to.
     pub(super) media_url: String,
@@ -46,7 +46,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Whether the body is declared to be JSON.
+    /// True if the body is declared as JSON.
     pub(super) fn has_json(&self) -> bool {
         let whole = self.header("content-type").unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")

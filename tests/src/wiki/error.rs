@@ -1,4 +1,4 @@
-//! What goes wrong: [`ApiError`] is an answer of the wiki, [`Error`] is a failure of the simulator itself.
+//! Errors: [`ApiError`] is a response of the wiki, [`Error`] is a failure of the simulator itself.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -11,9 +11,9 @@ pub enum Error {
     /// The address cannot be listened on.
     #[error("cannot listen on `{address}`: {source}")]
     Listen {
-        /// What was asked for.
+        /// The operation.
         address: String,
-        /// What the system answered.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Something that a test waited for did not come in time.
@@ -27,9 +27,9 @@ pub enum Error {
     /// More was scripted than the simulator keeps.
     #[error("at most {limit} {what} are kept; clear some first")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of item that exceeds its limit.
         what: &'static str,
-        /// How many are kept.
+        /// The limit.
         limit: usize,
     },
     /// Seeding named something that does not exist or broke a rule of the wiki.

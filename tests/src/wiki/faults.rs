@@ -298,7 +298,7 @@ impl Script {
     }
 }
 
-/// Whether `text` is of the `pattern`, in which `*` stands for any run of characters.
+/// True if `text` matches `pattern`, in which `*` stands for any run of characters.
 pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(first) = pieces.next() else { return text.is_empty() };

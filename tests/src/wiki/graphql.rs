@@ -19,7 +19,7 @@ const MOST_ANSWERS: usize = 1_000;
 /// Makes the `data` of an answer from the state of the wiki, the caller and the variables, or says what is wrong.
 pub type Compute = fn(&State, &Who, &Map<String, Value>) -> Result<Value, String>;
 
-/// What a GraphQL operation is answered.
+/// The response to a GraphQL operation.
 #[derive(Clone, Debug)]
 pub struct GraphqlAnswer {
     content: Content,

@@ -79,7 +79,7 @@ pub(super) struct Limits {
     counts: HashMap<String, Count>,
 }
 
-/// What a call has left.
+/// The remaining allowance of a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     /// No limit is set.

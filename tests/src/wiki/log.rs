@@ -46,12 +46,12 @@ pub struct LoggedRequest {
     pub query: Vec<(String, String)>,
     /// In order; names in lower case. Secrets are replaced by their fingerprint: `Bearer sha256:0123456789abcdef`.
     pub headers: Vec<(String, String)>,
-    /// What was sent, up to 256 KiB; secrets of the token endpoint are replaced by their fingerprint.
+    /// The request's body, up to 256 KiB; secrets of the token endpoint are replaced by their fingerprint.
     #[serde(serialize_with = "as_text")]
     pub body: Bytes,
-    /// How large it was, in bytes.
+    /// The size of the request's body, in bytes.
     pub body_bytes: usize,
-    /// What was answered; nothing while the answer is being made and after a reset.
+    /// The response; `None` while it is being made and after a reset.
     pub status: Option<u16>,
     /// A fault of the script hit it.
     pub fault: bool,
@@ -76,12 +76,12 @@ impl LoggedRequest {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Whether the request carried exactly this Authorization header.
+    /// True if the request carried exactly this Authorization header.
     pub fn was_authorized_by(&self, authorization: &str) -> bool {
         self.header("authorization") == Some(redact(authorization).as_str())
     }
 
-    /// Whether method (or `*`) and path pattern are those of the request.
+    /// True if method (or `*`) and path pattern match the request.
     pub fn is(&self, method: &str, path: &str) -> bool {
         (method == "*" || method.eq_ignore_ascii_case(&self.method)) && matches_pattern(path, &self.path)
     }

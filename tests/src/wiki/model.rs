@@ -186,7 +186,7 @@ impl Page {
     }
 }
 
-/// What an attachment hangs on.
+/// The owner of an attachment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Container {
     Page(u64),
@@ -239,7 +239,7 @@ pub(super) struct CustomContent {
     pub(super) version: Version,
 }
 
-/// What a content property belongs to.
+/// The owner of a content property.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Parent {
     /// A page, by its id.

@@ -56,7 +56,7 @@ pub(super) struct App {
     pub(super) redirect_uris: Vec<String>,
 }
 
-/// What a token endpoint hands out.
+/// The result of a token endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tokens {
     /// Good on the gateway for `expires_in` seconds.
@@ -72,7 +72,7 @@ pub struct Tokens {
     pub refresh_token: Option<String>,
 }
 
-/// What a user has consented to for an application. A later consent of the same two replaces the scopes.
+/// The consent of a user to an application. A later consent of the same two replaces the scopes.
 #[derive(Clone, Debug)]
 struct Grant {
     scopes: Vec<String>,
@@ -321,7 +321,7 @@ impl OAuth {
         Tokens { access_token, token_type: "Bearer", expires_in, scope, refresh_token }
     }
 
-    /// Who holds this access token; nothing when it is unknown or has expired.
+    /// The holder of this access token; `None` if it is unknown or has expired.
     pub(super) fn bearer(&self, token: &str, now: Moment) -> Option<Who> {
         let held = self.access_tokens.get(token).filter(|held| now < held.expires_at)?;
         Some(Who { account_id: held.account_id.clone(), scopes: Some(held.scopes.clone()) })
@@ -361,7 +361,7 @@ pub(super) fn accessible_resources(sites: &[Site], base_url: &str, who: &Who) ->
     sites.iter().enumerate().map(entry).collect()
 }
 
-/// Whether a challenge was made of this verifier.
+/// True if a challenge was derived from this verifier.
 fn proves(verifier: Option<&str>, challenge: &str) -> bool {
     let digest = |verifier: &str| URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
     verifier.is_some_and(|verifier| digest(verifier) == challenge)

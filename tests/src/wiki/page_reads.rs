@@ -27,7 +27,7 @@ const SINGLE_STATUSES: [&str; 6] = ["current", "archived", "trashed", "deleted",
 /// Fields that a list of pages can be sorted by.
 const SORT_FIELDS: [&str; 4] = ["id", "created-date", "modified-date", "title"];
 
-/// What the query of a get of one page asks for.
+/// The query of a get of one page.
 #[derive(Clone, Debug)]
 pub(super) struct PageWish {
     which: Which,
@@ -43,7 +43,7 @@ pub(super) struct PageWish {
 }
 
 impl PageWish {
-    /// What the answer to a create or an update shows: the body in storage format.
+    /// The view in the response to a create or an update: the body in storage format.
     pub(super) fn echo(which: Which) -> Self {
         Self {
             which,
@@ -81,7 +81,7 @@ impl PageWish {
     }
 }
 
-/// What the query of a list of pages asks for.
+/// The query of a list of pages.
 #[derive(Clone, Debug)]
 pub(super) struct PageFilter {
     ids: Option<Vec<u64>>,
@@ -242,12 +242,12 @@ impl State {
         }
     }
 
-    /// What the caller may do with a page.
+    /// The operations that the caller may perform on a page.
     pub(super) fn page_operations(&self, who: &Who, page: &Page) -> Vec<OperationShape> {
         self.operations(who, page.space, "page")
     }
 
-    /// What the caller may do with content of a kind in a space.
+    /// The operations that the caller may perform on content of a kind in a space.
     pub(super) fn operations(&self, who: &Who, space: u64, kind: &'static str) -> Vec<OperationShape> {
         let known = [
             ("read", Right::View),

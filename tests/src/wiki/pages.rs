@@ -31,7 +31,7 @@ pub(super) struct PageInput {
     version: Option<(i64, String)>,
 }
 
-/// What the query of a create says.
+/// The query of a create.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CreateOptions {
     pub(super) private: bool,

@@ -62,7 +62,7 @@ impl Order {
     }
 }
 
-/// What a cursor holds: base64 of this as JSON, as observed on the real service.
+/// The content of a cursor: base64 of this as JSON, as observed on the real service.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Cursor {

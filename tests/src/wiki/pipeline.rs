@@ -30,7 +30,7 @@ pub(super) const LARGEST_BODY: usize = 64 * 1024 * 1024;
 /// How long a call is held at most.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     core: Mutex<Core>,

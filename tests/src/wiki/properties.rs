@@ -17,7 +17,7 @@ use super::users::{Right, Who};
 
 /// The largest value of a property, in bytes of JSON, documented by the vendor.
 pub(super) const LARGEST_VALUE_BYTES: usize = 32_768;
-/// What the platform adds to a page by itself, some time after its creation.
+/// The properties that the platform adds to a page by itself, some time after its creation.
 const PLATFORM_PROPERTIES: [(&str, &str); 2] =
     [("editor", "\"v2\""), ("content-appearance-published", "\"full-width\"")];
 

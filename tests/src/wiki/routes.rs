@@ -46,7 +46,7 @@ pub(super) enum Place {
     Graphql,
 }
 
-/// What a property or an included list belongs to.
+/// The owner of a property or of an included list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Page,
@@ -156,7 +156,7 @@ const LACKING_OF_SPACES: [&str; 10] = [
     "admin-key",
 ];
 
-/// Whether the real service has something at a path below `/wiki` that the simulator does not have at all.
+/// True if the real service has a resource at a path below `/wiki` that the simulator lacks.
 fn lacks(segments: &[&str]) -> bool {
     if wiki(segments).is_some() {
         return false;
@@ -236,7 +236,7 @@ fn owner(kind: &str) -> Option<Owner> {
 }
 
 impl Target {
-    /// Whether the real service has this call and the simulator does not.
+    /// True if the real service has this call and the simulator does not.
     pub(super) fn is_missing(&self, method: &str) -> bool {
         match self {
             Self::Missing => true,
@@ -273,7 +273,7 @@ impl Place {
         }
     }
 
-    /// Whether a call takes a body in JSON.
+    /// True if a call takes a JSON body.
     pub(super) fn takes_json(&self, method: &str) -> bool {
         matches!(method, "POST" | "PUT") && !self.is_v1()
     }
@@ -303,7 +303,7 @@ impl Place {
             (Self::DownloadByName(..) | Self::DownloadById(_), _) => {
                 &[&["read:attachment:wiki", "readonly:content.attachment:wiki"]]
             }
-            // What a query needs depends on its fields, which are not known here.
+            // The cost of a query depends on its fields, which are unknown here.
             (Self::Graphql, _) => &[],
         }
     }

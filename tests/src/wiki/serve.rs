@@ -35,7 +35,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         connections.spawn(connection(stream, peer, shared.clone(), slot));
     }
     connections.close();
-    // What has not ended by then ends with the runtime.
+    // Unfinished tasks end with the runtime.
     let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
 }
 

@@ -151,7 +151,7 @@ pub(super) struct LikeShape {
     pub(super) account_id: String,
 }
 
-/// What somebody may do in a space.
+/// An operation that a permission allows.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PermissionShape {
     pub(super) id: String,
@@ -159,7 +159,7 @@ pub(super) struct PermissionShape {
     pub(super) operation: PermittedShape,
 }
 
-/// Who may.
+/// The holder of a permission.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PrincipalShape {
     #[serde(rename = "type")]
@@ -167,7 +167,7 @@ pub(super) struct PrincipalShape {
     pub(super) id: String,
 }
 
-/// And what.
+/// The operation of a permission.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PermittedShape {

@@ -263,7 +263,7 @@ impl Handle {
         seed(&mut self.shared.core().state)
     }
 
-    /// What time it is in the wiki.
+    /// The current time in the wiki.
     pub fn now(&self) -> Moment {
         self.shared.core().state.clock.now()
     }

@@ -90,7 +90,7 @@ impl State {
         Ok(slice.map(|space| space_shape(space, description, icon)))
     }
 
-    /// Who may do what in a space.
+    /// The permissions in a space.
     pub(super) fn space_permissions(&self, space: &Space) -> Vec<PermissionShape> {
         self.users.iter().flat_map(|user| permissions_of(user, &space.key)).collect()
     }

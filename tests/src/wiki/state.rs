@@ -28,7 +28,7 @@ pub struct Switches {
     pub platform_properties_after_ms: Option<u64>,
     /// Bodies in storage format must be well-formed. On by default.
     pub check_storage_format: bool,
-    /// Whoever is asked at `/authorize` says no.
+    /// The user at `/authorize` declines.
     pub deny_consent: bool,
     /// The token endpoint takes JSON only. Off by default: client libraries send forms, and the real endpoint takes both.
     pub json_tokens_only: bool,

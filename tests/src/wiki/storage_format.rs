@@ -85,7 +85,7 @@ fn escape(text: &str) -> String {
 /// entities. Names are not checked against any schema.
 ///
 /// # Errors
-/// What is wrong, in one clause.
+/// The error, in one clause.
 pub(super) fn check_well_formed(text: &str) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text;

@@ -1,6 +1,6 @@
-//! Who may come in and what they may do there.
+//! Users and their permissions.
 
-/// What a user may do in a space. Without `view` the space does not exist for them.
+/// A permission of a user in a space. Without `view` the space does not exist for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Permissions {
     /// See the space and what is in it.
@@ -121,7 +121,7 @@ impl User {
     }
 }
 
-/// Whoever makes a call, once the credentials have been checked.
+/// The caller, after authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     pub(super) account_id: String,

@@ -105,7 +105,7 @@ impl House {
         self.send(self.http.post(self.url() + tail).header("content-type", content_type).body(bytes)).await
     }
 
-    /// What stands at an address.
+    /// The resource at an address.
     pub(crate) async fn open(&self, url: &str) -> Answer {
         self.send(self.http.get(url)).await
     }
@@ -179,7 +179,7 @@ impl House {
         lines.into_iter().map(|line| line.message).collect()
     }
 
-    /// What the wiki itself answers to a GET, such as `/pages/4300000005?body-format=storage`.
+    /// The wiki's own response to a GET, such as `/pages/4300000005?body-format=storage`.
     pub(crate) async fn in_wiki(&self, path: &str) -> Value {
         let request = self.http.get(self.wiki.site_api() + path).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN));
         self.send(request).await.json()

@@ -95,7 +95,7 @@ async fn a_daemon_goes_on_with_a_backup_of_one_under_load_and_misses_nothing() {
         let execution = other.end_of(&id).await;
         assert_eq!(execution["status"], json!("succeeded"));
         let number = whole(&execution);
-        // What was accepted while it was made may be in it; what the caller never heard of, too.
+        // Requests accepted during the backup may be in it, as may those whose caller got no response.
         assert!(accepted.iter().all(|(sent, as_id)| (sent == &number) == (*as_id == id)), "{id}");
     }
     other.stop().await;

@@ -1,4 +1,4 @@
-//! What goes wrong: nothing of it takes the daemon down, and each is told to whom it concerns.
+//! Failures: none of them ends the daemon, and each is reported to the right recipient.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;

@@ -26,7 +26,7 @@ impl Site {
         (came["items"].clone(), came["found"].clone(), wiki.requests().len() - before)
     }
 
-    /// What the executions of an automation were told, oldest first.
+    /// The payloads of an automation's executions, oldest first.
     async fn told_to(&self, id: &str) -> Vec<String> {
         let mut told = Vec::new();
         for execution in self.executions_of(id).await.iter().rev() {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::site::{Events, Site, send};
 
-/// What the manual promises of a save.
+/// The manual's limit for the reload after a save.
 const PROMISED: Duration = Duration::from_millis(200);
 /// How often each way of saving is measured.
 const SAVES: u32 = 7;

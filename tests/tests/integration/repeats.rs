@@ -1,4 +1,4 @@
-//! What is sent again after the daemon was killed: it is known whether an answer came or not (guarantees G2, G3, G15).
+//! Requests repeated after the daemon was killed, with a known or an unknown response (guarantees G2, G3, G15).
 
 use pretty_assertions::assert_eq;
 use reqwest::{Method, RequestBuilder};

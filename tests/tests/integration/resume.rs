@@ -92,7 +92,7 @@ async fn after_a_kill_only_the_unfinished_branches_of_a_graph_go_on() {
     let steps = [alone("a"), alone("b"), alone("c"), last].concat();
     let mut site = Site::serving(&[("work", &hook(&steps))]).await;
     let id = site.post("work", &json!({})).await.execution();
-    // What has been committed of the first branch is known once its end is told with a place in the log.
+    // The commit of the first branch is certain once its end is published with a position in the log.
     let mut events = site.events(&format!("/executions/{id}/events")).await;
     recorder.wait_for("/b", 1).await.unwrap();
     recorder.wait_for("/c", 1).await.unwrap();
@@ -179,7 +179,7 @@ async fn an_execution_that_waits_for_its_next_try_outlives_any_number_of_stops()
         site.start().await;
     }
     let waiting = site.ask(&format!("/executions/{id}")).await;
-    // Whether it has come to its rest again or is on its way there.
+    // It has suspended again, or is about to.
     assert!([json!("waiting"), json!("running")].contains(&waiting["status"]), "{waiting}");
     assert_eq!(waiting["outcome"], Value::Null);
     assert_eq!(recorder.requests().len(), 1);

@@ -1,4 +1,4 @@
-//! What senders ask of an address before they send anything to it, over real HTTP.
+//! Challenges of senders, over real HTTP.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;

@@ -133,7 +133,7 @@ impl Site {
         self.http.request(method, url).bearer_auth(self.daemon().admin_token().unwrap())
     }
 
-    /// What the API answers to a GET.
+    /// The API's response to a GET.
     pub(crate) async fn ask(&self, path: &str) -> Value {
         let answer = send(self.api(Method::GET, path)).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);

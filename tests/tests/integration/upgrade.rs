@@ -22,7 +22,7 @@ const TABLES: [(u32, &str, &str, &str); 2] = [
 ];
 const HISTORY: &str = "CREATE TABLE refinery_schema_history (version INTEGER PRIMARY KEY, name VARCHAR(255), \
     applied_on VARCHAR(255), checksum VARCHAR(255))";
-/// Who started it, as it was written.
+/// The origin of the execution, as stored.
 const MANUAL: &str = r#"{"kind":"manual"}"#;
 /// Statuses, and the lists that such executions stand in.
 const QUEUED: (u8, u8) = (0, 0);
@@ -37,7 +37,7 @@ struct Old {
     began: Timestamp,
 }
 
-/// What an execution of it waits for.
+/// The waiting reason of an execution.
 #[derive(Default)]
 struct Pause<'a> {
     step: &'a str,

@@ -1,4 +1,4 @@
-//! Who comes in, and what they may do there.
+//! Authentication and permissions.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What the simulator does not have, and what it does not take.
+//! Calls that the simulator lacks, and requests that it rejects.
 
 use reqwest::Method;
 use serde_json::json;

@@ -41,7 +41,7 @@ pub(crate) struct Start {
     /// The automation's id
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// What starts it, as JSON: the body of a webhook, what a poll or an event finds, or all inputs of a
+    /// The data of the start, as JSON: the body of a webhook, the result of a poll or an event, or all inputs of a
     /// manual start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,

@@ -12,7 +12,7 @@ use crate::yaml::{Kind, Node, Style, Text};
 /// The template of a value: what stands under `with`, `set`, `body` and the like. Always gives one; where an
 /// expression is wrong, that is reported and its place is taken by one that reads nothing and has no value.
 ///
-/// What holds no `${{ }}` anywhere below becomes one literal. A text that is one whole expression, with nothing
+/// A value without any `${{ }}` becomes one literal. A text that is one whole expression, with nothing
 /// around it, keeps the expression's type.
 #[must_use]
 pub fn template(node: &Node, diagnostics: &Diagnostics) -> Template {

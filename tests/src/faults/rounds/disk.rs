@@ -11,7 +11,7 @@ use super::IN_DOUBT;
 
 /// Up to which call the fault waits.
 const MOST_CALLS: u32 = 40;
-/// What fails in turn: the sync of a commit, the writes before it, a sync for which space is missing.
+/// The failing system calls, in turn: the sync of a commit, the writes before it, a sync without space.
 const FAILURES: [(&str, &str); 3] =
     [("fdatasync,fsync", "EIO"), ("pwrite64", "EIO"), ("fdatasync,fsync", "ENOSPC")];
 /// How many requests must be refused while the disk is full.
@@ -44,7 +44,7 @@ pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// What is wrong with how it ended, if anything.
+/// The wrong part of its exit, if any.
 fn in_order(status: ExitStatus, when: &str) -> Option<String> {
     (status.code() != Some(IN_DOUBT)).then(|| format!("{when} it ended with {status}"))
 }
@@ -109,7 +109,7 @@ pub(super) async fn space(effort: Effort) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// What some requests are answered. The senders wait for the end of what they have sent, so these are sent besides.
+/// The responses to some requests, sent in addition to those of the senders, which wait for the end of their own.
 async fn refusals(rig: &Rig) -> Vec<Option<u16>> {
     let mut answers = Vec::new();
     for _ in 0..REFUSALS {

@@ -10,7 +10,7 @@ use super::IN_DOUBT;
 
 /// The boundaries, by the words of `model::failpoint::Failpoint`.
 const BOUNDARIES: [&str; 5] = ["beforeCommit", "afterCommit", "beforeAck", "beforeEffect", "afterEffect"];
-/// What goes wrong there.
+/// The actions of a failpoint.
 const MISHAPS: [&str; 3] = ["error", "300ms", "abort"];
 /// How many requests are acknowledged before each: together more than a round needs.
 const SOME: u64 = PROGRESS / 4;
@@ -21,7 +21,7 @@ const MOST_MORE: usize = 40;
 /// How long it may take to go wrong, and to go on then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the daemon has to make of a mishap.
+/// The expected reaction of the daemon to a fault.
 enum Outcome {
     /// It goes on as if nothing had been.
     GoesOn,

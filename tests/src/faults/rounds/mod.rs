@@ -23,9 +23,9 @@ const IN_DOUBT: i32 = 3;
 pub struct Fault {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What is done, and what must hold.
+    /// The fault, and the guarantees that must hold.
     pub about: &'static str,
-    /// How often it is done in a short try; never where this is 0.
+    /// The repetitions in quick mode; 0 leaves it out.
     pub quick: u32,
     /// How often it is done in a long one.
     pub long: u32,

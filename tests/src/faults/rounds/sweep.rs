@@ -37,7 +37,7 @@ pub(super) async fn run(name: &'static str, calls: &[&str], effort: Effort) -> R
     rig.settle().await
 }
 
-/// Whether the daemon was killed at this call of one execution. It runs again in any case.
+/// Kills the daemon at this call of one execution; true if it died. It restarts in any case.
 async fn kill_at(rig: &mut Rig, call: &str, number: u32) -> Result<bool, Error> {
     let strace = Strace::attach(rig.daemon()?.id()?, call, &format!("signal=KILL:when={number}")).await?;
     rig.shared().send_one(rig.http(), Sent::Async).await;
@@ -52,7 +52,7 @@ async fn kill_at(rig: &mut Rig, call: &str, number: u32) -> Result<bool, Error> 
     Ok(true)
 }
 
-/// Whether the daemon lives to say that every execution has ended.
+/// True if the daemon survives until every execution has ended.
 async fn ended_well(rig: &Rig) -> bool {
     let deadline = tokio::time::Instant::now() + END_WITHIN;
     while tokio::time::Instant::now() < deadline {

@@ -115,7 +115,7 @@ fn print(rows: &[(ExecutionRow, Option<Pauses>)]) -> anyhow::Result<()> {
     for (row, waits) in rows {
         let took =
             row.finished_at.map_or_else(String::new, |end| time::took(time::between(row.started_at, end)));
-        let waits = waits.as_ref().map(pauses::short).unwrap_or_default();
+        let waits = waits.as_ref().map(waiting::short).unwrap_or_default();
         let note = row.error.as_deref().unwrap_or(&waits);
         table.row([
             row.id.to_string().as_str(),

@@ -83,7 +83,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     Some(Trigger::Poll(Box::new(PollTrigger { call, every, items, id, cursor, start, deliver })))
 }
 
-/// What is asked, with the connection and the inputs that stand beside it.
+/// The polled action, with the connection and the inputs of the trigger.
 pub(super) fn call(
     action: Option<SpannedName>,
     reader: &mut MapReader<'_, '_>,
