@@ -98,7 +98,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             "--serve-baseline" => {
                 let kind = value()?;
                 let kind =
-                    Kind::of(&kind).ok_or_else(|| Error::Usage(format!("there is no baseline `{kind}`")))?;
+                    Kind::parse(&kind).ok_or_else(|| Error::Usage(format!("there is no baseline `{kind}`")))?;
                 return Ok(Command::Serve(kind, value()?.into()));
             }
             "--quick" => (options.quick, options.time) = (true, Duration::from_secs(1)),
@@ -127,7 +127,7 @@ fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, Error> {
 
 fn peers(names: &str) -> Result<Vec<Peer>, Error> {
     let unknown = |name: &str| Error::Usage(format!("there is no peer `{name}`; there are node-red and n8n"));
-    names.split(',').map(|name| Peer::of(name).ok_or_else(|| unknown(name))).collect()
+    names.split(',').map(|name| Peer::parse(name).ok_or_else(|| unknown(name))).collect()
 }
 
 fn seconds(text: &str) -> Result<Duration, Error> {

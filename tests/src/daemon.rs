@@ -172,7 +172,7 @@ struct Announced {
 }
 
 impl Announced {
-    fn of(data_dir: &Path, pid: Option<u32>) -> Option<Self> {
+    fn read(data_dir: &Path, pid: Option<u32>) -> Option<Self> {
         let text = std::fs::read_to_string(data_dir.join("daemon.json")).ok()?;
         serde_json::from_str::<Self>(&text).ok().filter(|found| Some(found.pid) == pid)
     }
@@ -184,7 +184,7 @@ async fn announcement(project: &Project, child: &mut Child, output: &Output) -> 
     let mut lines = output.lines.subscribe();
     let found = async {
         loop {
-            if let Some(found) = Announced::of(&data_dir, pid) {
+            if let Some(found) = Announced::read(&data_dir, pid) {
                 return Some(found);
             }
             if lines.changed().await.is_err() {
@@ -215,7 +215,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// A daemon over `project`, on free ports, that may call this machine.
-    pub fn of(project: &Project) -> Builder<'_> {
+    pub fn builder(project: &Project) -> Builder<'_> {
         Builder { project, variables: Vec::new(), arguments: Vec::new(), is_searched: true }
     }
 

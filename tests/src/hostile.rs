@@ -68,7 +68,7 @@ pub async fn run(bounds: Bounds, sizes: usize) -> Result<Findings, daemon::Error
     let corpus = corpus()?;
     let project = Project::new()?;
     write_automations(&project, &corpus)?;
-    let daemon = Daemon::of(&project).start().await?;
+    let daemon = Daemon::builder(&project).start().await?;
     let pid = daemon.id()?;
     limit(pid)?;
     let client = client().map_err(io::Error::other)?;
@@ -128,7 +128,7 @@ pub async fn run_each(sizes: usize) -> Result<Vec<(u64, usize, String)>, daemon:
     let corpus = corpus()?;
     let project = Project::new()?;
     write_automations(&project, &corpus)?;
-    let daemon = Daemon::of(&project).start().await?;
+    let daemon = Daemon::builder(&project).start().await?;
     let pid = daemon.id()?;
     let client = client().map_err(io::Error::other)?;
     let addresses = addresses(&daemon, &client).await?;

@@ -2,7 +2,7 @@
 
 mod answer;
 mod connection;
-mod pace;
+mod paced;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::Error;
 use crate::statistics::Histogram;
 
 pub(crate) use connection::{Connection, authorized, request};
-pub(crate) use pace::Pace;
+pub(crate) use paced::PacedLoad;
 
 /// How long a load may go on after its time is over, until every connection has its last answer.
 const GRACE: Duration = Duration::from_secs(60);

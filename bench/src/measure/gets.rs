@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Measures both, in turns, with each delay.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for (delay, how) in DELAYS {
-        let asked = Asked::start(delay).await?;
+        let asked = Server::start(delay).await?;
         let url = format!("http://{}/", asked.address);
         let project = Project::new()?;
         project.put("measured", &project::gets(GETS, &url))?;
@@ -158,12 +158,12 @@ impl Side {
 }
 
 /// A server in this process that is asked. It ends when this is dropped.
-struct Asked {
+struct Server {
     address: SocketAddr,
     serving: AbortHandle,
 }
 
-impl Asked {
+impl Server {
     async fn start(delay: Duration) -> Result<Self, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("a listener"))?;
         let address = listener.local_addr().map_err(Error::io("a listener"))?;
@@ -172,7 +172,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for Server {
     fn drop(&mut self) {
         self.serving.abort();
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_is_asked_answers_with_json_as_often_as_it_is_asked() {
-        let asked = Asked::start(Duration::ZERO).await.expect("a server");
+        let asked = Server::start(Duration::ZERO).await.expect("a server");
         let mut connection = Connection::open(asked.address).await.expect("a connection");
         for _ in 0..2 {
             let answer = connection.ask(&request("GET", "/", b"")).await.expect("an answer");

@@ -85,7 +85,7 @@ async fn fill(project: &Project, count: u64) -> Result<(), Error> {
     let mut last = 0;
     while last < count {
         let batch: Vec<Entry> =
-            (last..count.min(last + BATCH)).map(|number| Entry::of(number, count)).collect();
+            (last..count.min(last + BATCH)).map(|number| Entry::numbered(number, count)).collect();
         last += BATCH;
         let new = batch.iter().map(|entry| entry.of_one(&automations)).collect();
         store.accept(&Accept { executions: new, ..Accept::default() }).await?;
@@ -127,7 +127,7 @@ async fn through_the_api(
 ) -> Result<(), Error> {
     let daemon = Daemon::start_with(terms.processors, project, &["--retention-days", "3650"]).await?;
     daemon.drained().await?;
-    let (token, middle) = (daemon.token()?, Entry::of(count / 2, count));
+    let (token, middle) = (daemon.token()?, Entry::numbered(count / 2, count));
     let mut connection = Connection::open(daemon.admin()).await?;
     let paths = [
         ("executions".to_owned(), "pages", DEEP),
@@ -179,7 +179,7 @@ pub(super) async fn backlog(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
     let mut last = 0;
     while last < count {
-        let entries = (last..count.min(last + BATCH)).map(|number| Entry::of(number, count));
+        let entries = (last..count.min(last + BATCH)).map(|number| Entry::numbered(number, count));
         let new = entries.map(|entry| entry.started(&definitions[usize::from(entry.number > 0)])).collect();
         last += BATCH;
         store.accept(&Accept { executions: new, ..Accept::default() }).await?;
@@ -222,7 +222,7 @@ struct Entry {
 
 impl Entry {
     /// The numbered one of so many, spread over the span.
-    fn of(number: u64, count: u64) -> Self {
+    fn numbered(number: u64, count: u64) -> Self {
         const START: i64 = 1_790_000_000;
         let step = SPAN.as_nanos() / u128::from(count.max(1));
         let nanoseconds =
@@ -287,8 +287,8 @@ fn pages(count: u64) -> Vec<(&'static str, ExecutionFilter, Option<ExecutionId>)
     let all = ExecutionFilter::default;
     let of = |number| ExecutionFilter { automation: AutomationId::parse(&name(number)), ..all() };
     let with = |status| ExecutionFilter { status: vec![status], ..all() };
-    let middle = Entry::of(count / 2, count);
-    let day = Entry::of(count / 2 + count / 30, count).at;
+    let middle = Entry::numbered(count / 2, count);
+    let day = Entry::numbered(count / 2 + count / 30, count).at;
     vec![
         ("all", all(), None),
         ("all, from the middle on", all(), Some(middle.id())),
@@ -317,13 +317,14 @@ fn pages(count: u64) -> Vec<(&'static str, ExecutionFilter, Option<ExecutionId>)
             },
             None,
         ),
-        ("before all of them", ExecutionFilter { until: Some(Entry::of(0, count).at), ..all() }, None),
+        ("before all of them", ExecutionFilter { until: Some(Entry::numbered(0, count).at), ..all() }, None),
     ]
 }
 
 /// Every filter with every other, from the newest end and from the middle on.
 fn combinations(count: u64) -> Vec<(ExecutionFilter, Option<ExecutionId>)> {
-    let (middle, day) = (Entry::of(count / 2, count), Entry::of(count / 2 + count / 30, count).at);
+    let (middle, day) =
+        (Entry::numbered(count / 2, count), Entry::numbered(count / 2 + count / 30, count).at);
     let automations = [None, AutomationId::parse(&name(3)), AutomationId::parse(&name(AUTOMATIONS - 1))];
     let mut statuses: Vec<Vec<Status>> = Status::ALL.into_iter().map(|status| vec![status]).collect();
     statuses.extend([vec![], vec![Status::Failed, Status::Stuck]]);
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn entries_are_in_order_and_spread_over_the_span() {
-        let entries: Vec<Entry> = (0..1000).map(|number| Entry::of(number, 1000)).collect();
+        let entries: Vec<Entry> = (0..1000).map(|number| Entry::numbered(number, 1000)).collect();
         assert!(entries.windows(2).all(|pair| pair[0].id() < pair[1].id()));
         let days = entries[0].at.duration_until(entries[999].at).as_hours() / 24;
         assert_eq!(days, 29);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Terms;
 use crate::Error;
 use crate::daemon::Daemon;
-use crate::driver::{Load, Pace, request};
+use crate::driver::{Load, PacedLoad, request};
 use crate::project::{self, Project, body};
 use crate::report::{Report, Row, Target, Unit, mebibytes};
 use crate::statistics::median;
@@ -38,10 +38,10 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     };
     let request = request("POST", &daemon.path("measured").await?, &body());
     let load = Load { address: daemon.hooks(), request, connections: CONNECTIONS };
-    let pace = Pace { load, rate: RATE };
+    let paced = PacedLoad { load, rate: RATE };
     let mut samples = Vec::new();
     let answers = tokio::select! {
-        answers = pace.run(time) => answers?,
+        answers = paced.run(time) => answers?,
         error = look(&daemon, &mut samples) => return Err(error),
     };
     daemon.drained().await?;

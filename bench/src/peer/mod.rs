@@ -62,7 +62,7 @@ impl Peer {
     const ALL: [Self; 2] = [Self::NodeRed, Self::N8n];
 
     /// The one of this name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|peer| peer.name() == name)
     }
 
@@ -219,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_peer_goes_by_the_name_of_its_package() {
-        assert_eq!(Peer::of("node-red"), Some(Peer::NodeRed));
-        assert_eq!(Peer::of("n8n"), Some(Peer::N8n));
-        assert_eq!(Peer::of("red"), None);
+        assert_eq!(Peer::parse("node-red"), Some(Peer::NodeRed));
+        assert_eq!(Peer::parse("n8n"), Some(Peer::N8n));
+        assert_eq!(Peer::parse("red"), None);
     }
 
     #[test]

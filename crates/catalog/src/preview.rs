@@ -83,7 +83,7 @@ pub(crate) async fn executions_on_other_versions(
     let Some(id) = AutomationId::parse(&change.id).filter(|_| change.may_leave_executions()) else {
         return Ok(Vec::new());
     };
-    let current = after.get(&id).map(|deployed| deployed.automation.definition);
+    let current = after.get(&id).map(|deployment| deployment.automation.definition);
     let status = vec![Status::Queued, Status::Running, Status::Waiting];
     let filter = ExecutionFilter { automation: Some(id), status, ..ExecutionFilter::default() };
     let mut others: Vec<DefinitionHash> = Vec::new();

@@ -12,7 +12,7 @@ use clap_complete::env::CompleteEnv;
 use store::{ExecutionFilter, Page};
 
 use crate::context::Context;
-use crate::settings::{Config, Given, Setting};
+use crate::settings::{Config, FlagValues, Setting};
 use crate::{app, daemon, history, time};
 
 /// The variable by which the script of a shell asks for completions.
@@ -99,8 +99,8 @@ impl Line {
     }
 
     fn config(&self) -> Option<Config> {
-        let data_dir = self.flag("--data-dir").and_then(|dir| Some((Setting::of("dataDir")?, vec![dir])));
-        let given: Vec<Given> = data_dir.into_iter().collect();
+        let data_dir = self.flag("--data-dir").and_then(|dir| Some((Setting::find("dataDir")?, vec![dir])));
+        let given: Vec<FlagValues> = data_dir.into_iter().collect();
         Context::new(self.dir(), Vec::new()).quiet_config(&given).ok()
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::logging;
 use crate::output;
-use crate::settings::{Config, Environment, Given, Setting};
+use crate::settings::{Config, Environment, FlagValues, Setting};
 
 /// The context of a subcommand.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Context {
     ///
     /// # Errors
     /// A setting is wrong.
-    pub(crate) fn quiet_config(&self, flags: &[Given]) -> anyhow::Result<Config> {
+    pub(crate) fn quiet_config(&self, flags: &[FlagValues]) -> anyhow::Result<Config> {
         Config::load(&self.dir, &self.environment, flags)
     }
 
@@ -57,9 +57,10 @@ impl Context {
     ///
     /// # Errors
     /// A setting is wrong.
-    pub(crate) fn config(&self, flags: &[Given], talk: LogProfile) -> anyhow::Result<Config> {
-        let shared = self.flags.iter().filter_map(|(key, values)| Some((Setting::of(key)?, values.clone())));
-        let flags: Vec<Given> = shared.chain(flags.iter().cloned()).collect();
+    pub(crate) fn config(&self, flags: &[FlagValues], talk: LogProfile) -> anyhow::Result<Config> {
+        let shared =
+            self.flags.iter().filter_map(|(key, values)| Some((Setting::find(key)?, values.clone())));
+        let flags: Vec<FlagValues> = shared.chain(flags.iter().cloned()).collect();
         let config = Config::load(&self.dir, &self.environment, &flags)?;
         let level = config.log_level.as_deref().unwrap_or(talk.level());
         logging::start(level, config.log_format, &config.redactor)?;

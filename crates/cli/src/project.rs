@@ -35,21 +35,21 @@ pub(crate) fn require(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// The name of an automation on the command line: its id, or its file.
-pub(crate) enum Wanted {
+pub(crate) enum AutomationRef {
     /// The id of an automation in the project.
     Id(String),
     /// A file of the project, by its path relative to the project folder.
     File(String),
     /// A file somewhere else.
-    Stranger(PathBuf),
+    ExternalFile(PathBuf),
 }
 
-impl Wanted {
+impl AutomationRef {
     /// Parses `text` as a file or an id.
     ///
     /// # Errors
     /// It looks like a file that does not exist.
-    pub(crate) fn of(dir: &Path, text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(dir: &Path, text: &str) -> anyhow::Result<Self> {
         let path = Path::new(text);
         let looks_like_a_file =
             text.ends_with(".yaml") || text.ends_with(".yml") || text.contains(['/', '\\']);
@@ -61,8 +61,8 @@ impl Wanted {
         let path = if !path.exists() && below.exists() { below.as_path() } else { path };
         Ok(match paths::resolve(dir, path)? {
             Named::Inside(inside) if inside.starts_with("automations") => Self::File(slashed(&inside)?),
-            Named::Inside(_) => Self::Stranger(path.to_owned()),
-            Named::Outside(outside) => Self::Stranger(outside),
+            Named::Inside(_) => Self::ExternalFile(path.to_owned()),
+            Named::Outside(outside) => Self::ExternalFile(outside),
         })
     }
 }

@@ -18,13 +18,13 @@ pub(crate) struct Known<'c> {
 impl<'c> Known<'c> {
     /// Reads the names of the secrets in the store; those in the folder and in the environment are looked for as they are
     /// asked for.
-    pub(crate) fn of(config: &'c Config) -> Self {
+    pub(crate) fn new(config: &'c Config) -> Self {
         let runtime = daemon::runtime().ok();
         let kept = runtime.and_then(|runtime| runtime.block_on(kept(config)).ok());
         Self { config, kept }
     }
 
-    /// As [`Known::of`], in a runtime.
+    /// As [`Known::new`], in a runtime.
     pub(crate) async fn read(config: &'c Config) -> Self {
         Self { config, kept: kept(config).await.ok() }
     }

@@ -108,7 +108,7 @@ fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
     let daemon = runtime.settings.retention;
     let own: Vec<(AutomationId, Retention)> = catalog
         .automations()
-        .filter_map(|deployed| Some((deployed.automation.id.clone(), deployed.automation.retention?)))
+        .filter_map(|deployment| Some((deployment.automation.id.clone(), deployment.automation.retention?)))
         .collect();
     let except: Vec<AutomationId> = own.iter().map(|(id, _)| id.clone()).collect();
     let mut prunes = Vec::new();

@@ -7,7 +7,7 @@ use runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::changes::Changes;
-use crate::hooks::Desk;
+use crate::hooks::RateLimits;
 use crate::listen::Listeners;
 use crate::poll::Polls;
 use crate::subscribe::Subscriptions;
@@ -18,7 +18,7 @@ const INFLATING: usize = 2;
 /// Everything that starts executions: webhooks, schedules, polls, subscriptions to events, and listening for tests.
 pub struct Ingress {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) hooks: Desk,
+    pub(crate) hooks: RateLimits,
     /// The right to inflate the body of a request: each may take 25 MiB.
     pub(crate) inflating: Semaphore,
     pub(crate) listeners: Listeners,
@@ -33,7 +33,7 @@ impl Ingress {
     pub fn new(runtime: Arc<Runtime>) -> Arc<Self> {
         Arc::new(Self {
             runtime,
-            hooks: Desk::default(),
+            hooks: RateLimits::default(),
             inflating: Semaphore::new(INFLATING),
             listeners: Listeners::default(),
             polls: Polls::default(),

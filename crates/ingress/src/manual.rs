@@ -15,20 +15,20 @@ impl Ingress {
     pub async fn start(&self, id: &AutomationId, mut start: Start) -> Result<ExecutionId, Error> {
         let runtime = &self.runtime;
         let catalog = runtime.catalog();
-        let deployed = catalog.find(id.as_str())?;
+        let deployment = catalog.find(id.as_str())?;
         if let Payload::Manual { inputs } = &start.payload {
-            check_inputs(&deployed.automation, inputs)?;
+            check_inputs(&deployment.automation, inputs)?;
         }
         let mut terms = AcceptOptions::default();
-        if deployed.plan.code().trigger().is_some() && start.payload.code_result().is_none() {
+        if deployment.plan.code().trigger().is_some() && start.payload.code_result().is_none() {
             let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
-            let id = runtime.intake.next_id(runtime.clock.now());
-            let decided = self.run_trigger_code(deployed, id, &results).await.map_err(Error::Input)?;
+            let id = runtime.admission.next_id(runtime.clock.now());
+            let decided = self.run_trigger_code(deployment, id, &results).await.map_err(Error::Input)?;
             if let Payload::Webhook(payload) = &mut start.payload {
                 payload.code_result = decided.map(Box::new);
             }
             terms.id = Some(id);
         }
-        Ok(runtime.accept(deployed, start, terms).await?.id)
+        Ok(runtime.accept(deployment, start, terms).await?.id)
     }
 }

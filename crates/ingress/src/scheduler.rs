@@ -49,7 +49,7 @@ struct Timetable {
 }
 
 struct Entry {
-    deployed: Arc<Deployment>,
+    deployment: Arc<Deployment>,
     fingerprint: String,
     /// The last processed instant.
     done: Timestamp,
@@ -99,10 +99,10 @@ impl Timetable {
             if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
                 self.order.remove(&(at, id.clone()));
             }
-            let Some(deployed) = catalog.get(&id).filter(|deployed| deployed.automation.enabled) else {
+            let Some(deployment) = catalog.get(&id).filter(|deployment| deployment.automation.enabled) else {
                 continue;
             };
-            let Some(schedule) = &deployed.schedule else { continue };
+            let Some(schedule) = &deployment.schedule else { continue };
             let fingerprint = schedule.fingerprint();
             let before = before.filter(|entry| entry.fingerprint == fingerprint);
             let stored = self.stored.remove(&id).filter(|watermark| watermark.schedule == fingerprint);
@@ -120,8 +120,10 @@ impl Timetable {
             };
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
-            self.entries
-                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_retry: false });
+            self.entries.insert(
+                id,
+                Entry { deployment: deployment.clone(), fingerprint, done, next, is_retry: false },
+            );
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         stream::iter(fresh)
@@ -144,8 +146,8 @@ impl Timetable {
             self.order.pop_first();
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             let tick = entry.due(now);
-            let refusals = &self.ingress.runtime.refusals;
-            refusals.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
+            let rejections = &self.ingress.runtime.rejections;
+            rejections.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
             ticks.extend(tick);
             if let Some(next) = entry.next {
                 self.order.insert((next, id));
@@ -167,7 +169,7 @@ impl Timetable {
 
 /// The due instants of a schedule.
 struct Tick {
-    deployed: Arc<Deployment>,
+    deployment: Arc<Deployment>,
     fingerprint: String,
     timezone: String,
     overlap: Overlap,
@@ -193,14 +195,14 @@ struct Unfinished {
 impl Entry {
     /// Computes the due instants and the next due time; `None` if nothing is due.
     fn due(&mut self, now: Timestamp) -> Option<Tick> {
-        let schedule = self.deployed.schedule.clone()?;
+        let schedule = self.deployment.schedule.clone()?;
         let before = self.done;
         let Some(at) = schedule.next_after(before).filter(|at| *at <= now) else {
             self.next = schedule.next_after(before);
             return None;
         };
         let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) =
-            &self.deployed.automation.trigger
+            &self.deployment.automation.trigger
         else {
             return None;
         };
@@ -214,7 +216,7 @@ impl Entry {
             (vec![at], 0, at)
         } else {
             let missed = schedule.missed(before, now, *misfire);
-            let automation = &self.deployed.automation.id;
+            let automation = &self.deployment.automation.id;
             if !self.is_retry {
                 tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
             }
@@ -228,7 +230,7 @@ impl Entry {
         let first = instants.first().filter(|_| missed > 0);
         let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
         Some(Tick {
-            deployed: self.deployed.clone(),
+            deployment: self.deployment.clone(),
             fingerprint: self.fingerprint.clone(),
             timezone: timezone.name.clone(),
             overlap: *overlap,
@@ -244,7 +246,7 @@ impl Entry {
 impl Tick {
     /// Starts the executions. Returns the rest if some instants must be retried.
     async fn fire(self, ingress: &Arc<Ingress>) -> Option<Unfinished> {
-        let automation = &self.deployed.automation;
+        let automation = &self.deployment.automation;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
             schedule: self.fingerprint.clone(),
@@ -254,12 +256,12 @@ impl Tick {
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
             let busy =
-                self.overlap == Overlap::Skip && ingress.runtime.intake.schedule_is_busy(&automation.id);
+                self.overlap == Overlap::Skip && ingress.runtime.admission.schedule_is_busy(&automation.id);
             if busy && self.waits {
                 return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
             if busy {
-                ingress.runtime.refusals.count(Some(&automation.id), "overlap");
+                ingress.runtime.rejections.count(Some(&automation.id), "overlap");
                 tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
                 continue;
             }
@@ -279,7 +281,7 @@ impl Tick {
                 fails,
                 ..AcceptOptions::default()
             };
-            let accepted = ingress.runtime.accept(&self.deployed, start, options).await;
+            let accepted = ingress.runtime.accept(&self.deployment, start, options).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
                 // Nothing was stored, so the instant is still due.
                 return Some(Unfinished { automation: automation.id.clone(), done: reached });

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::admission::Intake;
+use crate::admission::Admission;
 use crate::api::EngineEvent;
 use crate::clock::Clock;
 use crate::connections::Connections;
@@ -23,7 +23,7 @@ use crate::isolation::Isolation;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::random::random;
-use crate::rejections::Refusals;
+use crate::rejections::RejectionCounters;
 use crate::run::Secret;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -61,7 +61,7 @@ pub struct Runtime {
     /// Sends engine events to subscribers.
     pub notices: broadcast::Sender<EngineEvent>,
     /// Admits executions and holds their states.
-    pub intake: Intake,
+    pub admission: Admission,
     /// Runs long evaluations on threads of their own.
     pub evaluator: Evaluator,
     /// Memory budget for large values of executions.
@@ -69,7 +69,7 @@ pub struct Runtime {
     /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
     /// Counts rejected and skipped starts.
-    pub refusals: Refusals,
+    pub rejections: RejectionCounters,
     /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
     pub closing: CancellationToken,
     /// Cancelled when the grace period is over: running steps are aborted.
@@ -168,11 +168,11 @@ impl Runtime {
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            intake: Intake::new(settings.limits.in_flight, clock.wall_offset()),
+            admission: Admission::new(settings.limits.in_flight, clock.wall_offset()),
             evaluator: Evaluator::new(),
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
-            refusals: Refusals::default(),
+            rejections: RejectionCounters::default(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),
@@ -234,7 +234,7 @@ impl Runtime {
     /// Puts a snapshot in force and tells those who wait for it.
     pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.catalog.store(catalog);
-        self.refusals.forget(&reload.removed);
+        self.rejections.forget(&reload.removed);
         self.generation.send_replace(reload.generation);
         let _ = self.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
     }

@@ -1,6 +1,6 @@
 //! The runtime: lets executions in and runs them.
 //!
-//! A [`Runtime`] holds the state that all executions share. `intake` makes an execution durable before anybody hears of
+//! A [`Runtime`] holds the state that all executions share. `admission` makes an execution durable before anybody hears of
 //! it, and `run` walks its plan. The runtime knows neither HTTP serving, nor SQL, nor any vendor, and starts nothing itself:
 //! triggers call [`Runtime::accept`].
 
@@ -30,7 +30,7 @@ mod timer;
 mod vault;
 mod wait_listing;
 
-pub use admission::{AcceptOptions, Acceptance, Answer, Intake, SignalError, read_definition};
+pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, read_definition};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
@@ -50,7 +50,7 @@ pub use locks::KeyedLocks;
 pub use loop_guard::check_chain_depth;
 pub use native::{StateScope, StateValue};
 pub use random::random;
-pub use rejections::Refusals;
+pub use rejections::RejectionCounters;
 pub use run::{Progress, Secret, expression_error, level, to_action_error};
 pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};

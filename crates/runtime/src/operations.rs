@@ -18,10 +18,10 @@ impl Runtime {
     /// There is no such execution, the store failed, or the engine stops before the end.
     pub async fn wait(&self, id: ExecutionId) -> Result<Outcome, Error> {
         loop {
-            let moved = self.intake.moved();
+            let moved = self.admission.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            if let Some(mut progress) = self.intake.watch(id) {
+            if let Some(mut progress) = self.admission.watch(id) {
                 let ended = tokio::select! {
                     biased;
                     ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.is_left) => {
@@ -50,7 +50,7 @@ impl Runtime {
     /// # Errors
     /// There is no such execution, or the store failed.
     pub async fn cancel(self: &Arc<Self>, id: ExecutionId, reason: &str) -> Result<bool, Error> {
-        if self.intake.cancel(self, id, reason) {
+        if self.admission.cancel(self, id, reason) {
             return Ok(true);
         }
         match self.store.execution(id).await? {
@@ -63,10 +63,10 @@ impl Runtime {
     ///
     /// # Errors
     /// There is no such execution, or the store failed.
-    pub async fn standing(&self, id: ExecutionId) -> Result<QueueStatus, Error> {
+    pub async fn queue_status(&self, id: ExecutionId) -> Result<QueueStatus, Error> {
         // One that something came for waits for a slot, and may pause in other steps meanwhile.
-        let standing = self.intake.queue_status(id).unwrap_or_default();
-        Ok(QueueStatus { pauses: self.pending(id).await?, ..standing })
+        let queue_status = self.admission.queue_status(id).unwrap_or_default();
+        Ok(QueueStatus { pauses: self.pending(id).await?, ..queue_status })
     }
 
     /// Takes an event to every execution that waits for one of its name, and gives how many there were.
@@ -111,15 +111,15 @@ impl Runtime {
     /// How the engine is doing.
     #[must_use]
     pub fn status(&self) -> Status {
-        let services = self;
+        let runtime = self;
         Status {
-            in_flight: services.intake.in_flight(),
-            resting: services.intake.resting(),
-            queued: services.intake.queued(),
-            accepting: services.accepting(),
-            generation: services.catalog.load().generation(),
-            refused: services.refusals.all(),
-            started_at: services.started_at,
+            in_flight: runtime.admission.in_flight(),
+            resting: runtime.admission.resting(),
+            queued: runtime.admission.queued(),
+            accepting: runtime.accepting(),
+            generation: runtime.catalog.load().generation(),
+            refused: runtime.rejections.all(),
+            started_at: runtime.started_at,
         }
     }
 

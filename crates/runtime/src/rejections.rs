@@ -8,7 +8,7 @@ use model::AutomationId;
 /// Counters of rejected and skipped starts. Their size is bounded by the number of Automations in force:
 /// [`Self::forget`] deletes removed ones.
 #[derive(Default)]
-pub struct Refusals {
+pub struct RejectionCounters {
     state: Mutex<State>,
 }
 
@@ -18,7 +18,7 @@ struct State {
     of: HashMap<AutomationId, BTreeMap<&'static str, u64>>,
 }
 
-impl Refusals {
+impl RejectionCounters {
     /// Counts one rejected or skipped start. `automation` is `None` if the start could not be attributed.
     pub fn count(&self, automation: Option<&AutomationId>, reason: &'static str) {
         self.count_many(automation, reason, 1);
@@ -46,7 +46,7 @@ impl Refusals {
     }
 
     /// Counters of one Automation by reason.
-    pub fn of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
+    pub fn by_reason(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
         self.state().of.get(automation).map(owned).unwrap_or_default()
     }
 

@@ -47,13 +47,13 @@ impl Pauses {
     #[must_use]
     pub fn new(automation: Option<&Automation>, waits: Vec<Wait>) -> Self {
         let count = waits.len();
-        let first = waits.into_iter().take(SHOWN).map(|wait| Pause::of(automation, wait)).collect();
+        let first = waits.into_iter().take(SHOWN).map(|wait| Pause::new(automation, wait)).collect();
         Self { count, first }
     }
 }
 
 impl Pause {
-    fn of(automation: Option<&Automation>, wait: Wait) -> Self {
+    fn new(automation: Option<&Automation>, wait: Wait) -> Self {
         let kind = match &wait {
             Wait { event: Some(_), .. } => "event",
             Wait { child: Some(_), .. } => "call",
@@ -91,13 +91,13 @@ impl Runtime {
     pub async fn pauses(&self, row: &ExecutionRow) -> Result<Pauses, Error> {
         let waits = self.store.waits(row.id).await?;
         // Without the definition some kinds are unknown and shown as `retry`.
-        let deployed = self.deployed(&row.automation, row.definition).await.ok();
-        Ok(Pauses::new(deployed.as_ref().map(|deployed| deployed.automation.as_ref()), waits))
+        let deployment = self.deployment(&row.automation, row.definition).await.ok();
+        Ok(Pauses::new(deployment.as_ref().map(|deployment| deployment.automation.as_ref()), waits))
     }
 
     /// The automation of an execution, in the version that it runs on; `None` if this version cannot load the definition.
     pub async fn automation_of(&self, row: &ExecutionRow) -> Option<Arc<Automation>> {
-        let deployed = self.deployed(&row.automation, row.definition).await.ok();
-        deployed.map(|deployed| deployed.automation.clone())
+        let deployment = self.deployment(&row.automation, row.definition).await.ok();
+        deployment.map(|deployment| deployment.automation.clone())
     }
 }

@@ -46,7 +46,7 @@ impl Module {
     #[must_use]
     pub fn new(source: impl Into<Arc<str>>, origin: Origin) -> Self {
         let source = source.into();
-        let digest = Digest::of(&source);
+        let digest = Digest::of_source(&source);
         Self { source, origin, digest }
     }
 
@@ -87,7 +87,7 @@ impl Origin {
 }
 
 impl Digest {
-    pub(crate) fn of(source: &str) -> Self {
+    pub(crate) fn of_source(source: &str) -> Self {
         Self(Sha256::digest(source.as_bytes()).into())
     }
 }

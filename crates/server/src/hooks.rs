@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use trigger::webhook::MAX_PARSED_BYTES;
 
 use crate::callback;
-use crate::net::{self, Budget, Held, Outgoing, Refusal, Respond, Seen};
+use crate::net::{self, Budget, BufferedBody, FramingState, Outgoing, Refusal, Respond};
 use crate::options::{Deadlines, Limits};
 use crate::resume::{self, Resume};
 
@@ -38,7 +38,7 @@ pub(crate) struct Hooks {
 impl Respond for Hooks {
     type Body = Outgoing;
 
-    async fn respond(&self, request: Request<Incoming>, seen: &Seen) -> Answer {
+    async fn respond(&self, request: Request<Incoming>, seen: &FramingState) -> Answer {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
@@ -106,7 +106,7 @@ impl Hooks {
         target: &RouteMatch,
         body: Incoming,
         limit: usize,
-    ) -> Result<Held, Refusal> {
+    ) -> Result<BufferedBody, Refusal> {
         let held = net::arrive(body, limit, &self.budget, &self.deadlines).await?;
         if !held.is_on_disk() || !target.reads_whole(&headers(&head.headers), &held.start()) {
             return Ok(held);

@@ -41,15 +41,16 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
 fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<Diagnostic>> {
     let SpannedName { name, span } = &suite.automation;
     let id = AutomationId::parse(name);
-    if let Some(deployed) = id.as_ref().and_then(|id| catalog.get(id)) {
-        return Ok(deployed.automation.clone());
+    if let Some(deployment) = id.as_ref().and_then(|id| catalog.get(id)) {
+        return Ok(deployment.automation.clone());
     }
     if let Some(broken) = catalog.invalid_files().iter().find(|broken| stem(&broken.path) == name) {
         let message = format!("the automation `{name}` has errors of its own");
         let help = format!("correct the errors reported in {}", broken.path);
         return Err(Box::new(Diagnostic::error("broken-automation", message, *span).help(help)));
     }
-    let names: Vec<&str> = catalog.automations().map(|deployed| deployed.automation.id.as_str()).collect();
+    let names: Vec<&str> =
+        catalog.automations().map(|deployment| deployment.automation.id.as_str()).collect();
     let near = nearest(name, names.iter().copied()).map(str::to_owned);
     let written = !span.is_empty();
     let diagnostic =

@@ -148,7 +148,7 @@ fn no_case_branch(verb: &Verb) -> &'static str {
 pub(super) fn from_trace(trace: &TestTrace) -> Vec<Coverage> {
     let mut found: BTreeMap<String, Coverage> = BTreeMap::new();
     for execution in &trace.executions {
-        let automation = &execution.deployed.automation;
+        let automation = &execution.deployment.automation;
         let coverage = found.entry(automation.id.to_string()).or_insert_with(|| Coverage::empty(automation));
         coverage.reach(None, &GoalKind::Branch("started".to_owned()));
         mark(coverage, &execution.events);

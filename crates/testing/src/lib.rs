@@ -108,8 +108,8 @@ impl TestRunner {
             execution: None,
             coverage: Vec::new(),
         };
-        let deployed = match self.catalog.find(&suite.automation.name) {
-            Ok(deployed) => deployed.clone(),
+        let deployment = match self.catalog.find(&suite.automation.name) {
+            Ok(deployment) => deployment.clone(),
             Err(error) => return failed(TestError::new(case, error.to_string()).diagnostic()),
         };
         if let (Some(name), None) = (&case.cassette, &cassette) {
@@ -124,15 +124,15 @@ impl TestRunner {
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
         };
-        match runner::play(&setup, case, &deployed) {
+        match runner::play(&setup, case, &deployment) {
             Ok(trace) => {
-                let found = expectations::check_expectations(case, &deployed.automation, &trace);
+                let found = expectations::check_expectations(case, &deployment.automation, &trace);
                 let mut coverage = coverage::from_trace(&trace);
                 if trace.filtered {
-                    coverage.push(coverage::filtered(&deployed.automation));
+                    coverage.push(coverage::filtered(&deployment.automation));
                 }
                 let execution = trace.executions.into_iter().next().map(|execution| Execution {
-                    automation: execution.deployed.automation.clone(),
+                    automation: execution.deployment.automation.clone(),
                     events: execution.events,
                     logs: execution.logs,
                 });

@@ -59,7 +59,7 @@ pub(super) struct TestTrace {
 
 /// Execution as stored.
 pub(super) struct Execution {
-    pub(super) deployed: Arc<Deployment>,
+    pub(super) deployment: Arc<Deployment>,
     pub(super) events: Vec<Event>,
     pub(super) logs: Vec<LogLine>,
 }
@@ -83,7 +83,7 @@ pub(super) struct TestSetup {
 pub(super) fn play(
     setup: &TestSetup,
     case: &Case,
-    deployed: &Arc<Deployment>,
+    deployment: &Arc<Deployment>,
 ) -> Result<TestTrace, TestError> {
     let quiescence = Quiescence::default();
     let watcher = quiescence.clone();
@@ -93,7 +93,7 @@ pub(super) fn play(
         .build()
         .map_err(|error| TestError::system("cannot start a thread for the test", &error))?;
     let trace = runtime.block_on(async {
-        let run = TestRun::new(setup, case, deployed, quiescence)?;
+        let run = TestRun::new(setup, case, deployment, quiescence)?;
         let trace = tokio::time::timeout(MAX_TEST_TIME, run.play()).await;
         run.shut_down().await;
         trace.unwrap_or_else(|_| {
@@ -108,7 +108,7 @@ pub(super) fn play(
 /// Running test with its engine.
 pub(super) struct TestRun<'a> {
     pub(super) case: &'a Case,
-    pub(super) deployed: &'a Arc<Deployment>,
+    pub(super) deployment: &'a Arc<Deployment>,
     pub(super) setup: &'a TestSetup,
     pub(super) quiescence: Quiescence,
     pub(super) clock: ManualClock,
@@ -125,7 +125,7 @@ impl<'a> TestRun<'a> {
     fn new(
         setup: &'a TestSetup,
         case: &'a Case,
-        deployed: &'a Arc<Deployment>,
+        deployment: &'a Arc<Deployment>,
         quiescence: Quiescence,
     ) -> Result<Self, TestError> {
         let folder = tempfile::tempdir()
@@ -134,8 +134,8 @@ impl<'a> TestRun<'a> {
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
         let store = store::open(&Location::from(folder.path()), options)
             .map_err(|error| TestError::system("cannot open a store for the test", &error))?;
-        let clock = ManualClock::new(now(case, deployed));
-        let automation = &deployed.automation.id;
+        let clock = ManualClock::new(now(case, deployment));
+        let automation = &deployment.automation.id;
         let doubles = Arc::new(DoubleTable::new(setup, case, automation, clock.clone(), quiescence.clone()));
         let files_dir = Some(folder.path().join("files"));
         let settings =
@@ -158,7 +158,7 @@ impl<'a> TestRun<'a> {
         let ingress = Ingress::new(runtime.clone());
         Ok(Self {
             case,
-            deployed,
+            deployment,
             setup,
             quiescence,
             clock,
@@ -216,7 +216,7 @@ impl<'a> TestRun<'a> {
 
     /// Returns the state scope of the automation; test URLs have a separate one.
     fn scope(&self) -> String {
-        let automation = &self.deployed.automation;
+        let automation = &self.deployment.automation;
         let is_test = !automation.enabled && matches!(automation.trigger, Trigger::Webhook(_));
         format!("{}automation:{}", if is_test { "test:" } else { "" }, automation.id)
     }
@@ -250,7 +250,7 @@ impl<'a> TestRun<'a> {
     /// Returns the execution that the test started; `None` if it started none.
     pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, TestError> {
         let filter = ExecutionFilter {
-            automation: Some(self.deployed.automation.id.clone()),
+            automation: Some(self.deployment.automation.id.clone()),
             ..ExecutionFilter::default()
         };
         let page = Page { before: None, limit: MAX_EXECUTIONS };
@@ -266,7 +266,7 @@ impl<'a> TestRun<'a> {
         let mut executions = Vec::with_capacity(rows.len());
         for row in rows.iter().rev() {
             let catalog = self.runtime.catalog();
-            let Some(deployed) = catalog.get(&row.automation).cloned() else { continue };
+            let Some(deployment) = catalog.get(&row.automation).cloned() else { continue };
             let events = store.events(row.id).await.map_err(TestError::store)?.unwrap_or_default();
             let mut logs = Vec::new();
             loop {
@@ -278,7 +278,7 @@ impl<'a> TestRun<'a> {
                     break;
                 }
             }
-            executions.push(Execution { deployed, events, logs });
+            executions.push(Execution { deployment, events, logs });
         }
         Ok(executions)
     }

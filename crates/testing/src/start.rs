@@ -35,9 +35,9 @@ pub(super) enum StartResult {
 }
 
 /// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
-pub(super) fn now(case: &Case, deployed: &Deployment) -> Timestamp {
+pub(super) fn now(case: &Case, deployment: &Deployment) -> Timestamp {
     let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
-    let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
+    let next = deployment.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
     match case.start {
         Start::Default => next.unwrap_or(case.now),
         _ => case.now,
@@ -47,7 +47,7 @@ pub(super) fn now(case: &Case, deployed: &Deployment) -> Timestamp {
 impl TestRun<'_> {
     /// Starts the execution as the test specifies.
     pub(super) async fn start(&self) -> Result<StartResult, TestError> {
-        let automation = &self.deployed.automation;
+        let automation = &self.deployment.automation;
         match (&self.case.start, &automation.trigger) {
             (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
             (Start::Default, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
@@ -72,9 +72,9 @@ impl TestRun<'_> {
 
     async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<StartResult, TestError> {
         let route = Route {
-            deployed: self.deployed.clone(),
+            deployment: self.deployment.clone(),
             // A disabled automation has no live URL, but a test URL.
-            is_test: !self.deployed.automation.enabled,
+            is_test: !self.deployment.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
         let catalog = self.runtime.catalog();
@@ -128,8 +128,8 @@ impl TestRun<'_> {
     }
 
     async fn start_scheduled(&self, at: Timestamp) -> Result<StartResult, TestError> {
-        let automation = &self.deployed.automation;
-        let Some(schedule) = &self.deployed.schedule else {
+        let automation = &self.deployment.automation;
+        let Some(schedule) = &self.deployment.schedule else {
             return Err(TestError::new(
                 self.case,
                 "the schedule of the automation was not compiled".to_owned(),
@@ -152,7 +152,9 @@ impl TestRun<'_> {
             return Ok(StartResult::Accepted);
         };
         let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
-        match runtime.accept(self.deployed, start, AcceptOptions { fails, ..AcceptOptions::default() }).await
+        match runtime
+            .accept(self.deployment, start, AcceptOptions { fails, ..AcceptOptions::default() })
+            .await
         {
             Ok(_) => Ok(StartResult::Accepted),
             Err(error) => Ok(StartResult::Refused(error.to_string())),
@@ -160,7 +162,7 @@ impl TestRun<'_> {
     }
 
     async fn start_polled(&self, data: Value) -> Result<StartResult, TestError> {
-        let automation = &self.deployed.automation;
+        let automation = &self.deployment.automation;
         let runtime = &self.runtime;
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
         let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
@@ -170,7 +172,7 @@ impl TestRun<'_> {
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = runtime
             .accept(
-                self.deployed,
+                self.deployment,
                 runtime::Start { payload, origin },
                 AcceptOptions { fails, ..AcceptOptions::default() },
             )
@@ -181,7 +183,7 @@ impl TestRun<'_> {
     async fn start_manually(&self, inputs: &[(SpannedName, Value)]) -> Result<StartResult, TestError> {
         let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
         let start = runtime::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
-        match self.ingress.start(&self.deployed.automation.id, start).await {
+        match self.ingress.start(&self.deployment.automation.id, start).await {
             Ok(_) => Ok(StartResult::Accepted),
             Err(error) => Ok(StartResult::Refused(error.to_string())),
         }

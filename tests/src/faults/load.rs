@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::judge::{Judge, Sent};
+use super::oracle::{Oracle, Sent};
 use crate::recorder::Recorder;
 
 /// How many senders there are that are answered when accepted, and when done.
@@ -35,7 +35,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    fn of(&self, sent: Sent) -> &str {
+    fn address(&self, sent: Sent) -> &str {
         match sent {
             Sent::Async => &self.asynchronous,
             Sent::Sync => &self.synchronous,
@@ -46,7 +46,7 @@ impl Addresses {
 /// The state that the senders share with the oracle.
 #[derive(Debug)]
 pub(super) struct Shared {
-    judge: Mutex<Judge>,
+    oracle: Mutex<Oracle>,
     sink: Recorder,
     acknowledged: Mutex<File>,
     addresses: watch::Sender<Option<Addresses>>,
@@ -62,7 +62,7 @@ impl Shared {
     /// Nobody sends yet. What is acknowledged will also stand in the file at `acknowledged`.
     pub(super) fn new(sink: Recorder, acknowledged: &Path) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            judge: Mutex::default(),
+            oracle: Mutex::default(),
             sink,
             acknowledged: Mutex::new(File::options().create(true).append(true).open(acknowledged)?),
             addresses: watch::Sender::new(None),
@@ -74,12 +74,12 @@ impl Shared {
     }
 
     /// The judge, who has heard of all that the sink received.
-    pub(super) fn judge(&self) -> MutexGuard<'_, Judge> {
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn oracle(&self) -> MutexGuard<'_, Oracle> {
+        let mut oracle = self.oracle.lock().unwrap_or_else(PoisonError::into_inner);
         for request in self.sink.drain() {
-            judge.received(&request);
+            oracle.received(&request);
         }
-        judge
+        oracle
     }
 
     pub(super) fn sink(&self) -> &Recorder {
@@ -103,9 +103,9 @@ impl Shared {
 
     /// Sends one request and notes what came of it: the status, or `None` where there was no answer.
     pub(super) async fn send_one(&self, http: &Client, sent: Sent) -> Option<u16> {
-        let url = self.addresses.borrow().as_ref()?.of(sent).to_owned();
+        let url = self.addresses.borrow().as_ref()?.address(sent).to_owned();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.judge().sent(number, sent);
+        self.oracle().sent(number, sent);
         let Ok(answer) = http.post(url).json(&json!({"n": number})).send().await else {
             self.unanswered.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -119,16 +119,16 @@ impl Shared {
             (200, Err(_)) => return None,
             (429 | 503, _) => {
                 let wrong = (!has_retry_after).then(|| format!("{status} without Retry-After for {number}"));
-                self.judge().blame(wrong);
+                self.oracle().blame(wrong);
                 self.refused.send_modify(|count| *count += 1);
             }
             (504, Ok(body)) => {
                 let execution = body["executionId"].as_str().unwrap_or_default();
-                self.judge().goes_on(number, execution.to_owned());
+                self.oracle().goes_on(number, execution.to_owned());
             }
             // The fail-stop: nothing is promised.
             (500, _) => {}
-            (status, body) => self.judge().blame(Some(format!("{number} was answered {status}: {body:?}"))),
+            (status, body) => self.oracle().blame(Some(format!("{number} was answered {status}: {body:?}"))),
         }
         Some(status)
     }
@@ -140,9 +140,9 @@ impl Shared {
             let mut file = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
             file.write_all(line.as_bytes())
         };
-        let mut judge = self.judge();
-        judge.answered(number, execution.map(str::to_owned));
-        judge.blame(written.err().map(|error| format!("what was acknowledged cannot be noted: {error}")));
+        let mut oracle = self.oracle();
+        oracle.answered(number, execution.map(str::to_owned));
+        oracle.blame(written.err().map(|error| format!("what was acknowledged cannot be noted: {error}")));
     }
 
     async fn keep_sending(self: Arc<Self>, http: Client, sent: Sent) {
@@ -154,7 +154,7 @@ impl Shared {
             }
             // Each effect that arrives may have been the last of its execution.
             received.mark_unchanged();
-            if self.judge().open() >= WINDOW {
+            if self.oracle().open() >= WINDOW {
                 let _ = tokio::time::timeout(AGAIN, received.changed()).await;
                 continue;
             }

@@ -1,11 +1,11 @@
 //! Proof of durability: the real daemon is mistreated under load, and an oracle outside of it decides whether a promise
 //! was broken. `make faults` runs all of it, `make test` a small part.
 //!
-//! Senders log what they were told, a sink of effects syncs what it receives before it answers, and the [`judge`]
+//! Senders log what they were told, a sink of effects syncs what it receives before it answers, and the [`oracle`]
 //! compares the two. Each round must make progress and must see its fault take effect, else it fails: a round in which
 //! nothing worked proves nothing.
 
-pub mod judge;
+pub mod oracle;
 
 mod load;
 mod rig;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub use rounds::{FAULTS, Fault};
 
-use judge::Judge;
+use oracle::Oracle;
 
 /// The reason why a fault could not be tried.
 #[derive(Debug, thiserror::Error)]
@@ -122,11 +122,11 @@ impl Verdict {
         }
     }
 
-    fn hear(&mut self, judge: &Judge) {
-        self.acknowledged += judge.acknowledged();
-        self.repeated = judge.repeated();
-        self.ticks = judge.ticks();
-        self.violations = judge.violations().to_vec();
+    fn hear(&mut self, oracle: &Oracle) {
+        self.acknowledged += oracle.acknowledged();
+        self.repeated = oracle.repeated();
+        self.ticks = oracle.ticks();
+        self.violations = oracle.violations().to_vec();
     }
 }
 

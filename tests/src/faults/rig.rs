@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::Value;
 
-use super::judge::Judge;
 use super::load::{self, Addresses, Load, Shared};
+use super::oracle::Oracle;
 use super::work::{self, Work};
 use super::{Error, Verdict};
 use crate::daemon::Daemon;
@@ -93,7 +93,7 @@ impl Rig {
         let daemon = self
             .variables
             .iter()
-            .fold(Daemon::of(&self.project), |daemon, (name, value)| daemon.env(name, value));
+            .fold(Daemon::builder(&self.project), |daemon, (name, value)| daemon.env(name, value));
         let daemon = if self.disk_dies { daemon.on_a_disk_that_dies() } else { daemon };
         let daemon = daemon.start().await?;
         self.verdict.slowest_start = self.verdict.slowest_start.max(began.elapsed());
@@ -137,12 +137,12 @@ impl Rig {
 
     /// Waits until so many more requests were acknowledged. Without them the round proves nothing.
     pub(super) async fn progress(&mut self, acknowledged: u64) {
-        let wanted = self.shared.judge().acknowledged() + acknowledged;
+        let wanted = self.shared.oracle().acknowledged() + acknowledged;
         let what = format!(
             "no progress: {acknowledged} requests were not acknowledged within {} s",
             PATIENCE.as_secs()
         );
-        self.wait(PATIENCE, &what, |judge| judge.acknowledged() >= wanted).await;
+        self.wait(PATIENCE, &what, |oracle| oracle.acknowledged() >= wanted).await;
     }
 
     /// Waits until a random number of further effects, up to `most`, was received.
@@ -211,34 +211,34 @@ impl Rig {
     async fn gone(&mut self) -> Result<(), Error> {
         self.shared.serve_at(None);
         self.shared.sink().idle().await?;
-        self.shared.judge().next_life();
+        self.shared.oracle().next_life();
         Ok(())
     }
 
     /// Starts again after an end; what was open before it must come to its end in time.
     pub(super) async fn start_and_finish(&mut self) -> Result<(), Error> {
-        let owed = self.shared.judge().open_numbers();
+        let owed = self.shared.oracle().open_numbers();
         self.start().await?;
         let began = Instant::now();
         let what = format!("not everything came to its end within {} s of the start", END_WITHIN.as_secs());
-        self.wait(END_WITHIN, &what, |judge| judge.have_ended(&owed)).await;
+        self.wait(END_WITHIN, &what, |oracle| oracle.have_ended(&owed)).await;
         self.verdict.slowest_end = self.verdict.slowest_end.max(began.elapsed());
         Ok(())
     }
 
     /// Waits for something that the judge can see; blames the daemon if it does not come.
-    pub(super) async fn wait(&self, patience: Duration, what: &str, holds: impl Fn(&Judge) -> bool) -> bool {
+    pub(super) async fn wait(&self, patience: Duration, what: &str, holds: impl Fn(&Oracle) -> bool) -> bool {
         let mut received = self.shared.sink().count();
         let deadline = tokio::time::Instant::now() + patience;
         loop {
             received.mark_unchanged();
-            if holds(&self.shared.judge()) {
+            if holds(&self.shared.oracle()) {
                 return true;
             }
             if tokio::time::Instant::now() >= deadline {
-                let mut judge = self.shared.judge();
-                let open = judge.open_numbers();
-                judge.blame(Some(format!("{what}; open: {open:?}")));
+                let mut oracle = self.shared.oracle();
+                let open = oracle.open_numbers();
+                oracle.blame(Some(format!("{what}; open: {open:?}")));
                 return false;
             }
             // Answers are seen too, not only effects.
@@ -248,12 +248,12 @@ impl Rig {
 
     /// Notes a broken promise that was seen here.
     pub(super) fn blame(&self, wrong: Option<String>) {
-        self.shared.judge().blame(wrong);
+        self.shared.oracle().blame(wrong);
     }
 
     /// True if there is no violation so far.
     pub(super) fn is_well(&self) -> bool {
-        self.shared.judge().violations().is_empty()
+        self.shared.oracle().violations().is_empty()
     }
 
     /// Ends the load, waits for the end of everything, and gives the verdict.
@@ -261,18 +261,18 @@ impl Rig {
         if let Some(load) = self.load.take() {
             load.stop().await;
         }
-        self.wait(END_WITHIN, "not everything came to its end", |judge| judge.open() == 0).await;
+        self.wait(END_WITHIN, "not everything came to its end", |oracle| oracle.open() == 0).await;
         for row in self.unsuccessful().await? {
             self.blame(Some(format!("an execution has not succeeded: {row}")));
         }
         let status = self.stop().await?;
-        let mut judge = self.shared.judge();
-        judge.blame((!status.success()).then(|| format!("the daemon ended with {status}")));
+        let mut oracle = self.shared.oracle();
+        oracle.blame((!status.success()).then(|| format!("the daemon ended with {status}")));
         if !self.has_gaps {
-            judge.judge_ticks();
+            oracle.judge_ticks();
         }
-        self.verdict.hear(&judge);
-        drop(judge);
+        self.verdict.hear(&oracle);
+        drop(oracle);
         Ok(self.verdict)
     }
 

@@ -183,7 +183,7 @@ impl State {
         let properties = self.properties_of(parent).map(Kept::get);
         let key = |property: &&Property| (OrderValue::Number(0), property.id);
         let slice = page_of(properties, &order, key, &Query::default(), LARGEST_INCLUDED)?;
-        Ok(Included::of(slice.map(PropertyShape::from), path))
+        Ok(Included::new(slice.map(PropertyShape::from), path))
     }
 
     /// Stores a new property. The rules have been checked.

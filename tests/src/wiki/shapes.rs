@@ -125,11 +125,11 @@ struct IncludedLinks {
 impl<T> Included<T> {
     /// Cuts a list to what a single get includes. `path` is where the whole list is served.
     pub(super) fn cut(items: Vec<T>, path: String) -> Self {
-        Self::of(first_entries(items, LARGEST_INCLUDED), path)
+        Self::new(first_entries(items, LARGEST_INCLUDED), path)
     }
 
     /// Wraps a page of a list that has cursors of its own.
-    pub(super) fn of(slice: Slice<T>, path: String) -> Self {
+    pub(super) fn new(slice: Slice<T>, path: String) -> Self {
         let meta =
             IncludedMeta { has_more: slice.next.is_some(), cursor: slice.next, count: slice.items.len() };
         Self { results: slice.items, meta, links: IncludedLinks { this: path } }

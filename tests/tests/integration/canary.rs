@@ -135,7 +135,7 @@ async fn site(recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub)
     ] {
         project.automation(name, &yaml.replace("RECORDER", recorder.url())).unwrap();
     }
-    let daemon = Daemon::of(&project).env("COGWORK_LOG_LEVEL", "debug").start().await.unwrap();
+    let daemon = Daemon::builder(&project).env("COGWORK_LOG_LEVEL", "debug").start().await.unwrap();
     let site = Site::over(project, daemon);
     let listed = site.ask("/automations").await;
     assert_eq!(listed["broken"], json!([]));

@@ -35,8 +35,9 @@ async fn shipped() -> (Project, Running) {
 #[tokio::test]
 async fn the_wiki_and_its_token_come_from_the_surroundings() {
     let (project, wiki) = shipped().await;
-    let daemon =
-        Daemon::of(&project).env("WIKI_HOST", wiki.base_url()).env("COGWORK_SECRET_WIKI_TOKEN", DEMO_TOKEN);
+    let daemon = Daemon::builder(&project)
+        .env("WIKI_HOST", wiki.base_url())
+        .env("COGWORK_SECRET_WIKI_TOKEN", DEMO_TOKEN);
     let daemon = daemon.start().await.unwrap();
     let site = Site::over(project, daemon);
     let page = site.post("page-from-webhook", &json!({"orderId": "17", "quantity": 2})).await;

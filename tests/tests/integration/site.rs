@@ -90,8 +90,9 @@ impl Site {
     /// Starts the daemon with further arguments.
     pub(crate) async fn start_with(&mut self, arguments: &[&str]) {
         assert!(self.daemon.is_none(), "it runs already");
-        let daemon =
-            arguments.iter().fold(Daemon::of(&self.project), |daemon, argument| daemon.argument(argument));
+        let daemon = arguments
+            .iter()
+            .fold(Daemon::builder(&self.project), |daemon, argument| daemon.argument(argument));
         self.daemon = Some(daemon.start().await.unwrap());
     }
 

@@ -47,7 +47,7 @@ struct Pause<'a> {
 }
 
 impl Old {
-    fn of(site: &Site) -> Self {
+    fn create(site: &Site) -> Self {
         std::fs::create_dir(site.project.data_dir()).unwrap();
         let connection = Connection::open(site.project.data_dir().join("cogwork.db")).unwrap();
         connection.execute(HISTORY, []).unwrap();
@@ -130,7 +130,7 @@ async fn what_waits_in_a_file_of_an_earlier_release_goes_on_and_ends_on_what_it_
     // Each file has changed since, while no daemon ran.
     let newer = file("", &["newer"]);
     let mut site = Site::new(&["plain", "timed", "paid", "parent"].map(|name| (name, newer.as_str())));
-    let old = Old::of(&site);
+    let old = Old::create(&site);
     let define = |name: &'static str, text: String| (name, old.definition(name, &text));
     let plain = define("plain", file("", &["one", "two"]));
     let timed = define("timed", file("  - {id: pause, wait: 1m}\n", &["later"]));

@@ -21,8 +21,8 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
         }
         reports.push((connection.source.clone(), found.found));
     }
-    for deployed in catalog.automations() {
-        let automation = &deployed.automation;
+    for deployment in catalog.automations() {
+        let automation = &deployment.automation;
         let mut found = Missing::new(is_set);
         expressions(automation, &mut |expression| found.check(expression));
         reports.push((automation.source.clone(), found.found));

@@ -271,7 +271,7 @@ impl Assembler<'_> {
             let claimed = self.next.folder.get(&path).and_then(|file| file.claimed_id());
             for id in claimed.into_iter().chain(self.previous.automation_from(&path)) {
                 let rivals = self.next.relations.paths_with(RelationKind::Defines, id.as_str()).cloned();
-                let holder = self.next.get(&id).map(|deployed| deployed.automation.source.path().into());
+                let holder = self.next.get(&id).map(|deployment| deployment.automation.source.path().into());
                 for rival in rivals.chain(holder) {
                     if all.insert(rival.clone()) {
                         queue.push(rival);
@@ -292,11 +292,11 @@ impl Assembler<'_> {
         let owned: Vec<_> =
             next.automation_from(path).into_iter().chain(self.previous.automation_from(path)).collect();
         for id in owned {
-            let Some(deployed) = next.automations.get(&id) else { continue };
-            if deployed.automation.source.path() != &**path {
+            let Some(deployment) = next.automations.get(&id) else { continue };
+            if deployment.automation.source.path() != &**path {
                 continue;
             }
-            if let Some(address) = deployed.address.clone() {
+            if let Some(address) = deployment.address.clone() {
                 next.tokens.remove_mut(address.live.as_str());
                 next.tokens.remove_mut(address.test.as_str());
             }
@@ -309,22 +309,22 @@ impl Assembler<'_> {
 
     /// Puts a file's version in force, or keeps its last valid version.
     fn apply_decision(&mut self, path: Arc<str>, decision: Decision) {
-        let Decision { deployed, mut report, missing } = decision;
+        let Decision { deployment, mut report, missing } = decision;
         for (kind, missing) in missing {
             self.next.relations.set_missing(kind, &path, missing);
         }
-        if let Some(mut deployed) = deployed {
-            let automation = &deployed.automation;
+        if let Some(mut deployment) = deployment {
+            let automation = &deployment.automation;
             match self.next.get(&automation.id).map(|other| other.automation.source.path()) {
                 Some(other) => {
                     report = Arc::new(check::merge(&report, vec![duplicate_id(automation, other)]))
                 }
                 None => {
                     let by_request = matches!(automation.trigger, Trigger::Webhook(_))
-                        || super::trigger_hook(&deployed, self.next).is_some();
-                    deployed.address = (self.address)(&automation.id, by_request);
+                        || super::trigger_hook(&deployment, self.next).is_some();
+                    deployment.address = (self.address)(&automation.id, by_request);
                     self.add_report(&path, report);
-                    return self.put(Arc::new(deployed));
+                    return self.put(Arc::new(deployment));
                 }
             }
         }
@@ -342,14 +342,14 @@ impl Assembler<'_> {
         }
     }
 
-    fn put(&mut self, deployed: Arc<Deployment>) {
-        if let Some(address) = &deployed.address {
+    fn put(&mut self, deployment: Arc<Deployment>) {
+        if let Some(address) = &deployment.address {
             for (token, is_test) in [(&address.live, false), (&address.test, true)] {
-                let route = Route { deployed: deployed.clone(), is_test };
+                let route = Route { deployment: deployment.clone(), is_test };
                 self.next.tokens.insert_mut(token.as_str().into(), route);
             }
         }
-        self.next.automations.insert_mut(deployed.automation.id.clone(), deployed);
+        self.next.automations.insert_mut(deployment.automation.id.clone(), deployment);
     }
 
     fn add_report(&mut self, path: &Arc<str>, report: Arc<Report>) {
@@ -387,7 +387,7 @@ impl PendingView<'_> {
 /// Check result of a file.
 struct Decision {
     /// Deployable version; `None` if the file has errors.
-    deployed: Option<Deployment>,
+    deployment: Option<Deployment>,
     report: Arc<Report>,
     /// True if it names nonexistent automations; true if it names nonexistent connections.
     missing: [(RelationKind, bool); 2],
@@ -400,7 +400,7 @@ impl Catalog {
             let missing =
                 [(RelationKind::MissingAutomation, false), (RelationKind::MissingConnection, false)];
             return Decision {
-                deployed: None,
+                deployment: None,
                 report: Arc::new(load::apply_allow_comments(loaded.report.clone())),
                 missing,
             };
@@ -413,7 +413,7 @@ impl Catalog {
         // Only a fully parsed file can be in force.
         let whole = loaded.value.as_ref().filter(|_| !report.has_errors());
         let whole = whole.map(|whole| with_code.map_or_else(|| whole.clone(), Arc::new));
-        let deployed = whole.map(|automation| Deployment {
+        let deployment = whole.map(|automation| Deployment {
             automation,
             plan: Arc::new(checked_automation.plan),
             address: None,
@@ -421,7 +421,7 @@ impl Catalog {
             stale: None,
             warnings: report.clone(),
         });
-        Decision { deployed, report, missing }
+        Decision { deployment, report, missing }
     }
 }
 
@@ -432,8 +432,9 @@ fn summarize(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Path
     let rechecked: BTreeSet<AutomationId> = owned.flatten().collect();
     for id in rechecked.iter() {
         let (old, new) = (previous.get(id), next.get(id));
-        let is_stale =
-            |deployed: Option<&Arc<Deployment>>| deployed.is_some_and(|deployed| deployed.stale.is_some());
+        let is_stale = |deployment: Option<&Arc<Deployment>>| {
+            deployment.is_some_and(|deployment| deployment.stale.is_some())
+        };
         match (old, new) {
             (None, Some(_)) => reload.added.push(id.clone()),
             (Some(_), None) => reload.removed.push(id.clone()),

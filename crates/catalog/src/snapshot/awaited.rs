@@ -18,8 +18,8 @@ impl AwaitedEvents {
     /// The names in all automations in force.
     pub(super) fn new(catalog: &Catalog) -> Self {
         let mut awaited = Self::default();
-        for deployed in catalog.automations() {
-            awaited.add(&deployed.automation);
+        for deployment in catalog.automations() {
+            awaited.add(&deployment.automation);
         }
         awaited
     }

@@ -163,7 +163,7 @@ impl Catalog {
         let in_force = || AutomationId::parse(id).and_then(|id| self.get(&id));
         let signature = match (readable, in_force()) {
             (Some((automation, unreadable)), _) => Signature::from_automation(automation, unreadable),
-            (None, Some(deployed)) => Signature::from_automation(&deployed.automation, Unreadable::NONE),
+            (None, Some(deployment)) => Signature::from_automation(&deployment.automation, Unreadable::NONE),
             (None, None) => Signature::default(),
         };
         Some((first.report.source().path().to_owned(), signature))
@@ -186,7 +186,7 @@ impl Catalog {
     pub(super) fn automation_from(&self, path: &str) -> Option<AutomationId> {
         let claimed = || self.folder.get(path)?.claimed_id();
         let id = self.stale.get(path).cloned().or_else(claimed)?;
-        self.get(&id).filter(|deployed| deployed.automation.source.path() == path)?;
+        self.get(&id).filter(|deployment| deployment.automation.source.path() == path)?;
         Some(id)
     }
 }

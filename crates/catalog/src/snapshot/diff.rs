@@ -224,7 +224,8 @@ pub(crate) fn short(definition: DefinitionHash) -> String {
 
 fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
     let mut details = Vec::new();
-    let automation = |deployed: Option<&Deployment>| deployed.map(|deployed| deployed.automation.clone());
+    let automation =
+        |deployment: Option<&Deployment>| deployment.map(|deployment| deployment.automation.clone());
     let (Some(after), before) = (automation(new), automation(old)) else {
         trigger(old, new, &[], &mut details);
         return details;
@@ -288,9 +289,9 @@ fn trigger(
     changed_keys: &[String],
     details: &mut Vec<Detail>,
 ) {
-    let mounted = |deployed: Option<&Deployment>| {
-        let deployed = deployed.filter(|deployed| deployed.automation.enabled)?;
-        (!matches!(deployed.automation.trigger, Trigger::Manual)).then(|| describe_trigger(deployed))
+    let mounted = |deployment: Option<&Deployment>| {
+        let deployment = deployment.filter(|deployment| deployment.automation.enabled)?;
+        (!matches!(deployment.automation.trigger, Trigger::Manual)).then(|| describe_trigger(deployment))
     };
     let detail = |how, before, after| Detail { before, after, ..Detail::new("trigger", how) };
     match (mounted(old), mounted(new)) {
@@ -298,15 +299,16 @@ fn trigger(
         (None, after) => details.push(detail(DiffKind::Mounted, None, after)),
         (before, None) => details.push(detail(DiffKind::Unmounted, before, None)),
         (before, after) => {
-            let kind = |deployed: Option<&Deployment>| {
-                deployed.map(|deployed| deployed.automation.trigger.keyword())
+            let kind = |deployment: Option<&Deployment>| {
+                deployment.map(|deployment| deployment.automation.trigger.keyword())
             };
             if kind(old) != kind(new) {
                 details.push(detail(DiffKind::Unmounted, before, None));
                 details.push(detail(DiffKind::Mounted, None, after));
                 return;
             }
-            let timeline = |deployed: Option<&Deployment>| Some(deployed?.schedule.as_ref()?.fingerprint());
+            let timeline =
+                |deployment: Option<&Deployment>| Some(deployment?.schedule.as_ref()?.fingerprint());
             let is_kept = timeline(old) == timeline(new);
             if before != after {
                 details.push(detail(DiffKind::Changed, before, after.clone()));
@@ -322,10 +324,10 @@ fn trigger(
 }
 
 /// Describes the trigger in words.
-fn describe_trigger(deployed: &Deployment) -> String {
-    match &deployed.schedule {
+fn describe_trigger(deployment: &Deployment) -> String {
+    match &deployment.schedule {
         Some(schedule) => schedule.describe(),
-        None => deployed.automation.trigger.keyword().to_owned(),
+        None => deployment.automation.trigger.keyword().to_owned(),
     }
 }
 

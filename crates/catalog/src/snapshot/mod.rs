@@ -65,7 +65,7 @@ pub struct Catalog {
 #[derive(Clone)]
 pub struct Route {
     /// The automation.
-    pub deployed: Arc<Deployment>,
+    pub deployment: Arc<Deployment>,
     /// True for the token of the test URL.
     pub is_test: bool,
 }
@@ -194,11 +194,11 @@ impl Catalog {
             _ => false,
         };
         let mut users = Vec::new();
-        for deployed in self.automations() {
+        for deployment in self.automations() {
             let mut uses = false;
-            deployed.automation.walk(&mut |step| uses |= names(step));
+            deployment.automation.walk(&mut |step| uses |= names(step));
             if uses {
-                users.push(deployed.automation.id.to_string());
+                users.push(deployment.automation.id.to_string());
             }
         }
         users.sort_unstable();

@@ -7,10 +7,10 @@ use super::{Catalog, Deployment};
 
 /// Returns the event trigger and its hook; `None` unless the application pushes the event to a webhook.
 pub fn trigger_hook<'a>(
-    deployed: &'a Deployment,
+    deployment: &'a Deployment,
     catalog: &Catalog,
 ) -> Option<(&'a EventTrigger, SubscribedEvent)> {
-    let Trigger::Event(event) = &deployed.automation.trigger else { return None };
+    let Trigger::Event(event) = &deployment.automation.trigger else { return None };
     match &catalog.registry().event(&event.call.action.name)?.source {
         EventSource::Hook(hook) => Some((event, hook.clone())),
         EventSource::Poll(_) => None,

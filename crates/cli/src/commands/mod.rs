@@ -33,30 +33,30 @@ mod version;
 
 /// Every subcommand, in the order in which `--help` lists them.
 pub(crate) const COMMANDS: &[Entry] = &[
-    Entry::of::<init::Init>(),
-    Entry::of::<new::New>(),
-    Entry::of::<validate::Validate>(),
-    Entry::of::<run::Run>(),
-    Entry::of::<test::Test>(),
-    Entry::of::<serve::Serve>(),
-    Entry::of::<start::Start>(),
-    Entry::of::<list::List>(),
-    Entry::of::<listen::Listen>(),
-    Entry::of::<plan::Plan>(),
-    Entry::of::<pair::Pair>(),
-    Entry::of::<executions::Executions>(),
-    Entry::of::<events::Events>(),
-    Entry::of::<polls::Polls>(),
-    Entry::of::<subscriptions::Subscriptions>(),
-    Entry::of::<state::State>(),
-    Entry::of::<backup::Backup>(),
-    Entry::of::<connections::Connections>(),
-    Entry::of::<secrets::Secrets>(),
-    Entry::of::<connectors::Connectors>(),
-    Entry::of::<import::Import>(),
-    Entry::of::<schema::Schema>(),
-    Entry::of::<completions::Completions>(),
-    Entry::of::<version::Version>(),
+    Entry::new::<init::Init>(),
+    Entry::new::<new::New>(),
+    Entry::new::<validate::Validate>(),
+    Entry::new::<run::Run>(),
+    Entry::new::<test::Test>(),
+    Entry::new::<serve::Serve>(),
+    Entry::new::<start::Start>(),
+    Entry::new::<list::List>(),
+    Entry::new::<listen::Listen>(),
+    Entry::new::<plan::Plan>(),
+    Entry::new::<pair::Pair>(),
+    Entry::new::<executions::Executions>(),
+    Entry::new::<events::Events>(),
+    Entry::new::<polls::Polls>(),
+    Entry::new::<subscriptions::Subscriptions>(),
+    Entry::new::<state::State>(),
+    Entry::new::<backup::Backup>(),
+    Entry::new::<connections::Connections>(),
+    Entry::new::<secrets::Secrets>(),
+    Entry::new::<connectors::Connectors>(),
+    Entry::new::<import::Import>(),
+    Entry::new::<schema::Schema>(),
+    Entry::new::<completions::Completions>(),
+    Entry::new::<version::Version>(),
 ];
 
 /// A subcommand: its arguments, and what it does.
@@ -79,7 +79,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    const fn of<T: Subcommand>() -> Self {
+    const fn new<T: Subcommand>() -> Self {
         Self {
             name: T::NAME,
             define: || T::augment_args(Command::new(T::NAME)),

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, STRONG, paint};
 use crate::paths;
-use crate::scaffold::{self, KINDS, Kind, Wanted};
+use crate::scaffold::{self, KINDS, Kind, RequiredConnection};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ impl Subcommand for New {
             Some(id) => AutomationId::parse(id).ok_or_else(|| Fault::usage(no_id(id)))?,
             None => choose_id(name.trim())?,
         };
-        let kind = match self.trigger.as_deref().and_then(Kind::of) {
+        let kind = match self.trigger.as_deref().and_then(Kind::find) {
             Some(kind) => kind,
             None => ask_kind()?,
         };
@@ -103,7 +103,10 @@ fn no_id(text: &str) -> String {
 }
 
 /// The name of a connection of the project that fits, or a new one with its path and text.
-fn connection(context: &Context, wanted: Wanted) -> anyhow::Result<(String, Option<(String, &'static str)>)> {
+fn connection(
+    context: &Context,
+    wanted: RequiredConnection,
+) -> anyhow::Result<(String, Option<(String, &'static str)>)> {
     let catalog = engine::check_project(context.dir(), &[])?.catalog;
     let fits = |kind: &str| kind.split('.').next() == Some(wanted.connector);
     let found = catalog.connections().find(|connection| fits(&connection.kind));
@@ -145,7 +148,7 @@ fn ask_kind() -> anyhow::Result<&'static Kind> {
             return Err(Fault::usage("nothing was chosen"));
         };
         let number = answer.parse::<usize>().ok().and_then(|number| KINDS.get(number.checked_sub(1)?));
-        if let Some(kind) = number.or_else(|| Kind::of(&answer)) {
+        if let Some(kind) = number.or_else(|| Kind::find(&answer)) {
             return Ok(kind);
         }
         output::say(format_args!("It is one of {names}."));

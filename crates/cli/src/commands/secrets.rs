@@ -177,7 +177,7 @@ async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
     let told: Value = if daemon::runs(config).await? {
         daemon::put(config, &daemon::path(&["secrets", &what.name]), &json!({ "value": value })).await?
     } else {
-        let vault = Own::open(config).await?;
+        let vault = LocalSecrets::open(config).await?;
         let kept = vault.vault.set_secret(&what.name, &value, time::now()).await?;
         vault.close().await?;
         serde_json::to_value(kept)?
@@ -191,7 +191,7 @@ async fn remove(config: &Config, what: &Remove) -> anyhow::Result<Exit> {
         let told: Value = daemon::delete(config, &daemon::path(&["secrets", &what.name])).await?;
         told["removed"].as_bool().unwrap_or_default()
     } else {
-        let vault = Own::open(config).await?;
+        let vault = LocalSecrets::open(config).await?;
         let removed = vault.vault.remove_secret(&what.name).await?;
         vault.close().await?;
         removed
@@ -208,7 +208,7 @@ async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
     let told: Value = if daemon::runs(config).await? {
         daemon::post(config, "/api/v1/secret-keys", &json!({})).await?
     } else {
-        let vault = Own::open(config).await?;
+        let vault = LocalSecrets::open(config).await?;
         let rotation = vault.vault.rotate().await?;
         vault.close().await?;
         serde_json::to_value(rotation)?
@@ -234,12 +234,12 @@ fn rotated(told: &Value) {
 }
 
 /// The store's secrets where no daemon has the store.
-struct Own {
+struct LocalSecrets {
     store: Arc<dyn Store>,
     vault: Vault,
 }
 
-impl Own {
+impl LocalSecrets {
     async fn open(config: &Config) -> anyhow::Result<Self> {
         let location = config.store_location();
         let store = store::open(&location, config.store())

@@ -150,7 +150,7 @@ impl Findings {
     fn missing_secrets(&mut self, context: &Context, catalog: &Catalog, is_wanted: impl Fn(&str) -> bool) {
         // A setting that is wrong is told of by itself.
         let Ok(config) = context.config(&[], LogProfile::Tool) else { return };
-        for missing in Known::of(&config).missing(catalog) {
+        for missing in Known::new(&config).missing(catalog) {
             let path = missing.source().path();
             if !is_wanted(path) {
                 continue;

@@ -12,14 +12,14 @@ pub(crate) struct Kind {
     /// Advice for the next step.
     pub(crate) next: &'static str,
     /// The connection that it names.
-    pub(crate) connection: Option<Wanted>,
+    pub(crate) connection: Option<RequiredConnection>,
     body: &'static str,
     tests: &'static str,
 }
 
 /// A connection that a new automation needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequiredConnection {
     /// To which connector.
     pub(crate) connector: &'static str,
     /// Its name where there is none yet.
@@ -66,7 +66,7 @@ pub(crate) const KINDS: [Kind; 5] = [
         name: "event",
         about: "something that happens in another application",
         next: "cogwork test automations/{id}.test.yaml    then fill in its connection and take `enabled: false` away",
-        connection: Some(Wanted { connector: "wiki", name: "mainWiki", text: WIKI }),
+        connection: Some(RequiredConnection { connector: "wiki", name: "mainWiki", text: WIKI }),
         body: EVENT,
         tests: EVENT_TESTS,
     },
@@ -263,7 +263,7 @@ const MANUAL_TESTS: &str = r#"tests:
 
 impl Kind {
     /// The kind of this name.
-    pub(crate) fn of(name: &str) -> Option<&'static Self> {
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.name == name)
     }
 

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::paths;
 
-pub(crate) use automation::{KINDS, Kind, Wanted};
+pub(crate) use automation::{KINDS, Kind, RequiredConnection};
 pub(crate) use project::files;
 
 /// Writes a new file, its folder if need be; never over one that is there.

@@ -12,15 +12,15 @@ pub(crate) const RUN: u8 = Scope::Run as u8;
 pub(crate) const SERVE: u8 = Scope::Serve as u8;
 
 /// A setting with the values that a flag gave it.
-pub(crate) type Given = (&'static Setting, Vec<String>);
+pub(crate) type FlagValues = (&'static Setting, Vec<String>);
 
 /// The flags of the settings up to a scope: [`PLACE`], [`RUN`] or [`SERVE`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flags<const SCOPE: u8>(Vec<Given>);
+pub(crate) struct Flags<const SCOPE: u8>(Vec<FlagValues>);
 
 impl<const SCOPE: u8> Flags<SCOPE> {
     /// The value.
-    pub(crate) fn given(&self) -> &[Given] {
+    pub(crate) fn given(&self) -> &[FlagValues] {
         &self.0
     }
 

@@ -23,7 +23,7 @@ use model::redact::Redactor;
 use crate::exit::{Exit, Fault};
 use crate::output;
 
-pub(crate) use flags::{Flags, Given, PLACE, RUN, SERVE};
+pub(crate) use flags::{FlagValues, Flags, PLACE, RUN, SERVE};
 pub(crate) use table::{SETTINGS, Setting};
 
 /// The file of settings in a project folder.
@@ -112,7 +112,7 @@ impl Config {
     ///
     /// # Errors
     /// A value is wrong. What is wrong in the file has been shown.
-    pub(crate) fn load(dir: &Path, environment: &Environment, flags: &[Given]) -> anyhow::Result<Self> {
+    pub(crate) fn load(dir: &Path, environment: &Environment, flags: &[FlagValues]) -> anyhow::Result<Self> {
         let mut config = Self::new(dir);
         if let Some(report) = file::apply(dir, &mut config)? {
             output::reports([&report]);

@@ -351,7 +351,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
 
 impl Setting {
     /// The setting of this key.
-    pub(crate) fn of(key: &str) -> Option<&'static Self> {
+    pub(crate) fn find(key: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.key == key)
     }
 

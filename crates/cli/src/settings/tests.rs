@@ -95,7 +95,7 @@ fn a_variable_lies_over_the_file_and_a_flag_over_both() {
         .expect("written");
     let environment =
         Environment([("COGWORK_HOOKS".into(), "2".into()), ("COGWORK_ADMIN".into(), "2".into())].into());
-    let flags = [(Setting::of("hooks").expect("a setting"), vec!["localhost:3".to_owned()])];
+    let flags = [(Setting::find("hooks").expect("a setting"), vec!["localhost:3".to_owned()])];
     let config = Config::load(dir.path(), &environment, &flags).expect("settings");
     assert_eq!((config.hooks.port(), config.admin.port(), config.limits.queue), (3, 2, 1));
 }
@@ -136,7 +136,7 @@ fn what_a_setting_says_of_its_default_is_true() {
 
 #[test]
 fn names_follow_from_the_key() {
-    let setting = Setting::of("limits.connectionsPerAddress").expect("a setting");
+    let setting = Setting::find("limits.connectionsPerAddress").expect("a setting");
     assert_eq!(setting.variable(), "COGWORK_LIMITS_CONNECTIONS_PER_ADDRESS");
     assert_eq!(setting.flag(), "limits-connections-per-address");
 }
@@ -153,12 +153,12 @@ fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(FILE), "filesDir: one\n").expect("written");
     let none = Environment::default();
-    let load = |environment: &Environment, flags: &[Given]| {
+    let load = |environment: &Environment, flags: &[FlagValues]| {
         Config::load(dir.path(), environment, flags).expect("settings").files_dir
     };
     assert_eq!(load(&none, &[]), Some(dir.path().join("one")));
     let environment = Environment([("COGWORK_FILES_DIR".into(), "two".into())].into());
     assert_eq!(load(&environment, &[]), Some(dir.path().join("two")));
-    let flags = [(Setting::of("filesDir").expect("a setting"), vec!["three".to_owned()])];
+    let flags = [(Setting::find("filesDir").expect("a setting"), vec!["three".to_owned()])];
     assert_eq!(load(&none, &flags), Some(dir.path().join("three")));
 }

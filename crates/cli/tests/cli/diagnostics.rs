@@ -35,7 +35,7 @@ struct File {
 
 impl File {
     /// A fenced block under the heading of a code. `info` is what stands behind the mark of the fence.
-    fn of(code: &str, info: &str, text: &str) -> Self {
+    fn from_block(code: &str, info: &str, text: &str) -> Self {
         let setting =
             |name: &str| info.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         let first = text.lines().next().unwrap_or_default();
@@ -92,7 +92,7 @@ fn page_rows(page: &str) -> Vec<Row> {
         } else if let Some(info) = line.strip_prefix("```yaml") {
             let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
             let row = rows.last_mut().expect("a heading with a code");
-            let file = File::of(&row.code, info, &(text.join("\n") + "\n"));
+            let file = File::from_block(&row.code, info, &(text.join("\n") + "\n"));
             if is_repair { &mut row.repaired } else { &mut row.wrong }.push(file);
         }
     }

@@ -133,7 +133,7 @@ impl<'a> Operations<'a> {
             }
             _ => {}
         }
-        let sample = sample::of(self.document, schema, &made, given);
+        let sample = sample::sample_value(self.document, schema, &made, given);
         let sample = [&parameter["example"]]
             .into_iter()
             .find(|own| own.is_string() && made["type"] == "text")
@@ -181,7 +181,7 @@ impl<'a> Operations<'a> {
                         made = Map::from_iter([("type".into(), json!("text"))]);
                     }
                     let required = required && is_required(&whole, name);
-                    let sample = sample::of(self.document, property, &made, name);
+                    let sample = sample::sample_value(self.document, property, &made, name);
                     describe(self.document, property, &mut made);
                     self.wire(
                         draft,
@@ -199,7 +199,7 @@ impl<'a> Operations<'a> {
                 } else {
                     Map::from_iter([("type".into(), json!("file"))])
                 };
-                let sample = sample::of(self.document, schema, &made, "body");
+                let sample = sample::sample_value(self.document, schema, &made, "body");
                 describe(self.document, schema, &mut made);
                 self.wire(draft, "body", made, "body".into(), required, required.then_some(sample));
                 return None;
@@ -284,7 +284,7 @@ impl<'a> Operations<'a> {
         };
         match schema {
             Some(schema) => {
-                let results = self.results.of(self.document, schema);
+                let results = self.results.result_type(self.document, schema);
                 if results != "any" {
                     action["results"] =
                         if has_empty(operation, self.document) { nullable(results) } else { results };

@@ -6,7 +6,12 @@ use super::document::Document;
 use super::schema::{is_required, merged};
 
 /// Returns a value of an input type (`made`) that was generated from `schema`.
-pub(super) fn of(document: &Document<'_>, schema: &Value, made: &Map<String, Value>, name: &str) -> Value {
+pub(super) fn sample_value(
+    document: &Document<'_>,
+    schema: &Value,
+    made: &Map<String, Value>,
+    name: &str,
+) -> Value {
     let schema = &merged(document, schema);
     let own = [&schema["example"], &schema["examples"][0], &schema["default"]];
     let own = own.into_iter().find(|value| !is_nothing(value));
@@ -30,7 +35,7 @@ pub(super) fn of(document: &Document<'_>, schema: &Value, made: &Map<String, Val
         "file" => json!("the content"),
         "list" => {
             let items = inner(&made["items"]);
-            json!([of(document, &schema["items"], &items, name.trim_end_matches('s'))])
+            json!([sample_value(document, &schema["items"], &items, name.trim_end_matches('s'))])
         }
         "map" => json!({"key": "value"}),
         "object" => object(document, schema, made),
@@ -47,7 +52,7 @@ fn object(document: &Document<'_>, schema: &Value, made: &Map<String, Value>) ->
     }
     let sample = |name: &String| {
         let field = fields[name].as_object().cloned().unwrap_or_default();
-        (name.clone(), of(document, &schema["properties"][name], &field, name))
+        (name.clone(), sample_value(document, &schema["properties"][name], &field, name))
     };
     Value::Object(wanted.into_iter().map(sample).collect())
 }

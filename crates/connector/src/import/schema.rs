@@ -165,7 +165,7 @@ pub(super) struct Results {
 
 impl Results {
     /// Returns the result type of a schema.
-    pub(super) fn of(&mut self, document: &Document<'_>, schema: &Value) -> Value {
+    pub(super) fn result_type(&mut self, document: &Document<'_>, schema: &Value) -> Value {
         let (made, size) = self.one(document, schema, 0);
         if size > MAX_PARTS { json!("any") } else { made }
     }

@@ -33,19 +33,19 @@ pub(crate) fn manifest(natives: &Natives) -> Value {
         ),
         ("baseUrl", text(), "The address of every call, unless the connection has one."),
         ("headers", map_of(json!({"type": "string"})), "Headers of every request."),
-        ("connections", named(of("connection")), "The types of connections, by name."),
+        ("connections", named(schema_of("connection")), "The types of connections, by name."),
         (
             "connection",
             words(&["required", "optional"]),
             "`required` or `optional`: steps must, or may, name a connection. Default: required if there are types.",
         ),
-        ("inputs", named(of("declaredInput")), "Inputs, declared once; actions refer to them."),
+        ("inputs", named(schema_of("declaredInput")), "Inputs, declared once; actions refer to them."),
         ("types", types(), "Types of results, declared once; actions and other types refer to them."),
         ("paging", paging(), "How to request further pages of a list."),
         ("errors", errors(), "Where an answer states an error. Default: the common forms."),
-        ("actions", named(of("action")), "The actions, by name."),
+        ("actions", named(schema_of("action")), "The actions, by name."),
         ("natives", native(natives), "Native actions of Cogwork to include."),
-        ("events", named(of("event")), "Events of the service that can start automations, by name."),
+        ("events", named(schema_of("event")), "Events of the service that can start automations, by name."),
     ]);
     put(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     put(&mut schema, "title", json!("Connector"));
@@ -80,23 +80,23 @@ fn definitions() -> Value {
 
 fn connection() -> Value {
     let basic = object(&[
-        ("*user", of("inputNames"), "The input with the user's name."),
+        ("*user", schema_of("inputNames"), "The input with the user's name."),
         (
             "*password",
-            of("inputNames"),
+            schema_of("inputNames"),
             "The input with the password, or several, of which the first one that is given counts.",
         ),
     ]);
     let mut header = object(&[
         ("name", text(), "The name of the header."),
         ("nameFrom", name(), "The input with the name of the header."),
-        ("*value", of("inputNames"), "The input with the value."),
+        ("*value", schema_of("inputNames"), "The input with the value."),
         ("prefix", json!({"type": "string"}), "The text before the value."),
     ]);
     put(&mut header, "oneOf", json!([{"required": ["name"]}, {"required": ["nameFrom"]}]));
     let mut auth = object(&[
         ("basic", basic, "User name and password (RFC 7617)."),
-        ("bearer", of("inputNames"), "The input with the token (RFC 6750)."),
+        ("bearer", schema_of("inputNames"), "The input with the token (RFC 6750)."),
         ("header", header, "A header with the key."),
         ("oauth2", oauth(), "OAuth 2.0: tokens after a person's consent, or for the client itself."),
         ("none", json!({"default": true}), "No credentials."),
@@ -110,7 +110,7 @@ fn connection() -> Value {
     object(&[
         ("*title", text(), "The title, in one line."),
         ("description", text(), "Further information for authors."),
-        ("*inputs", named(of("connectionInput")), "The inputs of a connection."),
+        ("*inputs", named(schema_of("connectionInput")), "The inputs of a connection."),
         ("baseUrl", address, "The input with the address, if the connector has none."),
         ("*auth", auth, "How credentials are sent."),
         (
@@ -180,9 +180,9 @@ fn input(more: &[Key]) -> Value {
         ("min", number(), "The minimum of an integer."),
         ("max", number(), "The maximum of an integer."),
         ("options", strings(), "The values of a choice."),
-        ("items", of("innerType"), "The type of the items of a list."),
-        ("values", of("innerType"), "The type of the values of a map."),
-        ("fields", map_of(of("field")), "The entries of an object."),
+        ("items", schema_of("innerType"), "The type of the items of a list."),
+        ("values", schema_of("innerType"), "The type of the values of a map."),
+        ("fields", map_of(schema_of("field")), "The entries of an object."),
     ];
     keys.extend(more.iter().cloned());
     let mut schema = object(&keys);
@@ -245,7 +245,7 @@ fn errors() -> Value {
 
 fn action() -> Value {
     let wire = object(&[
-        ("*to", of("places"), "Its place in the request."),
+        ("*to", schema_of("places"), "Its place in the request."),
         ("use", name(), "The declared input, if it has another name here."),
         ("required", flag(), "`true`: it must be given."),
         (
@@ -255,7 +255,7 @@ fn action() -> Value {
         ),
         ("description", text(), "The meaning here."),
     ]);
-    let wires = json!({"type": "object", "additionalProperties": {"anyOf": [of("places"), wire]}});
+    let wires = json!({"type": "object", "additionalProperties": {"anyOf": [schema_of("places"), wire]}});
     object(&[
         ("*title", text(), "The title, in one line."),
         ("description", text(), "Further information for authors."),
@@ -274,8 +274,12 @@ fn action() -> Value {
             "`true` for a list with further pages, or the path of its items if it differs from that of the connector. Default: false.",
         ),
         ("effect", words(&["read", "write"]), "The outside effect. Default: by the method."),
-        ("results", of("type"), "The type of the result, `steps.<id>.results`."),
-        ("*example", of("example"), "The inputs of a step, and the request that results. It is checked."),
+        ("results", schema_of("type"), "The type of the result, `steps.<id>.results`."),
+        (
+            "*example",
+            schema_of("example"),
+            "The inputs of a step, and the request that results. It is checked.",
+        ),
     ])
 }
 
@@ -346,7 +350,7 @@ fn native(natives: &Natives) -> Value {
         ("path", text(), "The constant path of the call."),
         (
             "*example",
-            of("nativeExample"),
+            schema_of("nativeExample"),
             "The inputs of a step, and the request that results. It is checked.",
         ),
     ]);
@@ -356,20 +360,20 @@ fn native(natives: &Natives) -> Value {
 }
 
 fn types() -> Value {
-    json!({"type": "object", "propertyNames": {"pattern": TYPE_NAME}, "additionalProperties": of("type")})
+    json!({"type": "object", "propertyNames": {"pattern": TYPE_NAME}, "additionalProperties": schema_of("type")})
 }
 
 /// Returns the schema of a result type: a simple type, the name of a type, or a mapping, with further keys.
 fn result_type(more: &[Key]) -> Value {
     let word = || json!({"anyOf": [{"enum": RESULT_TYPES}, {"type": "string", "pattern": TYPE_NAME}, {"type": "null"}]});
-    let fields = json!({"type": "object", "additionalProperties": of("resultField")});
+    let fields = json!({"type": "object", "additionalProperties": schema_of("resultField")});
     let mut keys: Vec<Key> = vec![
         ("*type", word(), "A word, or the name of a type under `types`."),
         ("description", text(), "The meaning."),
         ("nullable", flag(), "`true`: the value may be null. Default: false."),
         ("options", strings(), "The values of a choice."),
-        ("items", of("type"), "The type of the items of a list."),
-        ("values", of("type"), "The type of the values of a map."),
+        ("items", schema_of("type"), "The type of the items of a list."),
+        ("values", schema_of("type"), "The type of the values of a map."),
         ("fields", fields, "The entries of an object."),
         ("open", flag(), "`true`: an object may have further entries. Default: false."),
     ];
@@ -401,7 +405,7 @@ fn put(schema: &mut Value, key: &str, value: Value) {
     }
 }
 
-fn of(definition: &str) -> Value {
+fn schema_of(definition: &str) -> Value {
     json!({"$ref": format!("#/$defs/{definition}")})
 }
 

@@ -112,7 +112,7 @@ impl Action for HttpRequest {
         let mut request = self.request(call.inputs, base)?;
         check_credentials(&request, connection)?;
         let subject = format!("`{}`", request.url.host_str().unwrap_or_default());
-        let Some(mut pages) = Pages::of(call.inputs, &request)? else {
+        let Some(mut pages) = Pages::from_inputs(call.inputs, &request)? else {
             return self.once(&call, &request, &subject).await.map(|(_, result)| result);
         };
         loop {

@@ -72,7 +72,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// Reads the input `paging`; `None` if it is not set.
-    pub(super) fn of(inputs: &Map, request: &Request) -> Result<Option<Self>, ActionError> {
+    pub(super) fn from_inputs(inputs: &Map, request: &Request) -> Result<Option<Self>, ActionError> {
         let Some(wanted) = inputs.get("paging").and_then(Value::as_map) else { return Ok(None) };
         if request.method != Method::GET {
             return Err(input_error("`paging` follows the pages of a GET only"));

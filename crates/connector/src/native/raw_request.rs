@@ -162,7 +162,7 @@ impl Action for RawRequest {
         let base = self.head.address(connection.map(|connection| connection.base()))?;
         let request = self.request(call.inputs, base)?;
         check_credentials(&request, connection)?;
-        let retry = Retry::of(call.inputs);
+        let retry = Retry::from_inputs(call.inputs);
         if !retry.is_wanted() {
             return self.once(&call, &request, SendMode::Default).await;
         }

@@ -19,7 +19,7 @@ pub(super) struct Retry {
 
 impl Retry {
     /// Reads the policy from the inputs.
-    pub(super) fn of(inputs: &Map) -> Self {
+    pub(super) fn from_inputs(inputs: &Map) -> Self {
         let number =
             |name| inputs.get(name).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
         let flag = |name| inputs.get(name).and_then(Value::as_bool).unwrap_or(false);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn retry(entries: &[(&str, Value)]) -> Retry {
-        Retry::of(&entries.iter().cloned().collect())
+        Retry::from_inputs(&entries.iter().cloned().collect())
     }
 
     fn status(status: u16) -> ActionError {

@@ -12,7 +12,7 @@ async fn a_wiki_with_another_word_for_documents_is_called_by_it() {
     let words = Words::parse("documentFormat=acme_doc").expect("a word");
     let switches = Switches { words, ..Switches::default() };
     let simulator = Simulator::builder().switches(switches).demo().start().await.expect("it starts");
-    let mut wiki = Wiki::of(simulator);
+    let mut wiki = Wiki::new(simulator);
     let document = r#"{"type":"doc","version":1,"content":[]}"#;
     let space = DEMO_SPACE_ID.to_string();
     let new = json!({"spaceId": space, "title": "Doc", "body": {"representation": "wiki_doc_format", "value": document}});

@@ -50,10 +50,10 @@ fn connect(registry: &Registry, host: &str, token: &str) -> ResolvedConnection {
 
 impl Wiki {
     async fn start() -> Self {
-        Self::of(Simulator::builder().first_id(LARGE_ID).demo().start().await.expect("it starts"))
+        Self::new(Simulator::builder().first_id(LARGE_ID).demo().start().await.expect("it starts"))
     }
 
-    fn of(simulator: Running) -> Self {
+    fn new(simulator: Running) -> Self {
         let registry = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
         let allow = AllowList::parse(["127.0.0.1"]).expect("an entry");
         let http = Http::new(HttpOptions { allow, ..HttpOptions::default() }).expect("a client");

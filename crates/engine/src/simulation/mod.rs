@@ -62,12 +62,12 @@ fn listen_to_panics() {
 fn simulate(seed: u64) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    let program = program::of(seed);
+    let program = program::generate(seed);
     let mut chance = Chance::new(seed ^ 0x005e_ed00);
     let world = World::new(seed);
     let count = 3 + chance.below(8);
     let start = Timestamp::from_second(1_790_000_000).expect("an instant");
-    let mut story = SimulationState {
+    let mut state = SimulationState {
         world: world.clone(),
         clock: ManualClock::new(start),
         version: 0,
@@ -82,13 +82,13 @@ fn simulate(seed: u64) -> Vec<String> {
             let crash = (life < crashes).then(|| chance.below(90));
             world.begin_life(crash, life < MAX_CRASHES);
             // A restart takes time: ids within a millisecond are ordered only within one process.
-            story.clock.advance(Duration::from_millis(1));
-            let ended = live(&mut story);
+            state.clock.advance(Duration::from_millis(1));
+            let ended = live(&mut state);
             let panicked = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(failure) = world.state().violation.clone().or(panicked) {
                 return Err(failure);
             }
-            if ended == LifeEnd::Completed && story.external_events.is_empty() {
+            if ended == LifeEnd::Completed && state.external_events.is_empty() {
                 return oracle::check_invariants(&world, &program);
             }
         }
@@ -143,5 +143,5 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 fn replay() {
     let Some(seed) = std::env::var("SIMULATION_SEED").ok().and_then(|seed| seed.parse().ok()) else { return };
-    println!("{}\n{}", program::of(seed).text, simulate(seed).join("\n"));
+    println!("{}\n{}", program::generate(seed).text, simulate(seed).join("\n"));
 }

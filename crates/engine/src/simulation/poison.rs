@@ -18,7 +18,7 @@ const INTERRUPTIONS: u32 = 3;
 
 /// Runs a seed in which only one or two poison executions kill the process. Returns the number of crashes.
 fn simulate(seed: u64) -> Result<u32, String> {
-    let program = program::of(seed);
+    let program = program::generate(seed);
     let mut chance = Chance::new(seed ^ 0x0bad_f00d);
     let world = World::new(seed);
     let (count, poisons) = (2 + chance.below(6), 1 + chance.below(2));
@@ -28,7 +28,7 @@ fn simulate(seed: u64) -> Result<u32, String> {
         let at = chance.below(u32::try_from(external_events.len()).unwrap_or(0) + 1);
         external_events.insert(at as usize, ExternalEvent::Run { automation: "poison", waits: false });
     }
-    let mut story = SimulationState {
+    let mut state = SimulationState {
         world: world.clone(),
         clock: ManualClock::new(Timestamp::from_second(1_790_000_000).expect("an instant")),
         version: 0,
@@ -40,13 +40,13 @@ fn simulate(seed: u64) -> Result<u32, String> {
     let mut deaths = 0;
     for _ in 0..100 {
         world.begin_life(None, false);
-        story.clock.advance(Duration::from_millis(1));
-        let ended = live(&mut story);
+        state.clock.advance(Duration::from_millis(1));
+        let ended = live(&mut state);
         if let Some(violation) = world.state().violation.clone() {
             return Err(violation);
         }
         deaths += u32::from(ended == LifeEnd::Crashed);
-        if ended == LifeEnd::Completed && story.external_events.is_empty() {
+        if ended == LifeEnd::Completed && state.external_events.is_empty() {
             return check(&world, &program).map(|()| deaths);
         }
     }

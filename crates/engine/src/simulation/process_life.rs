@@ -96,25 +96,25 @@ pub(super) struct SimulationState {
 }
 
 /// Runs one engine on a thread of its own.
-pub(super) fn live(story: &mut SimulationState) -> LifeEnd {
+pub(super) fn live(state: &mut SimulationState) -> LifeEnd {
     let idle = Arc::new(Notify::new());
     let told = idle.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .on_thread_park(move || told.notify_waiters())
         .build()
         .expect("a runtime");
-    let world = story.world.clone();
+    let world = state.world.clone();
     runtime.block_on(async {
         tokio::select! {
             biased;
             () = world.crash.notified() => LifeEnd::Crashed,
-            ended = Life::begin(story, idle).then(Life::go_on) => ended,
+            ended = ProcessLife::begin(state, idle).then(ProcessLife::go_on) => ended,
         }
     })
 }
 
-struct Life<'a> {
-    story: &'a mut SimulationState,
+struct ProcessLife<'a> {
+    state: &'a mut SimulationState,
     idle: Arc<Notify>,
     runtime: Arc<Runtime>,
     engine: Engine,
@@ -138,9 +138,9 @@ impl Drop for Caller {
     }
 }
 
-impl<'a> Life<'a> {
-    async fn begin(story: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
-        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*story;
+impl<'a> ProcessLife<'a> {
+    async fn begin(state: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
+        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*state;
         let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
         let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
         let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
@@ -158,10 +158,10 @@ impl<'a> Life<'a> {
         let now = &program.versions[*version];
         let engine = Engine::from_parts(runtime.clone());
         engine.put_in_force(now.catalog.clone(), &now.reload);
-        let life = Self { story, idle, runtime, engine, callers: Arc::default() };
+        let life = Self { state, idle, runtime, engine, callers: Arc::default() };
         // The same steps as `Engine::start` after loading the folder.
         if life.runtime.recover_unfinished().await.is_ok() {
-            if life.story.program.has_schedule {
+            if life.state.program.has_schedule {
                 life.engine.ingress().start_schedules();
             }
             life.runtime.start_tasks();
@@ -171,7 +171,7 @@ impl<'a> Life<'a> {
 
     async fn go_on(mut self) -> LifeEnd {
         for _ in 0..MAX_MOVES {
-            let turns = self.story.world.state().chance.below(12);
+            let turns = self.state.world.state().chance.below(12);
             if turns < 6 {
                 for _ in 0..turns {
                     tokio::task::yield_now().await;
@@ -183,8 +183,8 @@ impl<'a> Life<'a> {
                 self.idle.notified().await;
                 return LifeEnd::StoreFailed;
             }
-            if let Some(happening) = self.story.external_events.pop() {
-                self.story.world.note(format!("{happening:?}"));
+            if let Some(happening) = self.state.external_events.pop() {
+                self.state.world.note(format!("{happening:?}"));
                 self.let_happen(happening).await;
                 continue;
             }
@@ -192,7 +192,7 @@ impl<'a> Life<'a> {
             if !self.runtime.accepting() {
                 return LifeEnd::StoreFailed;
             }
-            let unfinished = self.story.world.memory.open().unfinished_count().now_or_never();
+            let unfinished = self.state.world.memory.open().unfinished_count().now_or_never();
             if let Some(Ok(0)) = unfinished {
                 let callers = self.callers.load(Ordering::Relaxed);
                 assert_eq!(callers, 0, "somebody waits for what has ended");
@@ -204,27 +204,27 @@ impl<'a> Life<'a> {
     }
 
     fn move_on(&self) {
-        let next = self.story.clock.sleeping_until().into_iter().next();
+        let next = self.state.clock.sleeping_until().into_iter().next();
         let next = next.unwrap_or_else(|| panic!("nothing goes on: {}", self.left()));
-        self.story.clock.advance_to(next);
+        self.state.clock.advance_to(next);
     }
 
     /// Describes the executions that have not ended, for error messages.
     fn left(&self) -> String {
-        let intake = &self.runtime.intake;
+        let admission = &self.runtime.admission;
         let mut left = format!(
             "{} in flight, {} at rest, {} in the backlog, {} callers",
-            intake.in_flight(),
-            intake.resting(),
-            intake.queued(),
+            admission.in_flight(),
+            admission.resting(),
+            admission.queued(),
             self.callers.load(Ordering::Relaxed)
         );
-        for row in super::oracle::rows(&self.story.world) {
+        for row in super::oracle::rows(&self.state.world) {
             if !row.status.is_terminal() {
-                let number = self.story.world.state().number(row.id);
-                let standing = intake.queue_status(row.id).unwrap_or_default();
+                let number = self.state.world.state().number(row.id);
+                let queue_status = admission.queue_status(row.id).unwrap_or_default();
                 left += &format!(
-                    "; execution {number} of `{}` is {:?} with {} events, it has {standing:?}",
+                    "; execution {number} of `{}` is {:?} with {} events, it has {queue_status:?}",
                     row.automation, row.status, row.events
                 );
             }
@@ -237,7 +237,7 @@ impl<'a> Life<'a> {
             ExternalEvent::Run { automation, waits } => self.run(automation, waits),
             ExternalEvent::Send { k, name } => self.send(k, name),
             ExternalEvent::Cancel(which) => {
-                let accepted = self.story.world.state().accepted.get(which as usize).copied();
+                let accepted = self.state.world.state().accepted.get(which as usize).copied();
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 if let Some(id) = accepted {
                     tokio::spawn(async move {
@@ -256,15 +256,15 @@ impl<'a> Life<'a> {
             ExternalEvent::Moves(times) => {
                 for _ in 0..times {
                     self.idle.notified().await;
-                    if let Some(next) = self.story.clock.sleeping_until().into_iter().next() {
-                        self.story.clock.advance_to(next);
+                    if let Some(next) = self.state.clock.sleeping_until().into_iter().next() {
+                        self.state.clock.advance_to(next);
                     }
                 }
             }
-            ExternalEvent::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
+            ExternalEvent::Set(hours) => self.state.clock.step(SignedDuration::from_hours(hours)),
             ExternalEvent::ReloadSummary => {
-                self.story.version = 1 - self.story.version;
-                let version = &self.story.program.versions[self.story.version];
+                self.state.version = 1 - self.state.version;
+                let version = &self.state.program.versions[self.state.version];
                 self.engine.put_in_force(version.catalog.clone(), &version.reload);
             }
             ExternalEvent::Settles => self.idle.notified().await,
@@ -272,7 +272,7 @@ impl<'a> Life<'a> {
     }
 
     fn run(&self, automation: &'static str, waits: bool) {
-        let (engine, world) = (self.engine.clone(), self.story.world.clone());
+        let (engine, world) = (self.engine.clone(), self.state.world.clone());
         let caller = Caller::new(&self.callers);
         tokio::spawn(async move {
             let _caller = caller;
@@ -287,9 +287,9 @@ impl<'a> Life<'a> {
     }
 
     fn send(&self, k: u32, name: Option<u32>) {
-        let (engine, world) = (self.engine.clone(), self.story.world.clone());
-        let (caller, now) = (Caller::new(&self.callers), self.story.clock.now());
-        let is_sync = self.story.program.start == program::Start::Sync;
+        let (engine, world) = (self.engine.clone(), self.state.world.clone());
+        let (caller, now) = (Caller::new(&self.callers), self.state.clock.now());
+        let is_sync = self.state.program.start == program::Start::Sync;
         let name = name.map(|name| format!("{k}-{name}"));
         let mut headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
         headers.extend(name.iter().map(|name| ("idempotency-key".to_owned(), name.clone().into_bytes())));

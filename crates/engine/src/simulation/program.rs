@@ -62,7 +62,7 @@ pub(super) fn nowhere() -> Http {
 }
 
 /// Generates the program of a seed.
-pub(super) fn of(seed: u64) -> Arc<Program> {
+pub(super) fn generate(seed: u64) -> Arc<Program> {
     static LAST: Mutex<Option<(u64, Arc<Program>)>> = Mutex::new(None);
     let number = seed / RUNS;
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);

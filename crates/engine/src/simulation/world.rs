@@ -53,7 +53,7 @@ pub(super) struct State {
     once: HashSet<(ExecutionId, String, usize)>,
     /// Executions with a concurrency limit that had an effect, with their concurrency group and the last life of an
     /// effect.
-    placed: BTreeMap<ExecutionId, (Gate, u32)>,
+    placed: BTreeMap<ExecutionId, (ConcurrencyGroup, u32)>,
     keys: IdempotencyKeys,
     /// Successful calls of this life, by execution and step.
     done: HashSet<(ExecutionId, String)>,
@@ -65,7 +65,7 @@ pub(super) struct State {
 }
 
 /// A concurrency group: an Automation and the value of its key.
-type Gate = (String, String);
+type ConcurrencyGroup = (String, String);
 
 /// A call with an effect, as observed outside.
 pub(super) struct Effect {

@@ -10,7 +10,7 @@ use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of
 use crate::watched::Watched;
 
 /// The result of one code step after others.
-async fn of(before: &str, code: &str) -> String {
+async fn result_of(before: &str, code: &str) -> String {
     workers();
     let code: String = code.lines().map(|line| format!("      {line}\n")).collect();
     outcome_of(&format!("trigger: {{manual: {{}}}}\nconfigVars: {{_who: Ada}}\nsteps:\n{before}  - id: it\n    code: |\n{code}")).await
@@ -42,21 +42,21 @@ fn shown(answer: &model::HttpResponse) -> String {
 #[tokio::test]
 async fn a_result_is_what_is_returned_and_of_data_what_stands_under_it() {
     assert_eq!(
-        of("", "export default () => ({ data: { a: [1, 'x', null] } });").await,
+        result_of("", "export default () => ({ data: { a: [1, 'x', null] } });").await,
         r#"{"a":[1,"x",null]}"#
     );
-    assert_eq!(of("", "export default async () => ({ a: 1, data: 2 });").await, r#"2"#);
-    assert_eq!(of("", "module.exports = async () => ({ a: 1 });").await, r#"{"a":1}"#);
-    assert_eq!(of("", "export default () => {};").await, "null");
+    assert_eq!(result_of("", "export default async () => ({ a: 1, data: 2 });").await, r#"2"#);
+    assert_eq!(result_of("", "module.exports = async () => ({ a: 1 });").await, r#"{"a":1}"#);
+    assert_eq!(result_of("", "export default () => {};").await, "null");
     assert_eq!(
-        of("", "// ${{ no.expression }}\nexport default () => ({ data: '${{ x }}' });").await,
+        result_of("", "// ${{ no.expression }}\nexport default () => ({ data: '${{ x }}' });").await,
         r#""${{ x }}""#
     );
 }
 
 #[tokio::test]
 async fn code_reads_the_steps_before_it_its_loops_and_its_context() {
-    let read = of("  - id: a\n    set: {x: 7}\n", "export default (context, results) => ({ data: [results.a.results.x, context.configVars._who, context.stepId, typeof context.executionId] });").await;
+    let read = result_of("  - id: a\n    set: {x: 7}\n", "export default (context, results) => ({ data: [results.a.results.x, context.configVars._who, context.stepId, typeof context.executionId] });").await;
     assert_eq!(read, r#"[7,"Ada","it","string"]"#);
     workers();
     let nested = "trigger: {manual: {}}\nsteps:\n  - id: outer\n    forEach: [a, b]\n    as: one\n    steps:\n      - id: inner\n        forEach: [1, 2]\n        as: two\n        steps:\n          - code: |\n              export default (c, { outer, inner }) => ({ data: `${outer.index}${outer.currentItem}${inner.index}${inner.currentItem}` });\n";

@@ -232,13 +232,13 @@ async fn tokens_and_polls_pass_the_guard_as_steps_do() {
     );
     let engine = world.project.start().await;
     let id = model::AutomationId::parse("poll").expect("an id");
-    let refusals = [
+    let rejections = [
         login(&engine).await.expect_err("the exchange of a code is refused"),
         run(&engine).await,
         soon(engine.ingress().poll_now(&id)).await.expect("a poll").error.expect("it is refused"),
     ];
-    for refusal in &refusals {
-        assert!(refusal.contains("`127.0.0.1` may not be called"), "{refusals:?}");
+    for refusal in &rejections {
+        assert!(refusal.contains("`127.0.0.1` may not be called"), "{rejections:?}");
     }
     assert_eq!(world.wiki.count("POST", "/oauth/token") + world.wiki.count("GET", "/a"), 0);
     stop(engine).await;

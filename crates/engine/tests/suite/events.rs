@@ -28,7 +28,7 @@ fn project(peer: &Peer) -> Project {
 }
 
 /// Waits until the only subscription is as it should be.
-async fn standing(engine: &Engine, is: impl Fn(&Subscription) -> bool) -> Subscription {
+async fn queue_status(engine: &Engine, is: impl Fn(&Subscription) -> bool) -> Subscription {
     soon(async {
         loop {
             if let [one] = engine.ingress().subscriptions().as_slice()
@@ -66,13 +66,13 @@ async fn a_subscription_that_fails_says_why_and_is_tried_again() {
     let first = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
     assert_eq!(first.header("x-github-api-version"), Some("2022-11-28"));
     first.answer(422, r#"{"message": "Validation Failed"}"#).await;
-    let failed = standing(&engine, |one| one.failures == 1).await;
+    let failed = queue_status(&engine, |one| one.failures == 1).await;
     assert!(failed.error.as_ref().is_some_and(|error| error.contains("Validation Failed")), "{failed:?}");
     settled(&project, "2026-03-02T08:00:10Z").await;
     project.clock.advance(Duration::from_secs(10));
     asked(&mut peer, LIST).await.answer(200, "[]").await;
     asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
-    let made = standing(&engine, |one| !one.remote.is_null()).await;
+    let made = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((made.remote, made.failures, made.error, made.next_at), (Value::from(7), 0, None, None));
     stop(engine).await;
 }
@@ -84,18 +84,18 @@ async fn a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does()
         let project = project(&peer);
         let engine = project.start().await;
         asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
-        standing(&engine, |one| one.failures == 1).await;
+        queue_status(&engine, |one| one.failures == 1).await;
         settled(&project, "2026-03-02T08:00:10Z").await;
         project.clock.step(SignedDuration::from_hours(hours));
         project.clock.advance(Duration::from_secs(9));
-        let waits = standing(&engine, |one| one.failures == 1).await;
+        let waits = queue_status(&engine, |one| one.failures == 1).await;
         let next = waits.next_at.expect("it is tried again");
         assert_eq!(next.duration_since(project.clock.now()).as_secs(), 1, "set by {hours} h");
         settled(&project, &next.to_string()).await;
         project.clock.advance(Duration::from_secs(1));
         asked(&mut peer, LIST).await.answer(200, "[]").await;
         asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
-        standing(&engine, |one| !one.remote.is_null()).await;
+        queue_status(&engine, |one| !one.remote.is_null()).await;
         stop(engine).await;
     }
 }
@@ -106,10 +106,10 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
     let project = project(&peer);
     let engine = project.start().await;
     asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
-    standing(&engine, |one| !one.remote.is_null()).await;
+    queue_status(&engine, |one| !one.remote.is_null()).await;
     stop(engine).await;
     let engine = project.start().await;
-    standing(&engine, |one| !one.remote.is_null()).await;
+    queue_status(&engine, |one| !one.remote.is_null()).await;
     project.write("automations/test.yaml", &format!("description: changed\n{}", yaml("shop")));
     engine.reload().await;
     assert!(peer.asked_already().is_none());
@@ -124,7 +124,7 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
             other => panic!("{other}"),
         }
     }
-    standing(&engine, |one| one.remote == Value::from(8)).await;
+    queue_status(&engine, |one| one.remote == Value::from(8)).await;
     stop(engine).await;
     // Gone while nothing ran, and gone there too.
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
@@ -152,14 +152,14 @@ async fn one_that_was_made_before_a_crash_is_found_again_and_taken_over() {
     let project = project(&peer);
     let engine = project.start().await;
     let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
-    let before = standing(&engine, |one| one.requested).await;
+    let before = queue_status(&engine, |one| one.requested).await;
     assert_eq!((before.remote, before.failures), (Value::Null, 0), "written down before it is asked for");
     stop(engine).await;
     drop(unanswered);
     let engine = project.start().await;
     let list = asked(&mut peer, LIST).await;
     list.answer(200, &listed(&engine, "push")).await;
-    let found = standing(&engine, |one| !one.remote.is_null()).await;
+    let found = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((found.remote, found.failures), (Value::from(9), 0));
     assert!(peer.asked_already().is_none(), "it is not asked for again");
     stop(engine).await;
@@ -184,7 +184,7 @@ async fn one_that_was_made_before_a_crash_is_taken_back_where_it_is_wanted_no_mo
         asked(&mut peer, "DELETE /repos/acme/shop/hooks/9").await.answer(204, "").await;
         if is_wanted {
             asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 10}"#).await;
-            standing(&engine, |one| one.remote == Value::from(10)).await;
+            queue_status(&engine, |one| one.remote == Value::from(10)).await;
         } else {
             nothing_left(&engine).await;
         }
@@ -198,7 +198,7 @@ async fn another_trigger_takes_the_subscription_back() {
     let project = project(&peer);
     let engine = project.start().await;
     asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
-    standing(&engine, |one| !one.remote.is_null()).await;
+    queue_status(&engine, |one| !one.remote.is_null()).await;
     project.write("automations/test.yaml", "trigger: {webhook: {verify: none}}\nsteps: []\n");
     engine.reload().await;
     asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(204, "").await;

@@ -54,8 +54,8 @@ async fn the_history_says_which_execution_held_the_permit() {
     let first = start(&engine).await;
     let asked = peer.asked().await;
     let second = start(&engine).await;
-    let standing = engine.runtime().standing(second).await.expect("it is known");
-    assert_eq!(standing.turn.expect("it waits for a permit").holders, [first]);
+    let queue_status = engine.runtime().queue_status(second).await.expect("it is known");
+    assert_eq!(queue_status.turn.expect("it waits for a permit").holders, [first]);
     project.clock.advance(Duration::from_secs(3));
     asked.answer(200, "1").await;
     peer.asked().await.answer(200, "1").await;
@@ -75,7 +75,7 @@ async fn the_history_says_that_an_execution_waited_for_a_slot() {
     let first = start(&engine).await;
     let asked = peer.asked().await;
     let second = start(&engine).await;
-    assert_eq!(engine.runtime().standing(second).await.expect("it is known").queued_behind, Some(0));
+    assert_eq!(engine.runtime().queue_status(second).await.expect("it is known").queued_behind, Some(0));
     project.clock.advance(Duration::from_millis(1500));
     asked.answer(200, "1").await;
     peer.asked().await.answer(200, "1").await;

@@ -20,8 +20,8 @@ pub(crate) fn post(body: &str) -> Request {
 
 pub(crate) fn tokens(engine: &Engine) -> (String, String) {
     let catalog = engine.catalog();
-    let deployed = catalog.find("test").expect("it is in force");
-    let address = deployed.address.as_ref().expect("it has an address");
+    let deployment = catalog.find("test").expect("it is in force");
+    let address = deployment.address.as_ref().expect("it has an address");
     (address.live.clone(), address.test.clone())
 }
 

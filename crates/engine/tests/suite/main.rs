@@ -12,6 +12,7 @@ mod watched;
 
 mod acceptance;
 mod addresses;
+mod admission;
 mod calls;
 mod checking;
 mod clock_steps;
@@ -29,7 +30,6 @@ mod found;
 mod hiding;
 mod history;
 mod hooks;
-mod intake;
 mod kept_events;
 mod large_files;
 mod links;

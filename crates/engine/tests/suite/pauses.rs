@@ -113,7 +113,7 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
     })
     .await;
     assert_eq!(
-        engine.runtime().standing(id).await.expect("it is known").pauses.len(),
+        engine.runtime().queue_status(id).await.expect("it is known").pauses.len(),
         1,
         "it does not let that through"
     );
@@ -185,7 +185,7 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
     ));
     let engine = project.start().await;
     let id = start_and_rest(&engine, r#"{"name": "it"}"#).await;
-    let pending = engine.runtime().standing(id).await.expect("it is known").pauses.remove(0);
+    let pending = engine.runtime().queue_status(id).await.expect("it is known").pauses.remove(0);
     let shown = serde_json::to_value(&pending).expect("it is shown");
     assert_eq!(
         shown["on"],
@@ -307,18 +307,19 @@ async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
     let first = start_and_rest(&engine, "{}").await;
     let second = start_with(&engine, "{}").await;
     soon(async {
-        while engine.runtime().standing(second).await.expect("it is known").turn.is_none() {
+        while engine.runtime().queue_status(second).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let turn = engine.runtime().standing(second).await.expect("it is known").turn.expect("it waits its turn");
+    let turn =
+        engine.runtime().queue_status(second).await.expect("it is known").turn.expect("it waits its turn");
     assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "it says who has the place");
     crash(engine).await;
 
     let engine = project.start().await;
     soon(async {
-        while engine.runtime().standing(second).await.expect("it is known").turn.is_none() {
+        while engine.runtime().queue_status(second).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })

@@ -42,7 +42,7 @@ async fn given(engine: &Engine) -> Vec<String> {
 /// Answers the poll that is asked or comes next, and waits until it has been dealt with.
 async fn answer(project: &Project, engine: &Engine, peer: &mut Peer, body: &str) {
     let asked = peer.asked().await;
-    let before = standing(engine).polls;
+    let before = poll_state(engine).polls;
     asked.answer(200, body).await;
     polled(project, engine, before + 1).await;
 }
@@ -56,16 +56,16 @@ async fn next_poll(project: &Project, engine: &Engine, peer: &mut Peer, body: &s
 /// Waits until there have been so many polls and the clock is waited for again.
 async fn polled(project: &Project, engine: &Engine, polls: u64) {
     let reached = async {
-        while standing(engine).polls != polls {
+        while poll_state(engine).polls != polls {
             tokio::task::yield_now().await;
         }
     };
     soon(reached).await;
-    settled(project, &standing(engine).next_at.to_string()).await;
+    settled(project, &poll_state(engine).next_at.to_string()).await;
 }
 
-fn standing(engine: &Engine) -> PollState {
-    engine.ingress().polls().pop().expect("it polls").standing
+fn poll_state(engine: &Engine) -> PollState {
+    engine.ingress().polls().pop().expect("it polls").poll_state
 }
 
 #[tokio::test]
@@ -80,8 +80,8 @@ async fn the_first_poll_starts_nothing_and_each_new_thing_starts_one_execution_o
     settled(&project, "2026-03-02T08:02:00Z").await;
     next_poll(&project, &engine, &mut peer, r#"[{"id":4},{"id":3},{"id":1}]"#).await;
     assert_eq!(given(&engine).await, [r#"poll {"id":3}"#, r#"poll {"id":2}"#, r#"poll {"id":4}"#]);
-    let standing = standing(&engine);
-    assert_eq!((standing.polls, standing.found, standing.failures), (3, 3, 0));
+    let poll_state = poll_state(&engine);
+    assert_eq!((poll_state.polls, poll_state.found, poll_state.failures), (3, 3, 0));
     stop(engine).await;
 }
 
@@ -106,22 +106,22 @@ async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_e
     answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
     let mut pauses = Vec::new();
     for (status, body) in [(500, "{}"), (200, "{}"), (200, r#"[{"id":2},{"id":1}]"#)] {
-        let due = standing(&engine).next_at;
+        let due = poll_state(&engine).next_at;
         project.clock.advance_to(due);
         peer.asked().await.answer(status, body).await;
         polled(&project, &engine, u64::try_from(pauses.len()).expect("few") + 2).await;
-        let standing = standing(&engine);
-        pauses.push((standing.failures, standing.next_at.duration_since(due).as_secs() / 60));
-        if standing.failures == 2 {
+        let poll_state = poll_state(&engine);
+        pauses.push((poll_state.failures, poll_state.next_at.duration_since(due).as_secs() / 60));
+        if poll_state.failures == 2 {
             assert_eq!(
-                standing.error.as_deref(),
+                poll_state.error.as_deref(),
                 Some("`http.request` returned no list of items, but a map")
             );
         }
     }
     assert_eq!(pauses, [(1, 1), (2, 2), (0, 1)]);
     assert_eq!(given(&engine).await, [r#"poll [{"id":2}]"#]);
-    assert_eq!(standing(&engine).error, None);
+    assert_eq!(poll_state(&engine).error, None);
     stop(engine).await;
 }
 
@@ -133,17 +133,17 @@ async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_doe
         let engine = project.start().await;
         answer(&project, &engine, &mut peer, "[]").await;
         for status in [500, 200] {
-            let left = standing(&engine).next_at.duration_since(project.clock.now());
+            let left = poll_state(&engine).next_at.duration_since(project.clock.now());
             project.clock.step(SignedDuration::from_hours(hours));
             // It sleeps on, to the same moment, which has another name now.
-            let next = standing(&engine).next_at;
+            let next = poll_state(&engine).next_at;
             assert_eq!(next.duration_since(project.clock.now()), left, "set by {hours} h");
             let second = Duration::from_secs(1);
             project.clock.advance(left.unsigned_abs() - second);
             settled(&project, &next.to_string()).await;
             assert!(!engine.ingress().polls().pop().expect("it polls").busy, "set by {hours} h");
             project.clock.advance(second);
-            let before = standing(&engine).polls;
+            let before = poll_state(&engine).polls;
             peer.asked().await.answer(status, r#"{"no": "list"}"#).await;
             polled(&project, &engine, before + 1).await;
         }
@@ -159,9 +159,9 @@ async fn a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_of
     let unanswered = peer.asked().await;
     project.clock.advance(Duration::from_secs(60));
     polled(&project, &engine, 1).await;
-    assert_eq!(standing(&engine).error.as_deref(), Some("there was no answer within 1m"));
+    assert_eq!(poll_state(&engine).error.as_deref(), Some("there was no answer within 1m"));
     drop(unanswered);
-    project.clock.advance_to(standing(&engine).next_at);
+    project.clock.advance_to(poll_state(&engine).next_at);
     let cut_off = peer.asked().await;
     stop(engine).await;
     drop(cut_off);
@@ -285,6 +285,6 @@ async fn changed_pages_are_read_from_the_newest_to_the_first_that_is_older_than_
         .collect();
     assert_eq!(found, [("updated", "5"), ("updated", "2"), ("created", "4")], "{given:?}");
     assert!(given[0].starts_with("event "), "{given:?}");
-    assert_eq!(standing(&engine).cursor, Value::from("2026-03-02T08:11:40Z"));
+    assert_eq!(poll_state(&engine).cursor, Value::from("2026-03-02T08:11:40Z"));
     stop(engine).await;
 }

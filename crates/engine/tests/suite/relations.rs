@@ -168,7 +168,10 @@ fn a_text_is_checked_against_the_files_around_it_as_the_file_would_be() {
 /// The deployments in force, to find those that a reload replaced.
 fn in_force(engine: &Engine) -> BTreeMap<String, Arc<Deployment>> {
     let catalog = engine.catalog();
-    catalog.automations().map(|deployed| (deployed.automation.id.to_string(), deployed.clone())).collect()
+    catalog
+        .automations()
+        .map(|deployment| (deployment.automation.id.to_string(), deployment.clone()))
+        .collect()
 }
 
 /// The ids that were decided upon anew between two looks.
@@ -256,7 +259,7 @@ async fn a_circle_is_found_when_it_is_closed_and_forgotten_when_it_is_opened() {
     project.write("automations/b.yaml", &calling(&[]));
     let reload = engine.reload().await;
     assert_eq!((reload.stale.len(), reload.restored.len(), reload.changed.len()), (0, 1, 2), "{reload:?}");
-    assert!(in_force(&engine).values().all(|deployed| deployed.state() == "active"));
+    assert!(in_force(&engine).values().all(|deployment| deployment.state() == "active"));
     stop(engine).await;
 }
 

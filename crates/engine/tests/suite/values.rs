@@ -110,7 +110,7 @@ steps:
     engine.store().close().await.expect("the store closes");
 
     let engine = project.start().await;
-    assert_eq!(engine.runtime().standing(id).await.expect("it stands").pauses.len(), 1);
+    assert_eq!(engine.runtime().queue_status(id).await.expect("it stands").pauses.len(), 1);
     engine
         .runtime()
         .signal(id, None, json(r#"{"attempt": 2, "late": true}"#), None)

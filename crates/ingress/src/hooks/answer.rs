@@ -72,13 +72,13 @@ impl Ingress {
         mut started: Option<watch::Receiver<Progress>>,
     ) -> Option<HttpResponse> {
         loop {
-            let moved = self.runtime.intake.moved();
+            let moved = self.runtime.admission.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
             let is_new = started.is_some();
-            if let Some(mut progress) = started.take().or_else(|| self.runtime.intake.watch(id)) {
+            if let Some(mut progress) = started.take().or_else(|| self.runtime.admission.watch(id)) {
                 if !is_new
-                    && !self.runtime.intake.is_live(id)
+                    && !self.runtime.admission.is_live(id)
                     && let Ok((Some(response), _)) = self.stored_response(id).await
                 {
                     // The execution has responded and was suspended before this call began to wait.

@@ -24,18 +24,18 @@ impl Ingress {
     /// Responds to a challenge after checking that its sender is authorised.
     pub(super) async fn answer_challenge(
         &self,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         challenge: &Challenge,
         asked: &ChallengeRequest,
         request: &Request,
     ) -> Result<HttpResponse, Rejection> {
-        let (automation, now) = (&mounted.deployed.automation, self.runtime.clock.now());
-        self.hooks.check_challenge_rate(mounted, now)?;
+        let (automation, now) = (&route.deployment.automation, self.runtime.clock.now());
+        self.hooks.check_challenge_rate(route, now)?;
         if challenge.rule.guard == ChallengeGuard::Verified {
-            self.verify(mounted, webhook, request)?;
+            self.verify(route, webhook, request)?;
         }
-        let keys = self.challenge_keys(mounted, webhook, challenge)?;
+        let keys = self.challenge_keys(route, webhook, challenge)?;
         let answer = trigger::challenge::respond(challenge, asked, request, &keys, now);
         let answer = answer.map_err(|(rejection, reason)| {
             tracing::info!(automation = %automation.id, sender = challenge.name, %reason, "a challenge was not answered");
@@ -50,7 +50,7 @@ impl Ingress {
 
     fn challenge_keys(
         &self,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         challenge: &Challenge,
     ) -> Result<Vec<Key>, Rejection> {
@@ -62,7 +62,7 @@ impl Ingress {
             (ChallengeKey::FromVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
         };
         keys.map_err(|error| {
-            let automation = &mounted.deployed.automation.id;
+            let automation = &route.deployment.automation.id;
             tracing::error!(%automation, error = error.message, "a challenge cannot be answered, and is refused");
             Rejection::unverified()
         })
@@ -98,8 +98,8 @@ impl Ingress {
     /// set.
     pub fn pair(&self, id: &str) -> Result<Timestamp, Error> {
         let catalog = self.runtime.catalog.load();
-        let deployed = catalog.find(id)?;
-        let name = paired_secret(deployed).ok_or_else(|| {
+        let deployment = catalog.find(id)?;
+        let name = paired_secret(deployment).ok_or_else(|| {
             Error::Input(format!(
                 "automation `{id}` has no sender that supplies its own secret; senders with `challenge: asana` do"
             ))
@@ -109,7 +109,7 @@ impl Ingress {
             return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }
         let until = self.runtime.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
-        self.hooks.open_pairing(&deployed.automation.id, until);
+        self.hooks.open_pairing(&deployment.automation.id, until);
         Ok(until)
     }
 
@@ -121,8 +121,8 @@ impl Ingress {
 }
 
 /// Name of the secret that is set by pairing.
-fn paired_secret(deployed: &Deployment) -> Option<String> {
-    let Trigger::Webhook(webhook) = &deployed.automation.trigger else { return None };
+fn paired_secret(deployment: &Deployment) -> Option<String> {
+    let Trigger::Webhook(webhook) = &deployment.automation.trigger else { return None };
     let pairs = webhook.challenge.as_ref().is_some_and(|it| it.rule.guard == ChallengeGuard::Pairing);
     webhook.verify.as_ref().filter(|_| pairs).and_then(Verify::secret_name)
 }

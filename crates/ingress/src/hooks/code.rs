@@ -31,14 +31,14 @@ impl Ingress {
     /// Returns a message for the author if the code fails.
     pub async fn run_trigger_code(
         &self,
-        deployed: &Deployment,
+        deployment: &Deployment,
         id: ExecutionId,
         results: &Value,
     ) -> Result<Option<TriggerCodeResult>, String> {
-        let (automation, redactor) = (&deployed.automation, &self.runtime.settings.redactor);
+        let (automation, redactor) = (&deployment.automation, &self.runtime.settings.redactor);
         let Trigger::Webhook(webhook) = &automation.trigger else { return Ok(None) };
         let Some(code) = &webhook.code else { return Ok(None) };
-        let module = deployed.plan.code().trigger().ok_or("the file of the trigger's code is not there")?;
+        let module = deployment.plan.code().trigger().ok_or("the file of the trigger's code is not there")?;
         let config_vars =
             Value::from(self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?);
         let (execution_id, started_at) = (id.to_string(), self.runtime.clock.now().to_string());
@@ -85,14 +85,14 @@ impl Ingress {
     /// Applies the decision of the trigger run_trigger_code about a request.
     pub(super) async fn decide_on_request(
         &self,
-        deployed: &Deployment,
+        deployment: &Deployment,
         id: ExecutionId,
         payload: &mut WebhookPayload,
         results: &mut Value,
     ) -> Result<(), Rejection> {
-        let decided = self.run_trigger_code(deployed, id, results).await.map_err(|error| {
+        let decided = self.run_trigger_code(deployment, id, results).await.map_err(|error| {
             // Log lines of the code are for its author, not for the sender of the request.
-            tracing::error!(automation = %deployed.automation.id, error, "the trigger's code failed; nothing is started");
+            tracing::error!(automation = %deployment.automation.id, error, "the trigger's code failed; nothing is started");
             Rejection::new(500, "trigger_code_failed", "the trigger's code failed; see the daemon's log")
         })?;
         if let Some(given) = decided.as_ref().and_then(|decided| decided.results.clone()) {

@@ -19,7 +19,7 @@ const CHALLENGE_RATE: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1
 /// Per-address state of webhooks. Its size is bounded by the number of Automations in force: removed Automations are
 /// deleted by [`Self::forget`].
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct RateLimits {
     state: Mutex<State>,
     /// Serialises identical requests: one lock for each deduplication key, held until the first execution is committed.
     dedup_locks: KeyedLocks,
@@ -42,7 +42,7 @@ struct Bucket {
     at: Timestamp,
 }
 
-impl Desk {
+impl RateLimits {
     /// Acquires the lock of a deduplication key.
     pub(super) async fn lock_dedup_key(
         &self,
@@ -55,16 +55,16 @@ impl Desk {
     /// Rejects a start that exceeds the Automation's rate limit.
     pub(super) fn check_rate(
         &self,
-        mounted: &Route,
+        route: &Route,
         rule: &RateLimit,
         now: Timestamp,
     ) -> Result<(), Rejection> {
-        take(&mut self.state().starts, mounted, *rule, now)
+        take(&mut self.state().starts, route, *rule, now)
     }
 
     /// Rejects a challenge that exceeds the rate limit.
-    pub(super) fn check_challenge_rate(&self, mounted: &Route, now: Timestamp) -> Result<(), Rejection> {
-        take(&mut self.state().challenges, mounted, CHALLENGE_RATE, now)
+    pub(super) fn check_challenge_rate(&self, route: &Route, now: Timestamp) -> Result<(), Rejection> {
+        take(&mut self.state().challenges, route, CHALLENGE_RATE, now)
     }
 
     /// Records that a key verified a request.
@@ -124,12 +124,12 @@ impl Desk {
 
 fn take(
     buckets: &mut HashMap<(AutomationId, bool), Bucket>,
-    mounted: &Route,
+    route: &Route,
     rule: RateLimit,
     now: Timestamp,
 ) -> Result<(), Rejection> {
     let full = || Bucket { rule, tokens: f64::from(rule.burst), at: now };
-    let key = (mounted.deployed.automation.id.clone(), mounted.is_test);
+    let key = (route.deployment.automation.id.clone(), route.is_test);
     let bucket = buckets.entry(key).or_insert_with(full);
     if bucket.rule != rule {
         *bucket = full();

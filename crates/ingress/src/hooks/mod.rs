@@ -30,7 +30,7 @@ use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 
 pub(crate) use credentials::remove_credentials;
-pub(crate) use limits::Desk;
+pub(crate) use limits::RateLimits;
 pub use route::RouteMatch;
 pub(crate) use runtime::check_chain_depth;
 
@@ -63,10 +63,10 @@ impl Ingress {
     /// signature, size, parsing, condition, what was sent before, durable acceptance, response. An response that names an
     /// execution is sent only after that execution is committed.
     pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
-        let RouteMatch { catalog, mounted } = route;
-        let result = match mounted {
+        let RouteMatch { catalog, route } = route;
+        let result = match route {
             None => Err(Rejection::unknown_trigger()),
-            Some(mounted) => self.receive_at(catalog, mounted, request).await,
+            Some(route) => self.receive_at(catalog, route, request).await,
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
         let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {
@@ -74,9 +74,9 @@ impl Ingress {
             false => result,
         };
         result.unwrap_or_else(|rejection| {
-            self.count_rejection(mounted.as_ref(), rejection.code);
-            if let Some(mounted) = mounted {
-                let automation = &mounted.deployed.automation.id;
+            self.count_rejection(route.as_ref(), rejection.code);
+            if let Some(route) = route {
+                let automation = &route.deployment.automation.id;
                 tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
             }
             rejection.response()
@@ -90,34 +90,34 @@ impl Ingress {
     pub async fn receive_at(
         self: &Arc<Self>,
         catalog: &Catalog,
-        mounted: &Route,
+        route: &Route,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
-        let automation = &mounted.deployed.automation;
+        let automation = &route.deployment.automation;
         if matches!(automation.trigger, Trigger::Event(_)) {
-            return self.receive_event(catalog, mounted, request).await;
+            return self.receive_event(catalog, route, request).await;
         }
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
-        if !mounted.is_test && !automation.enabled {
+        if !route.is_test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge
             && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
-            let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
-            self.capture_non_trigger(mounted, &request, NonTrigger::Challenge, answer.as_ref().err());
+            let answer = Box::pin(self.answer_challenge(route, webhook, challenge, &asked, &request)).await;
+            self.capture_non_trigger(route, &request, NonTrigger::Challenge, answer.as_ref().err());
             return answer;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
-            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
+            self.capture_non_trigger(route, &request, NonTrigger::Probe, None);
             return Ok(answer);
         }
-        if self.is_listening(mounted)
+        if self.is_listening(route)
             && let Some(answer) = Box::pin(self.capture(
-                mounted,
+                route,
                 webhook,
                 &request,
-                self.preview_response(mounted, webhook, &request),
+                self.preview_response(route, webhook, &request),
             ))
             .await
         {
@@ -125,30 +125,30 @@ impl Ingress {
         }
         check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
-            self.hooks.check_rate(mounted, rule, self.runtime.clock.now())?;
+            self.hooks.check_rate(route, rule, self.runtime.clock.now())?;
         }
-        let (signed, received) = self.verify_and_parse(mounted, webhook, request).await?;
-        if !self.condition_holds(mounted, &received.results).await? {
-            self.count_rejection(Some(mounted), "filtered");
+        let (signed, received) = self.verify_and_parse(route, webhook, request).await?;
+        if !self.condition_holds(route, &received.results).await? {
+            self.count_rejection(Some(route), "filtered");
             return Ok(filtered());
         }
-        let names = dedup_keys(webhook, &received, signed, mounted.is_test)?;
-        self.accept_request(mounted, webhook, received, names).await
+        let names = dedup_keys(webhook, &received, signed, route.is_test)?;
+        self.accept_request(route, webhook, received, names).await
     }
 
     /// Returns the response of a request that would start no execution; `None` if the response depends on an execution.
     async fn preview_response(
         self: &Arc<Self>,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
-        let (_, mut received) = self.verify_and_parse(mounted, webhook, request.clone()).await?;
-        if !self.condition_holds(mounted, &received.results).await? {
+        let (_, mut received) = self.verify_and_parse(route, webhook, request.clone()).await?;
+        if !self.condition_holds(route, &received.results).await? {
             return Ok(Some(filtered()));
         }
-        let id = self.runtime.intake.next_id(self.runtime.clock.now());
-        self.decide_on_request(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
+        let id = self.runtime.admission.next_id(self.runtime.clock.now());
+        self.decide_on_request(&route.deployment, id, &mut received.payload, &mut received.results).await?;
         let decided = received.payload.code_result.as_deref();
         Ok(decided.and_then(|decided| code::response_from_code(webhook, decided, &id)))
     }
@@ -156,7 +156,7 @@ impl Ingress {
     /// Verifies a request, then reads it. Returns the hash of the signed bytes as [`Ingress::verify`] does.
     async fn verify_and_parse(
         self: &Arc<Self>,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, ReceivedRequest), Rejection> {
@@ -168,14 +168,14 @@ impl Ingress {
         };
         // Bodies on disk and compressed bodies are read on a blocking thread.
         if request.body.is_external() || is_compressed {
-            let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
+            let (engine, route, webhook) = (self.clone(), route.clone(), webhook.clone());
             return run_blocking(move || {
-                let signed = engine.verify(&mounted, &webhook, &request)?;
+                let signed = engine.verify(&route, &webhook, &request)?;
                 Ok((signed, trigger::webhook::receive(&webhook, request)?))
             })
             .await;
         }
-        let signed = self.verify(mounted, webhook, &request)?;
+        let signed = self.verify(route, webhook, &request)?;
         let received = trigger::webhook::parse(webhook, request)?;
         if !trigger::webhook::fits_inline(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
@@ -202,7 +202,7 @@ impl Ingress {
     /// Accepts an execution; a duplicate request gets the response of the first one.
     async fn accept_request(
         self: &Arc<Self>,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         mut received: ReceivedRequest,
         names: Vec<DedupKey>,
@@ -211,58 +211,58 @@ impl Ingress {
         // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
         // duplicate is not rejected because the first request took the last slot.
         let dedup_lock = match names.first().filter(|_| is_sync) {
-            Some(name) => Some(self.hooks.lock_dedup_key(&mounted.deployed.automation.id, name).await),
+            Some(name) => Some(self.hooks.lock_dedup_key(&route.deployment.automation.id, name).await),
             None => None,
         };
         // Duplicates are looked up before a slot is requested, because they need none.
         if let Some(sent) =
-            self.find_duplicate(mounted, &names).await.map_err(|error| rejection_for(&error, is_sync))?
+            self.find_duplicate(route, &names).await.map_err(|error| rejection_for(&error, is_sync))?
         {
             drop(dedup_lock);
-            return self.respond_to_duplicate(mounted, webhook, sent).await;
+            return self.respond_to_duplicate(route, webhook, sent).await;
         }
         let now = self.runtime.clock.now();
-        let id = self.runtime.intake.next_id(now);
+        let id = self.runtime.admission.next_id(now);
         if webhook.code.is_some() {
             let ReceivedRequest { payload, results } = &mut received;
-            Box::pin(self.decide_on_request(&mounted.deployed, id, payload, results)).await?;
+            Box::pin(self.decide_on_request(&route.deployment, id, payload, results)).await?;
         }
         let decided = received.payload.code_result.as_deref();
         let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
-        let sendings = names.iter().map(|name| store::DedupRecord {
+        let dedup_records = names.iter().map(|name| store::DedupRecord {
             key: name.key,
             content: name.content,
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
         });
-        let sendings = sendings.collect();
-        let origin = if mounted.is_test { Origin::Test } else { Origin::Webhook };
+        let dedup_records = dedup_records.collect();
+        let origin = if route.is_test { Origin::Test } else { Origin::Webhook };
         let received = credentials::mask_credentials(webhook, received, &self.runtime.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
         let options = AcceptOptions {
             id: Some(id),
             at_once: is_sync,
-            sendings,
+            dedup_records,
             results: Some(received.results),
             ..AcceptOptions::default()
         };
-        let accepted = self.runtime.accept(&mounted.deployed, start, options).await;
+        let accepted = self.runtime.accept(&route.deployment, start, options).await;
         drop(dedup_lock);
         match accepted.map_err(|error| rejection_for(&error, is_sync))? {
             Acceptance { id, accepted: AcceptOutcome::New, progress } => match answer {
                 Some(answer) => Ok(answer),
                 None => Ok(self.first_answer(webhook, id, progress).await),
             },
-            Acceptance { accepted: sent, .. } => self.respond_to_duplicate(mounted, webhook, sent).await,
+            Acceptance { accepted: sent, .. } => self.respond_to_duplicate(route, webhook, sent).await,
         }
     }
 
     /// Returns the execution that one of these deduplication keys already started, if any.
     async fn find_duplicate(
         &self,
-        mounted: &Route,
+        route: &Route,
         names: &[DedupKey],
     ) -> Result<Option<AcceptOutcome>, Error> {
-        let automation = &mounted.deployed.automation.id;
+        let automation = &route.deployment.automation.id;
         for name in names {
             let sent = self.runtime.store.find_dedup(automation, name.key, self.runtime.clock.now()).await?;
             if let Some(sent) = sent {
@@ -279,14 +279,14 @@ impl Ingress {
 
     async fn respond_to_duplicate(
         self: &Arc<Self>,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         sent: AcceptOutcome,
     ) -> Result<HttpResponse, Rejection> {
         match sent {
             AcceptOutcome::Duplicate(first) => {
-                self.count_rejection(Some(mounted), "duplicate");
-                tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
+                self.count_rejection(Some(route), "duplicate");
+                tracing::debug!(automation = %route.deployment.automation.id, execution = %first, "the same was sent before");
                 let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
                     Some(decided) => decided,
                     None => self.response_for(webhook, first, None).await,
@@ -299,13 +299,13 @@ impl Ingress {
 
     /// Counts a request that the HTTP layer rejected before it reached [`Ingress::receive`].
     pub fn count_early_rejection(&self, route: Option<&RouteMatch>, reason: &'static str) {
-        self.count_rejection(route.and_then(|route| route.mounted.as_ref()), reason);
+        self.count_rejection(route.and_then(|route| route.route.as_ref()), reason);
     }
 
     /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
     #[must_use]
     pub fn rejections_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
-        self.runtime.refusals.of(automation)
+        self.runtime.rejections.by_reason(automation)
     }
 
     /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
@@ -315,16 +315,16 @@ impl Ingress {
         self.hooks.keys_used(automation)
     }
 
-    pub(crate) fn count_rejection(&self, mounted: Option<&Route>, reason: &'static str) {
-        let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
-        self.runtime.refusals.count(automation, reason);
+    pub(crate) fn count_rejection(&self, route: Option<&Route>, reason: &'static str) {
+        let automation = route.map(|route| &route.deployment.automation.id);
+        self.runtime.rejections.count(automation, reason);
     }
 
     /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
     /// Automation deduplicates by it.
     fn verify(
         &self,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<[u8; 32]>, Rejection> {
@@ -332,13 +332,13 @@ impl Ingress {
         if self.runtime.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
             return Ok(None);
         }
-        let automation = &mounted.deployed.automation.id;
+        let automation = &route.deployment.automation.id;
         let proof = self.runtime.secrets.proof(verify).map_err(|error| {
             // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
             Rejection::unverified()
         })?;
-        let url = self.public_url_of(mounted, request);
+        let url = self.public_url_of(route, request);
         let verified = trigger::verify::verify(&proof, request, &url, self.runtime.clock.now());
         let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
@@ -351,8 +351,8 @@ impl Ingress {
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
 
-    async fn condition_holds(&self, mounted: &Route, results: &Value) -> Result<bool, Rejection> {
-        let automation = &mounted.deployed.automation;
+    async fn condition_holds(&self, route: &Route, results: &Value) -> Result<bool, Rejection> {
+        let automation = &route.deployment.automation;
         let Some(condition) = &automation.trigger_if else { return Ok(true) };
         let error = match self.condition_scope(automation, results.clone()) {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
@@ -455,10 +455,10 @@ impl Condition {
 impl Ingress {
     /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
     /// which the sender could forge.
-    fn public_url_of(&self, mounted: &Route, request: &Request) -> String {
+    fn public_url_of(&self, route: &Route, request: &Request) -> String {
         let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
-        let address = mounted.deployed.address.as_ref();
-        let token = address.map_or("", |address| if mounted.is_test { &address.test } else { &address.live });
+        let address = route.deployment.address.as_ref();
+        let token = address.map_or("", |address| if route.is_test { &address.test } else { &address.live });
         let query =
             if request.raw_query.is_empty() { String::new() } else { format!("?{}", request.raw_query) };
         format!("{base}/trigger/{token}{}{query}", request.fragment)
@@ -475,7 +475,7 @@ impl Ingress {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(true) => return Condition::Holds,
                 Ok(false) => {
-                    self.runtime.refusals.count(Some(&automation.id), "filtered");
+                    self.runtime.rejections.count(Some(&automation.id), "filtered");
                     return Condition::DoesNotHold;
                 }
                 Err(error) => runtime::expression_error(&error, "trigger.if"),

@@ -257,10 +257,10 @@ impl Ingress {
         max: u32,
     ) -> Result<ListenView, Error> {
         let catalog = self.runtime.catalog();
-        let deployed = catalog.find(id.as_str())?;
-        let is_subscribed = trigger_hook(deployed, &catalog).is_some();
-        if !is_subscribed && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
-            let kind = deployed.automation.trigger.keyword();
+        let deployment = catalog.find(id.as_str())?;
+        let is_subscribed = trigger_hook(deployment, &catalog).is_some();
+        if !is_subscribed && !matches!(deployment.automation.trigger, Trigger::Webhook(_)) {
+            let kind = deployment.automation.trigger.keyword();
             return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
         }
         let since = self.runtime.clock.monotonic_now();
@@ -269,7 +269,7 @@ impl Ingress {
         let subscribing = listeners.subscribing.lock().await;
         let number = listeners.begin(id, since, until, max.clamp(1, MAX_CAPTURES));
         if is_subscribed {
-            self.subscribe_for_test(&catalog, deployed).await;
+            self.subscribe_for_test(&catalog, deployment).await;
             self.runtime.tracker.spawn(self.clone().unsubscribe_after(id.clone(), number));
         }
         drop(subscribing);
@@ -303,9 +303,9 @@ impl Ingress {
     }
 
     /// Returns true if a capture session is active at the address.
-    pub(crate) fn is_listening(&self, mounted: &Route) -> bool {
-        let id = &mounted.deployed.automation.id;
-        mounted.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
+    pub(crate) fn is_listening(&self, route: &Route) -> bool {
+        let id = &route.deployment.automation.id;
+        route.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
     }
 
     /// Captures a request instead of starting an execution, and sends the usual response. `verdict` yields the
@@ -313,7 +313,7 @@ impl Ingress {
     /// session is active any more.
     pub(crate) async fn capture(
         &self,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
         verdict: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
@@ -321,32 +321,32 @@ impl Ingress {
         let verdict = verdict.await;
         let refused = verdict.as_ref().err().map(|rejection| rejection.code);
         // Masking must come after `verdict`: reading the secrets registers them with the redactor.
-        let kept = self.store_capture(mounted, request, (None, refused));
+        let kept = self.store_capture(route, request, (None, refused));
         kept.then(|| verdict.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
     }
 
     /// Captures a request that never starts an execution, if a session is active.
     pub(crate) fn capture_non_trigger(
         &self,
-        mounted: &Route,
+        route: &Route,
         request: &Request,
         aside: NonTrigger,
         refused: Option<&Rejection>,
     ) {
-        if self.is_listening(mounted) {
-            self.store_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
+        if self.is_listening(route) {
+            self.store_capture(route, request, (Some(aside), refused.map(|rejection| rejection.code)));
         }
     }
 
     fn store_capture(
         &self,
-        mounted: &Route,
+        route: &Route,
         request: &Request,
         what: (Option<NonTrigger>, Option<&'static str>),
     ) -> bool {
         let payload = trigger::webhook::unchecked_payload(request.clone());
         let payload = remove_credentials(payload, &self.runtime.settings.redactor);
-        self.listeners.add_capture(&mounted.deployed.automation.id, &*self.runtime.clock, what, payload)
+        self.listeners.add_capture(&route.deployment.automation.id, &*self.runtime.clock, what, payload)
     }
 }
 

@@ -32,14 +32,14 @@ impl Ingress {
     pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
         let _alone = self.polls.locks.lock(id.as_str()).await;
         let catalog = self.runtime.catalog.load_full();
-        let deployed = catalog.get(id)?.clone();
-        let standing = self.polls.standing(id)?;
+        let deployment = catalog.get(id)?.clone();
+        let poll_state = self.polls.poll_state(id)?;
         // A separate task turns a panic into a failed poll.
         let cycle = PollCycle {
             ingress: self.clone(),
             catalog,
-            deployed: deployed.clone(),
-            standing: standing.clone(),
+            deployment: deployment.clone(),
+            poll_state: poll_state.clone(),
         };
         let result = match self.runtime.tracker.spawn(cycle.run()).await {
             Ok(result) => result,
@@ -48,29 +48,29 @@ impl Ingress {
         match result {
             Ok(entry) => entry,
             Err(_) if !self.runtime.accepting() => None,
-            Err(error) => self.poll_failed(&deployed, standing, error).await,
+            Err(error) => self.poll_failed(&deployment, poll_state, error).await,
         }
     }
 
     /// Records a failed poll. The cursor does not change.
     async fn poll_failed(
         &self,
-        deployed: &Deployment,
-        mut standing: PollState,
+        deployment: &Deployment,
+        mut poll_state: PollState,
         error: String,
     ) -> Option<PollEntry> {
         let error = self.runtime.settings.redactor.redact_message(&error).into_owned();
-        let (automation, now) = (&deployed.automation.id, self.runtime.clock.now());
+        let (automation, now) = (&deployment.automation.id, self.runtime.clock.now());
         let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
-        standing.failures = standing.failures.saturating_add(1);
-        standing.polls += 1;
-        standing.next_at = after(now, back_off(every, standing.failures, random()));
-        tracing::warn!(%automation, error, failures = standing.failures, next = %standing.next_at, "a poll failed");
-        standing.error = Some(error.clone());
+        poll_state.failures = poll_state.failures.saturating_add(1);
+        poll_state.polls += 1;
+        poll_state.next_at = after(now, back_off(every, poll_state.failures, random()));
+        tracing::warn!(%automation, error, failures = poll_state.failures, next = %poll_state.next_at, "a poll failed");
+        poll_state.error = Some(error.clone());
         let entry = PollEntry { at: now, items: 0, found: 0, error: Some(error) };
         let write = PollWrite {
             automation: automation.clone(),
-            state: standing.clone(),
+            state: poll_state.clone(),
             forgets_keys: false,
             keys: Vec::new(),
             entry: Some(entry.clone()),
@@ -79,7 +79,7 @@ impl Ingress {
         if let Err(error) = self.runtime.store.accept(&accept).await {
             self.runtime.lost(&error);
         }
-        self.polls.update(automation, standing, self.runtime.clock.wall_offset());
+        self.polls.update(automation, poll_state, self.runtime.clock.wall_offset());
         Some(entry)
     }
 }
@@ -88,22 +88,24 @@ impl Ingress {
 struct PollCycle {
     ingress: Arc<Ingress>,
     catalog: Arc<Catalog>,
-    deployed: Arc<Deployment>,
-    standing: PollState,
+    deployment: Arc<Deployment>,
+    poll_state: PollState,
 }
 
 impl PollCycle {
     async fn run(self) -> Result<Option<PollEntry>, String> {
-        let Self { ingress, catalog, deployed, standing } = self;
-        let automation = &deployed.automation;
-        let Some(request) = PollRequest::for_deployed(&deployed, catalog.registry()) else { return Ok(None) };
-        if request.fingerprint() != standing.source {
+        let Self { ingress, catalog, deployment, poll_state } = self;
+        let automation = &deployment.automation;
+        let Some(request) = PollRequest::for_deployed(&deployment, catalog.registry()) else {
+            return Ok(None);
+        };
+        if request.fingerprint() != poll_state.source {
             // The request has changed; [`Polls::adopt`] updates the progress.
             return Ok(None);
         }
         let answer = tokio::select! {
             biased;
-            answer = request_items(&ingress, &catalog, automation, &request, &standing) => answer?,
+            answer = request_items(&ingress, &catalog, automation, &request, &poll_state) => answer?,
             () = ingress.runtime.clock.sleep_for(DEADLINE) => {
                 return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
             }
@@ -117,8 +119,8 @@ impl PollCycle {
             .known_poll_keys(&automation.id, &keys)
             .await
             .map_err(|error| error.to_string())?;
-        let is_silent = standing.polled_at.is_none() && request.start() == PollStart::New;
-        let new_items = dedup_items(answer, &seen, is_silent, &standing.cursor);
+        let is_silent = poll_state.polled_at.is_none() && request.start() == PollStart::New;
+        let new_items = dedup_items(answer, &seen, is_silent, &poll_state.cursor);
         let now = ingress.runtime.clock.now();
         let entry = PollEntry {
             at: now,
@@ -127,27 +129,27 @@ impl PollCycle {
             error: None,
         };
         let next = after(now, if new_items.more { NEXT_BATCH_DELAY } else { request.every() });
-        let standing = PollState {
+        let poll_state = PollState {
             cursor: new_items.cursor.clone(),
             polled_at: Some(now),
-            found_at: if entry.found > 0 { Some(now) } else { standing.found_at },
+            found_at: if entry.found > 0 { Some(now) } else { poll_state.found_at },
             next_at: next,
             failures: 0,
             error: None,
-            polls: standing.polls + 1,
-            found: standing.found + entry.found,
-            source: standing.source,
+            polls: poll_state.polls + 1,
+            found: poll_state.found + entry.found,
+            source: poll_state.source,
         };
-        let starts = ingress.build_starts(&deployed, &request, &new_items, now).await;
+        let starts = ingress.build_starts(&deployment, &request, &new_items, now).await;
         let write = PollWrite {
             automation: automation.id.clone(),
-            state: standing.clone(),
+            state: poll_state.clone(),
             forgets_keys: false,
             keys: new_items.keys,
             entry: Some(entry.clone()),
         };
-        ingress.runtime.accept_polled(&deployed, starts, write).await.map_err(|error| error.to_string())?;
-        ingress.polls.update(&automation.id, standing, ingress.runtime.clock.wall_offset());
+        ingress.runtime.accept_polled(&deployment, starts, write).await.map_err(|error| error.to_string())?;
+        ingress.polls.update(&automation.id, poll_state, ingress.runtime.clock.wall_offset());
         Ok(Some(entry))
     }
 }
@@ -157,7 +159,7 @@ impl Ingress {
     /// cannot be evaluated.
     async fn build_starts(
         &self,
-        deployed: &Deployment,
+        deployment: &Deployment,
         request: &PollRequest<'_>,
         new_items: &NewItems,
         now: Timestamp,
@@ -167,7 +169,7 @@ impl Ingress {
             Delivery::Batch => vec![Value::from(new_items.fresh.clone())],
             Delivery::Each => new_items.fresh.clone(),
         };
-        let automation = &deployed.automation;
+        let automation = &deployment.automation;
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let mut starts = Vec::with_capacity(data.len());

@@ -50,8 +50,8 @@ struct State {
 
 struct Entry {
     every: Duration,
-    standing: PollState,
-    /// Time of the last successful poll on the monotonic clock. `standing` has the wall-clock times.
+    poll_state: PollState,
+    /// Time of the last successful poll on the monotonic clock. `poll_state` has the wall-clock times.
     last_success: Option<MonotonicTime>,
     next: MonotonicTime,
     /// True while the poll runs; it is not in `order` then.
@@ -79,8 +79,8 @@ enum PollRequest<'a> {
 
 impl<'a> PollRequest<'a> {
     /// Returns the poll of an Automation; `None` if its trigger does not poll.
-    fn for_deployed(deployed: &'a Deployment, registry: &Registry) -> Option<Self> {
-        match &deployed.automation.trigger {
+    fn for_deployed(deployment: &'a Deployment, registry: &Registry) -> Option<Self> {
+        match &deployment.automation.trigger {
             Trigger::Poll(poll) => Some(Self::Action(poll)),
             Trigger::Event(event) => {
                 let spec = registry.event(&event.call.action.name)?;
@@ -196,30 +196,31 @@ impl Polls {
                 state.order.remove(&(entry.next, id.clone()));
             }
             let busy = before.as_ref().is_some_and(|entry| entry.busy);
-            let before = before.map(|entry| (entry.standing, entry.last_success, entry.next)).or_else(|| {
-                let standing = state.stored.remove(&id)?;
-                let last_success = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
-                let next = MonotonicTime::from_wall(standing.next_at, ahead);
-                Some((standing, last_success, next))
-            });
-            let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
+            let before =
+                before.map(|entry| (entry.poll_state, entry.last_success, entry.next)).or_else(|| {
+                    let poll_state = state.stored.remove(&id)?;
+                    let last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+                    let next = MonotonicTime::from_wall(poll_state.next_at, ahead);
+                    Some((poll_state, last_success, next))
+                });
+            let deployment = catalog.get(&id).filter(|deployment| deployment.automation.enabled);
             let request =
-                deployed.and_then(|deployed| PollRequest::for_deployed(deployed, catalog.registry()));
+                deployment.and_then(|deployment| PollRequest::for_deployed(deployment, catalog.registry()));
             let Some(request) = request else {
                 // The progress is kept in case the Automation is enabled again or its file comes back.
-                state
-                    .stored
-                    .extend(before.map(|(standing, _, next)| (id, with_wall_time(standing, next, ahead))));
+                state.stored.extend(
+                    before.map(|(poll_state, _, next)| (id, with_wall_time(poll_state, next, ahead))),
+                );
                 continue;
             };
             let (source, every) = (request.fingerprint(), request.every());
-            let before = before.filter(|(standing, ..)| standing.source == source);
-            let (standing, last_success, mut next) = before
+            let before = before.filter(|(poll_state, ..)| poll_state.source == source);
+            let (poll_state, last_success, mut next) = before
                 .unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.monotonic_now()));
             // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
             // one.
             next = next.min(clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF)));
-            if standing.failures == 0
+            if poll_state.failures == 0
                 && let Some(last_success) = last_success
             {
                 // The interval may have become shorter.
@@ -228,7 +229,7 @@ impl Polls {
             if !busy {
                 state.order.insert((next, id.clone()));
             }
-            state.entries.insert(id, Entry { every, standing, last_success, next, busy });
+            state.entries.insert(id, Entry { every, poll_state, last_success, next, busy });
         }
     }
 
@@ -260,24 +261,25 @@ impl Polls {
     }
 
     /// Progress of an Automation's poll; `None` if it has no poll in force.
-    fn standing(&self, id: &AutomationId) -> Option<PollState> {
-        self.state().entries.get(id).map(|entry| entry.standing.clone())
+    fn poll_state(&self, id: &AutomationId) -> Option<PollState> {
+        self.state().entries.get(id).map(|entry| entry.poll_state.clone())
     }
 
     /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
     /// offset.
-    fn update(&self, id: &AutomationId, standing: PollState, ahead: SignedDuration) {
+    fn update(&self, id: &AutomationId, poll_state: PollState, ahead: SignedDuration) {
         let mut state = self.state();
-        let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
+        let Some(entry) =
+            state.entries.get_mut(id).filter(|entry| entry.poll_state.source == poll_state.source)
         else {
             return;
         };
         let (before, next, busy) =
-            (entry.next, MonotonicTime::from_wall(standing.next_at, ahead), entry.busy);
-        if standing.failures == 0 {
-            entry.last_success = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+            (entry.next, MonotonicTime::from_wall(poll_state.next_at, ahead), entry.busy);
+        if poll_state.failures == 0 {
+            entry.last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
         }
-        (entry.next, entry.standing) = (next, standing);
+        (entry.next, entry.poll_state) = (next, poll_state);
         if !busy {
             state.order.remove(&(before, id.clone()));
             state.order.insert((next, id.clone()));
@@ -288,8 +290,8 @@ impl Polls {
 }
 
 /// Sets `next_at` to the wall-clock time of the next poll.
-fn with_wall_time(standing: PollState, next: MonotonicTime, ahead: SignedDuration) -> PollState {
-    PollState { next_at: next.to_wall(ahead), ..standing }
+fn with_wall_time(poll_state: PollState, next: MonotonicTime, ahead: SignedDuration) -> PollState {
+    PollState { next_at: next.to_wall(ahead), ..poll_state }
 }
 
 /// Progress of a poll that has never run.

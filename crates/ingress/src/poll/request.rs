@@ -27,14 +27,14 @@ pub(super) async fn request_items(
     catalog: &Catalog,
     automation: &Automation,
     request: &PollRequest<'_>,
-    standing: &PollState,
+    poll_state: &PollState,
 ) -> Result<PollResult, String> {
     let config_vars = ingress.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
     let names = Map::from_iter([
         ("configVars", Value::from(config_vars)),
         ("automation", Value::from(about)),
-        ("cursor", standing.cursor.clone()),
+        ("cursor", poll_state.cursor.clone()),
     ]);
     match request {
         PollRequest::Action(poll) => {
@@ -60,7 +60,7 @@ pub(super) async fn request_items(
             for (name, value) in inputs(ingress, catalog, &event.call, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
             }
-            requester.pages(polled, with, standing, request.start()).await
+            requester.pages(polled, with, poll_state, request.start()).await
         }
     }
 }
@@ -174,10 +174,10 @@ impl Requester<'_> {
         &self,
         polled: &PolledEvent,
         mut with: Map,
-        standing: &PollState,
+        poll_state: &PollState,
         start: PollStart,
     ) -> Result<PollResult, String> {
-        let newest: Option<Timestamp> = standing.cursor.as_str().and_then(|at| at.parse().ok());
+        let newest: Option<Timestamp> = poll_state.cursor.as_str().and_then(|at| at.parse().ok());
         let mut oldest = newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
         let mut complete = false;
@@ -185,7 +185,7 @@ impl Requester<'_> {
             let result = self.call(&polled.action, &with).await?;
             let page = polled.records(&result)?;
             let first = page.first().map(|record| record.at);
-            if standing.polled_at.is_none() && start == PollStart::New {
+            if poll_state.polled_at.is_none() && start == PollStart::New {
                 // The first poll needs no older records. Records inside the overlap must still be known, because some
                 // become visible late.
                 oldest = oldest.or_else(|| first.map(|at| before(at, polled.overlap)));

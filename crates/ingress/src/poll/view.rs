@@ -23,7 +23,7 @@ pub struct PollView {
     pub busy: bool,
     /// Its progress.
     #[serde(flatten)]
-    pub standing: PollState,
+    pub poll_state: PollState,
 }
 
 /// Error of an operation on a poll.
@@ -53,7 +53,7 @@ impl Ingress {
                 automation: automation.clone(),
                 every: model::units::format_duration(entry.every),
                 busy: entry.busy,
-                standing: with_wall_time(entry.standing.clone(), entry.next, ahead),
+                poll_state: with_wall_time(entry.poll_state.clone(), entry.next, ahead),
             })
             .collect();
         views.sort_by(|one, other| one.automation.cmp(&other.automation));
@@ -65,7 +65,7 @@ impl Ingress {
     /// # Errors
     /// Returns an error if the Automation has no poll in force, or the daemon stops.
     pub async fn poll_now(self: &Arc<Self>, automation: &AutomationId) -> Result<PollEntry, PollError> {
-        if self.polls.standing(automation).is_none() {
+        if self.polls.poll_state(automation).is_none() {
             return Err(PollError::NoPoll(automation.clone()));
         }
         self.poll(automation).await.ok_or(PollError::Closing)
@@ -100,19 +100,19 @@ impl Ingress {
     ) -> Result<(), PollError> {
         // Waits for a running poll, so that it cannot overwrite this change.
         let _alone = self.polls.locks.lock(automation.as_str()).await;
-        let before = self.polls.standing(automation);
+        let before = self.polls.poll_state(automation);
         let before = before.ok_or_else(|| PollError::NoPoll(automation.clone()))?;
-        let standing = change(&before, self.runtime.clock.now());
+        let poll_state = change(&before, self.runtime.clock.now());
         let write = PollWrite {
             automation: automation.clone(),
-            state: standing.clone(),
+            state: poll_state.clone(),
             forgets_keys: true,
             keys: Vec::new(),
             entry: None,
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         self.runtime.store.accept(&accept).await.inspect_err(|error| self.runtime.lost(error))?;
-        self.polls.update(automation, standing, self.runtime.clock.wall_offset());
+        self.polls.update(automation, poll_state, self.runtime.clock.wall_offset());
         Ok(())
     }
 }

@@ -24,14 +24,14 @@ impl Ingress {
 
     async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.runtime.catalog.load_full();
-        let deployed = catalog.get(&wanted.automation).ok_or("the automation no longer exists")?;
-        let (_, hook) = trigger_hook(deployed, &catalog).ok_or("its trigger is a different event now")?;
+        let deployment = catalog.get(&wanted.automation).ok_or("the automation no longer exists")?;
+        let (_, hook) = trigger_hook(deployment, &catalog).ok_or("its trigger is a different event now")?;
         if self.runtime.settings.public_url.is_none() {
             return Err(
                 "other systems cannot reach this daemon: set `publicUrl` to its public address".to_owned()
             );
         }
-        let inputs = self.event_inputs(deployed)?;
+        let inputs = self.event_inputs(deployment)?;
         let stored = Value::from(inputs.clone());
         if self.runtime.settings.redactor.redact_value(stored.clone()) != stored {
             // Unsubscribing needs the inputs again, and masked ones would not work.
@@ -43,11 +43,11 @@ impl Ingress {
         for (name, value) in inputs.iter() {
             with.insert(name.clone(), value.clone());
         }
-        with.insert(hook.url.as_str(), self.event_url(deployed, wanted.test));
+        with.insert(hook.url.as_str(), self.event_url(deployment, wanted.test));
         with.insert(hook.secret.as_str(), secret);
         let request = Subscription {
             inputs: inputs.clone(),
-            url: self.event_url(deployed, wanted.test),
+            url: self.event_url(deployment, wanted.test),
             ..wanted.clone()
         };
         if wanted.requested {
@@ -111,8 +111,8 @@ impl Ingress {
         hex::encode(self.runtime.secret.derive(&[b"event", automation.as_str().as_bytes()]))
     }
 
-    fn event_inputs(&self, deployed: &Deployment) -> Result<Map, String> {
-        let automation = &deployed.automation;
+    fn event_inputs(&self, deployment: &Deployment) -> Result<Map, String> {
+        let automation = &deployment.automation;
         let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         let scope = Value::from(Map::from_iter([

@@ -117,8 +117,8 @@ impl Ingress {
     /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
     async fn reconcile(&self, id: &AutomationId) {
         let catalog = self.runtime.catalog.load_full();
-        let deployed = catalog.get(id).filter(|deployed| deployed.automation.enabled);
-        let wanted = deployed.and_then(|deployed| self.wanted_subscription(&catalog, deployed, false));
+        let deployment = catalog.get(id).filter(|deployment| deployment.automation.enabled);
+        let wanted = deployment.and_then(|deployment| self.wanted_subscription(&catalog, deployment, false));
         let is_of_automation =
             |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
@@ -142,12 +142,12 @@ impl Ingress {
     fn wanted_subscription(
         &self,
         catalog: &Catalog,
-        deployed: &Deployment,
+        deployment: &Deployment,
         test: bool,
     ) -> Option<Subscription> {
-        let (event, _) = trigger_hook(deployed, catalog)?;
+        let (event, _) = trigger_hook(deployment, catalog)?;
         let call = &event.call;
-        let url = self.event_url(deployed, test);
+        let url = self.event_url(deployment, test);
         let with =
             call.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
         let connection = call.connection.as_ref().map(|connection| connection.name.clone());
@@ -155,7 +155,7 @@ impl Ingress {
         let now = self.runtime.clock.now();
         Some(Subscription {
             id: uuid::Uuid::new_v4().to_string(),
-            automation: deployed.automation.id.clone(),
+            automation: deployment.automation.id.clone(),
             source: words.into_iter().chain(with).collect::<Vec<_>>().join(" | "),
             event: call.action.name.clone(),
             connection,
@@ -173,13 +173,13 @@ impl Ingress {
     }
 
     /// Subscribes for the test address of an Automation, if it has no such subscription yet.
-    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployment) {
+    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployment: &Deployment) {
         let is_of_automation =
-            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.removing;
+            |one: &Subscription| one.automation == deployment.automation.id && one.test && !one.removing;
         if self.subscriptions.all().iter().any(is_of_automation) {
             return;
         }
-        if let Some(wanted) = self.wanted_subscription(catalog, deployed, true) {
+        if let Some(wanted) = self.wanted_subscription(catalog, deployment, true) {
             let changing = self.subscriptions.changing.lock().await;
             self.store_subscription(wanted).await;
             drop(changing);
@@ -198,9 +198,10 @@ impl Ingress {
     }
 
     /// Public URL that receives the event of an Automation.
-    fn event_url(&self, deployed: &Deployment, test: bool) -> String {
+    fn event_url(&self, deployment: &Deployment, test: bool) -> String {
         let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
-        let token = deployed.address.as_ref().map(|address| if test { &address.test } else { &address.live });
+        let token =
+            deployment.address.as_ref().map(|address| if test { &address.test } else { &address.live });
         format!("{base}/trigger/{}", token.map_or("", String::as_str))
     }
 

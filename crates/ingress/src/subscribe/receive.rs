@@ -21,21 +21,21 @@ impl Ingress {
     pub(crate) async fn receive_event(
         &self,
         catalog: &Catalog,
-        mounted: &Route,
+        route: &Route,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
-        let automation = &mounted.deployed.automation;
-        let Some((_, hook)) = trigger_hook(&mounted.deployed, catalog) else {
+        let automation = &route.deployment.automation;
+        let Some((_, hook)) = trigger_hook(&route.deployment, catalog) else {
             return Err(Rejection::not_a_webhook());
         };
-        if !mounted.is_test && !automation.enabled {
+        if !route.is_test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         let secret = self.event_secret(&automation.id);
         let webhook =
             model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
-            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
+            self.capture_non_trigger(route, &request, NonTrigger::Probe, None);
             return Ok(answer);
         }
         let header = |name: &str| {
@@ -44,21 +44,21 @@ impl Ingress {
         };
         // Other requests include the greeting that follows a new subscription.
         let is_matching = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
-        if is_matching && self.is_listening(mounted) {
+        if is_matching && self.is_listening(route) {
             let judged = async {
-                self.verify_event(mounted, &webhook, &secret, &request)?;
+                self.verify_event(route, &webhook, &secret, &request)?;
                 trigger::webhook::receive(&webhook, request.clone()).map(|_| None)
             };
-            if let Some(answer) = self.capture(mounted, &webhook, &request, judged).await {
+            if let Some(answer) = self.capture(route, &webhook, &request, judged).await {
                 return answer;
             }
         }
         check_chain_depth(&request)?;
-        let verified = self.verify_event(mounted, &webhook, &secret, &request);
+        let verified = self.verify_event(route, &webhook, &secret, &request);
         if !is_matching {
-            self.capture_non_trigger(mounted, &request, NonTrigger::Ignored, verified.as_ref().err());
+            self.capture_non_trigger(route, &request, NonTrigger::Ignored, verified.as_ref().err());
             verified?;
-            self.count_rejection(Some(mounted), "ignored");
+            self.count_rejection(Some(route), "ignored");
             return Ok(acknowledgement("ignored"));
         }
         verified?;
@@ -68,28 +68,28 @@ impl Ingress {
         let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() else {
             return Ok(acknowledgement("filtered"));
         };
-        let origin = if mounted.is_test { Origin::Test } else { Origin::Event };
+        let origin = if route.is_test { Origin::Test } else { Origin::Event };
         let options = AcceptOptions {
-            key: key.filter(|_| !mounted.is_test),
+            key: key.filter(|_| !route.is_test),
             results: Some(results),
             fails,
             ..AcceptOptions::default()
         };
-        let accepted = self.runtime.accept(&mounted.deployed, Start { payload, origin }, options).await;
+        let accepted = self.runtime.accept(&route.deployment, Start { payload, origin }, options).await;
         let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == AcceptOutcome::New {
             return Ok(answer);
         }
-        self.count_rejection(Some(mounted), "duplicate");
+        self.count_rejection(Some(route), "duplicate");
         Ok(response::duplicate(answer))
     }
 
     /// Rejects a request unless it comes from the subscribed application.
     fn verify_event(
         &self,
-        mounted: &Route,
+        route: &Route,
         webhook: &WebhookTrigger,
         secret: &str,
         request: &Request,
@@ -98,10 +98,10 @@ impl Ingress {
         let verify = webhook.verify.as_ref().ok_or_else(refused)?;
         let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
         let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
-        let url = self.event_url(&mounted.deployed, mounted.is_test);
+        let url = self.event_url(&route.deployment, route.is_test);
         let proof = Verifier::Keys(verify, vec![key]);
         trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
-            let automation = &mounted.deployed.automation.id;
+            let automation = &route.deployment.automation.id;
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
             rejection
         })

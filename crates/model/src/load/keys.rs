@@ -135,7 +135,7 @@ impl Object {
         let long = super::long_form::long_form(self.what, node);
         let mut reader = MapReader::new_with_suggestion(node, self.what, long, diagnostics)?;
         self.keys.iter().for_each(|key| reader.allow(&[key.name]));
-        reader.set_foreign_keys(super::other_dialects::of(self.what));
+        reader.set_foreign_keys(super::other_dialects::foreign_keys_of(self.what));
         reader.set_conflict_help(super::other_dialects::instead_of_several(self.what));
         reader.correct_keys(|_| false);
         for key in self.keys.iter().filter(|key| key.required) {

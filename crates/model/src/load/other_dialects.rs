@@ -8,7 +8,7 @@ const fn key(key: &'static str, equivalent: Option<&'static str>, help: &'static
 }
 
 /// The keys that may be brought along to a mapping of this name.
-pub(super) fn of(what: &str) -> &'static [ForeignKey] {
+pub(super) fn foreign_keys_of(what: &str) -> &'static [ForeignKey] {
     match what {
         "an automation" => AUTOMATION,
         "a trigger" => TRIGGER,

@@ -40,7 +40,7 @@ pub struct AcceptOptions {
     /// A key that is unique in its automation.
     pub key: Option<String>,
     /// The deduplication keys of the request.
-    pub sendings: Vec<DedupRecord>,
+    pub dedup_records: Vec<DedupRecord>,
     /// The watermark of the schedule, committed with the execution.
     pub watermark: Option<Watermark>,
     /// True if the execution must start at once or be rejected.
@@ -106,7 +106,7 @@ impl Runtime {
     /// Accepts a start durably and runs it.
     pub async fn accept(
         self: &Arc<Self>,
-        deployed: &Arc<Deployment>,
+        deployment: &Arc<Deployment>,
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
@@ -117,52 +117,54 @@ impl Runtime {
             Slot::Own => self.admit(options.at_once).inspect_err(|_| {
                 // Rejected webhook requests are counted by their error code.
                 if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
-                    self.refusals.count(Some(&deployed.automation.id), "busy");
+                    self.rejections.count(Some(&deployment.automation.id), "busy");
                 }
             })?,
             Slot::Shared => None,
         };
         // The caller may stop waiting during the commit; an execution that is committed runs.
-        spawn_on_drop(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, options)).await
+        spawn_on_drop(&self.tracker, self.clone().accept_with(permit, deployment.clone(), start, options))
+            .await
     }
 
     async fn accept_with(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
-        deployed: Arc<Deployment>,
+        deployment: Arc<Deployment>,
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
         let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
-        let id = options.id.unwrap_or_else(|| self.intake.next_id(now));
+        let id = options.id.unwrap_or_else(|| self.admission.next_id(now));
         // An execution with an initial error is read back from the store, which has the error.
         let begins = options.fails.is_none() && (permit.is_some() || options.slot == Slot::Shared);
         let Start { payload, origin } = start;
         let payload = Arc::new(payload);
         let started = Event::Started {
             at: now,
-            automation: deployed.automation.id.clone(),
-            definition: deployed.automation.definition,
+            automation: deployment.automation.id.clone(),
+            definition: deployment.automation.definition,
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let AcceptOptions { key, sendings, watermark, at_once, results, fails, .. } = options;
+        let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, .. } = options;
         let already = initial_events(now, fails);
         let new =
-            NewExecution { id, started, key, dedup: sendings, starts_running: begins, initial: already };
+            NewExecution { id, started, key, dedup: dedup_records, starts_running: begins, initial: already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
-        if begins && may_run_unaccepted(&deployed.automation, &new_run.origin) {
-            return self.accept_running(permit, deployed, accept, new_run, at_once).await;
+        if begins && may_run_unaccepted(&deployment.automation, &new_run.origin) {
+            return self.accept_running(permit, deployment, accept, new_run, at_once).await;
         }
-        let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
+        let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
         if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
-        self.intake.table().count_scheduled(&deployed.automation.id, &new_run.origin);
+        self.admission.table().count_scheduled(&deployment.automation.id, &new_run.origin);
         if begins {
-            let journal = Journal::new(id, &deployed.automation, new_run.accepted_at, self.journal_context());
-            let run = self.begin(deployed, journal, new_run);
+            let journal =
+                Journal::new(id, &deployment.automation, new_run.accepted_at, self.journal_context());
+            let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
         } else {
             self.enqueue(&[id], wall_offset);
@@ -176,17 +178,17 @@ impl Runtime {
     async fn accept_running(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
-        deployed: Arc<Deployment>,
+        deployment: Arc<Deployment>,
         accept: Accept,
         new_run: NewRun,
         at_once: bool,
     ) -> Result<Acceptance, Error> {
         let id = new_run.id;
-        let definitions = self.intake.definitions.clone();
-        let acceptance = PendingAcceptance::new(accept, deployed.automation.clone(), definitions);
-        let (automation, context) = (&deployed.automation, self.journal_context());
+        let definitions = self.admission.definitions.clone();
+        let acceptance = PendingAcceptance::new(accept, deployment.automation.clone(), definitions);
+        let (automation, context) = (&deployment.automation, self.journal_context());
         let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
-        let guard = self.begin(deployed, journal, new_run);
+        let guard = self.begin(deployment, journal, new_run);
         let run = guard.run().clone();
         let progress = at_once.then(|| run.progress.subscribe());
         let mut driven = Box::pin(self.drive(guard, permit));
@@ -219,11 +221,11 @@ impl Runtime {
     /// Commits executions and their definition.
     async fn accept_durably(
         &self,
-        deployed: &Deployment,
+        deployment: &Deployment,
         accept: Accept,
     ) -> Result<Vec<AcceptOutcome>, store::Error> {
-        let definitions = &self.intake.definitions;
-        self.after_write(definitions.accept(&*self.store, &deployed.automation, &accept).await)
+        let definitions = &self.admission.definitions;
+        self.after_write(definitions.accept(&*self.store, &deployment.automation, &accept).await)
     }
 
     /// Notes how the store took an acceptance: that it has little room left, or has failed.
@@ -237,7 +239,7 @@ impl Runtime {
     /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
     pub async fn accept_polled(
         self: &Arc<Self>,
-        deployed: &Arc<Deployment>,
+        deployment: &Arc<Deployment>,
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
@@ -245,21 +247,21 @@ impl Runtime {
             return Err(Error::Closing);
         }
         // As in `accept`, executions that are committed run.
-        spawn_on_drop(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
+        spawn_on_drop(&self.tracker, self.clone().accept_all(deployment.clone(), starts, poll)).await
     }
 
     async fn accept_all(
         self: Arc<Self>,
-        deployed: Arc<Deployment>,
+        deployment: Arc<Deployment>,
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
-        if !starts.is_empty() && self.intake.queued() + starts.len() > self.settings.limits.queue {
-            self.refusals.count(Some(&deployed.automation.id), "busy");
+        if !starts.is_empty() && self.admission.queued() + starts.len() > self.settings.limits.queue {
+            self.rejections.count(Some(&deployment.automation.id), "busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         let (automation, now, wall_offset) =
-            (&deployed.automation, self.clock.now(), self.clock.wall_offset());
+            (&deployment.automation, self.clock.now(), self.clock.wall_offset());
         let new = |(start, fails): (Start, Option<ActionError>)| {
             let started = Event::Started {
                 at: now,
@@ -269,7 +271,7 @@ impl Runtime {
                 payload: start.payload.into(),
             };
             NewExecution {
-                id: self.intake.next_id(now),
+                id: self.admission.next_id(now),
                 started,
                 key: None,
                 dedup: Vec::new(),
@@ -280,7 +282,7 @@ impl Runtime {
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
-        self.accept_durably(&deployed, accept).await?;
+        self.accept_durably(&deployment, accept).await?;
         self.enqueue(&ids, wall_offset);
         Ok(())
     }
@@ -288,12 +290,12 @@ impl Runtime {
     /// Appends accepted executions to the backlog.
     fn enqueue(&self, ids: &[ExecutionId], wall_offset: SignedDuration) {
         let queued = Queued::new(wall_offset, self.clock.monotonic_now());
-        let mut table = self.intake.table();
+        let mut table = self.admission.table();
         for id in ids {
             table.enqueue(*id, queued.clone());
         }
         drop(table);
-        self.intake.wake.notify_one();
+        self.admission.wake.notify_one();
     }
 
     /// Acquires a slot if one is free and the backlog is empty.
@@ -301,9 +303,9 @@ impl Runtime {
     /// # Errors
     /// Returns [`Error::Busy`] if the execution would have to wait and may not.
     fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        let queued = self.intake.queued();
+        let queued = self.admission.queued();
         let full = queued >= self.settings.limits.queue;
-        let permit = if queued == 0 { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
+        let permit = if queued == 0 { self.admission.slots.clone().try_acquire_owned().ok() } else { None };
         if permit.is_none() && (full || at_once) {
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
@@ -312,7 +314,7 @@ impl Runtime {
 
     /// Forgets which definitions are stored, since some may have been pruned.
     pub fn forget_stored_definitions(&self) {
-        self.intake.definitions.forget();
+        self.admission.definitions.forget();
     }
 
     pub(crate) fn journal_context(&self) -> JournalContext {
@@ -331,7 +333,7 @@ impl Runtime {
         let response = parts.journal.response();
         let observation =
             parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
-        let mut table = self.intake.table();
+        let mut table = self.admission.table();
         let progress = table.progress(id);
         progress.send_if_modified(|progress| std::mem::take(&mut progress.is_parked));
         if let Some(response) = response {
@@ -339,8 +341,8 @@ impl Runtime {
             progress.send_if_modified(|progress| progress.response.replace(response).is_none());
         }
         let run = Arc::new(Run {
-            deployed: parts.deployed,
-            services: self.clone(),
+            deployment: parts.deployment,
+            runtime: self.clone(),
             journal: parts.journal,
             payload: parts.payload,
             results: parts.results,
@@ -359,14 +361,14 @@ impl Runtime {
             run.cancelled.cancel(&reason);
         }
         drop(table);
-        self.intake.moved.notify_waiters();
+        self.admission.moved.notify_waiters();
         RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
-    fn begin(self: &Arc<Self>, deployed: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
+    fn begin(self: &Arc<Self>, deployment: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
         let NewRun { accepted_at: (started_at, _), origin, payload, results, .. } = new_run;
         log_trigger_code(&journal, &payload);
-        self.register(RunParts { deployed, journal, payload, started_at, origin, results })
+        self.register(RunParts { deployment, journal, payload, started_at, origin, results })
     }
 
     pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
@@ -380,7 +382,7 @@ impl Runtime {
         slot: Option<OwnedSemaphorePermit>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let run = guard.run().clone();
-        let automation = &run.deployed.automation.id;
+        let automation = &run.deployment.automation.id;
         // At debug level only: a line above that level names the execution itself.
         let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
         // Permits go in the order of registration.
@@ -395,7 +397,7 @@ impl Runtime {
                 }
             };
             let has_passed = || run.journal.has_passed();
-            run.services.isolation.run(run.observation.as_ref(), has_passed, driven).await;
+            run.runtime.isolation.run(run.observation.as_ref(), has_passed, driven).await;
         }
         .instrument(span)
     }
@@ -403,7 +405,7 @@ impl Runtime {
 
 /// The parts of a run.
 pub(super) struct RunParts {
-    pub(super) deployed: Arc<Deployment>,
+    pub(super) deployment: Arc<Deployment>,
     pub(super) journal: Journal,
     pub(super) payload: Arc<Payload>,
     pub(super) started_at: Timestamp,

@@ -14,7 +14,7 @@ use crate::run::{Disposition, ReplaySource, Run, Suspension};
 /// Each run ends in [`RunGuard::end`] or in [`RunGuard::acquire_permit`]. A guard that is dropped before that belongs to a
 /// run that panicked or whose task was aborted: the execution leaves memory, and the next start of the daemon runs it again.
 pub(super) struct RunGuard {
-    services: Arc<Runtime>,
+    runtime: Arc<Runtime>,
     run: Arc<Run>,
     /// The group whose permit the execution holds.
     permit: Option<GroupKey>,
@@ -27,8 +27,8 @@ pub(super) struct RunGuard {
 }
 
 impl RunGuard {
-    pub(super) fn new(services: Arc<Runtime>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
-        Self { services, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
+    pub(super) fn new(runtime: Arc<Runtime>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
+        Self { runtime, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
     }
 
     pub(super) fn run(&self) -> &Arc<Run> {
@@ -45,9 +45,9 @@ impl RunGuard {
     /// execution has to wait: then it has left memory.
     pub(super) fn acquire_permit(&mut self) -> bool {
         let Some(Concurrency { limit, key, policy }) = self.concurrency() else { return true };
-        let (id, services) = (self.run.journal.id(), self.services.clone());
+        let (id, runtime) = (self.run.journal.id(), self.runtime.clone());
         if self.is_behind_recovered {
-            let mut table = services.intake.table();
+            let mut table = runtime.admission.table();
             if !self.is_cancelled() {
                 // An execution that was accepted before this process began may have held the permit.
                 let queued = self.queued();
@@ -63,8 +63,8 @@ impl RunGuard {
             // The run evaluates it again and records the failure.
             Some(Err(_)) => return true,
         };
-        let key = GroupKey { automation: self.run.deployed.automation.id.clone(), key };
-        let mut table = services.intake.table();
+        let key = GroupKey { automation: self.run.deployment.automation.id.clone(), key };
+        let mut table = runtime.admission.table();
         let group = table.groups.entry(key.clone()).or_default();
         if group.holders.contains(&id) {
             // It has kept its permit while it was suspended, or was given one while it waited.
@@ -95,14 +95,14 @@ impl RunGuard {
         self.announce();
         if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
             let reason = "cancelled for a newer execution, as `concurrency.policy` says";
-            services.intake.cancel(&services, oldest, reason);
+            runtime.admission.cancel(&runtime, oldest, reason);
         }
         false
     }
 
     /// The automation's own limit, or the one that `overlap: queue` of its schedule implies.
     fn concurrency(&self) -> Option<Concurrency> {
-        let automation = &self.run.deployed.automation;
+        let automation = &self.run.deployment.automation;
         if let Some(own) = &automation.concurrency {
             return Some(own.clone());
         }
@@ -120,8 +120,8 @@ impl RunGuard {
             // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
             Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
                 self.has_ended = true;
-                self.services.intake.table().remove(self.run.journal.id());
-                self.services.intake.moved.notify_waiters();
+                self.runtime.admission.table().remove(self.run.journal.id());
+                self.runtime.admission.moved.notify_waiters();
             }
         }
     }
@@ -133,7 +133,7 @@ impl RunGuard {
     /// The execution as it is read back when its wait is over, with the notes that were not committed.
     fn queued(&self) -> Queued {
         let journal = &self.run.journal;
-        let mut queued = Queued::new(journal.wall_offset(), self.services.clock.monotonic_now());
+        let mut queued = Queued::new(journal.wall_offset(), self.runtime.clock.monotonic_now());
         queued.notes = journal.take_notes();
         queued
     }
@@ -151,63 +151,63 @@ impl RunGuard {
 
     /// Tells the tasks that dispatch, wake and wait for executions of a new state.
     fn announce(&self) {
-        self.services.intake.wake.notify_one();
-        self.services.intake.rest.notify_one();
-        self.services.intake.moved.notify_waiters();
+        self.runtime.admission.wake.notify_one();
+        self.runtime.admission.rest.notify_one();
+        self.runtime.admission.moved.notify_waiters();
     }
 
     fn suspend(&mut self, rest: Suspension) {
         let Suspension { wake, wall_offset, awake, children, keeps_permit } = rest;
-        let (id, services) = (self.run.journal.id(), self.services.clone());
+        let (id, runtime) = (self.run.journal.id(), self.runtime.clone());
         let mut notes = self.run.journal.take_notes();
         let (state, children) = if awake {
             // The signal that it waits for came while it was being suspended.
-            let mut queued = Queued::new(wall_offset, services.clock.monotonic_now());
+            let mut queued = Queued::new(wall_offset, runtime.clock.monotonic_now());
             queued.source = ReplaySource::Suspended;
             queued.notes = std::mem::take(&mut notes);
             (ExecutionState::Queued(queued), Vec::new())
         } else {
             (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit }), children)
         };
-        let mut table = services.intake.table();
+        let mut table = runtime.admission.table();
         self.park(&mut table, state);
         // Cancelled while suspending: cancel again, unless the run has already seen it and waits in its closing steps.
         let is_cancelled = self.is_cancelled() && !self.was_cancelled;
         drop(table);
-        services.check_children(id, children);
+        runtime.check_children(id, children);
         self.announce();
         // Notes that came while it was being suspended.
         for note in notes {
-            services.tracker.spawn(services.clone().record_suspended(id, note));
+            runtime.tracker.spawn(runtime.clone().record_suspended(id, note));
         }
         if is_cancelled {
-            services.intake.cancel(&services, id, &self.run.cancelled.reason());
+            runtime.admission.cancel(&runtime, id, &self.run.cancelled.reason());
         }
     }
 
     /// Removes the execution and gives its permit to the next one.
     fn finish(&mut self) {
         self.has_ended = true;
-        let (id, intake) = (self.run.journal.id(), &self.services.intake);
-        let automation = &self.run.deployed.automation.id;
-        let mut table = intake.table();
+        let (id, admission) = (self.run.journal.id(), &self.runtime.admission);
+        let automation = &self.run.deployment.automation.id;
+        let mut table = admission.table();
         table.remove(id);
         if let Some(key) = self.permit.take() {
-            table.release_permit(&key, id, &*self.services.clock);
+            table.release_permit(&key, id, &*self.runtime.clock);
         }
         table.uncount_scheduled(automation, &self.run.origin);
         if let Origin::Call { execution, .. } = &self.run.origin {
             // Its caller may be suspended until it ends.
-            table.wake(*execution, self.services.clock.monotonic_now());
+            table.wake(*execution, self.runtime.clock.monotonic_now());
         }
         drop(table);
-        intake.wake.notify_one();
-        intake.moved.notify_waiters();
+        admission.wake.notify_one();
+        admission.moved.notify_waiters();
         self.log_outcome(id);
     }
 
     fn log_outcome(&self, id: ExecutionId) {
-        let automation = &self.run.deployed.automation.id;
+        let automation = &self.run.deployment.automation.id;
         match self.run.journal.outcome() {
             Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
                 tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");

@@ -35,7 +35,7 @@ use crate::run::Progress;
 use catalog::Deployment;
 
 /// The executions of this process that are accepted and have not ended, and the slots in which they run.
-pub struct Intake {
+pub struct Admission {
     slots: Arc<Semaphore>,
     table: Mutex<ExecutionTable>,
     ids: Mutex<IdSequence>,
@@ -62,7 +62,7 @@ struct IdSequence {
     random: RandomPool,
 }
 
-impl Intake {
+impl Admission {
     pub(crate) fn new(in_flight: usize, initial_wall_offset: SignedDuration) -> Self {
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
@@ -119,14 +119,14 @@ impl Intake {
     }
 
     /// Asks an execution to end. Returns false if this process does not have it.
-    pub(crate) fn cancel(&self, services: &Arc<Runtime>, id: ExecutionId, reason: &str) -> bool {
-        let cancel = self.table().cancel(id, reason, &*services.clock);
+    pub(crate) fn cancel(&self, runtime: &Arc<Runtime>, id: ExecutionId, reason: &str) -> bool {
+        let cancel = self.table().cancel(id, reason, &*runtime.clock);
         match cancel {
             Cancel::Unknown => false,
             Cancel::Requested => true,
             Cancel::Claimed(queued) => {
                 // It goes on without a slot, only to end at once.
-                services.tracker.spawn(services.clone().load_and_run(id, queued, None));
+                runtime.tracker.spawn(runtime.clone().load_and_run(id, queued, None));
                 true
             }
         }
@@ -158,15 +158,15 @@ impl Runtime {
     /// follows; for a suspended execution at once.
     pub fn record_answer(self: &Arc<Self>, id: ExecutionId, status: u16) {
         let event = Event::Answered { at: self.clock.now(), status };
-        let mut table = self.intake.table();
+        let mut table = self.admission.table();
         if let Some(run) = table.run(id) {
             return run.journal.note(event);
         }
         let left = table.note(id, event);
         drop(table);
         if let Some(event) = left {
-            let services = self.clone();
-            self.tracker.spawn(async move { services.record_suspended(id, event).await });
+            let runtime = self.clone();
+            self.tracker.spawn(async move { runtime.record_suspended(id, event).await });
         }
     }
 }

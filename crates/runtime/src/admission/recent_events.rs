@@ -38,7 +38,7 @@ impl Runtime {
         let now = self.clock.now();
         let write = StateWrite {
             scope: scope(&signal.name),
-            key: self.intake.next_id(now).to_string(),
+            key: self.admission.next_id(now).to_string(),
             expected: None,
             value: Some(value),
             expires_at: now.checked_add(RETAINED_FOR).ok(),

@@ -36,7 +36,7 @@ impl Runtime {
                     live.journal.resume();
                     if self.committed(&live.journal).await.is_err() {
                         // The next start finds it suspended.
-                        self.intake.table().remove(id);
+                        self.admission.table().remove(id);
                         return;
                     }
                 }
@@ -51,8 +51,8 @@ impl Runtime {
     }
 
     fn give_up(&self, id: ExecutionId) {
-        self.intake.table().give_up(id, &*self.clock);
-        self.intake.wake.notify_one();
+        self.admission.table().give_up(id, &*self.clock);
+        self.admission.wake.notify_one();
         self.isolation.clear_suspect(id);
     }
 
@@ -84,10 +84,10 @@ impl Runtime {
         if execution.outcome.is_some() {
             return Ok(None);
         }
-        let deployed = self.deployed(&execution.automation, execution.definition).await?;
+        let deployment = self.deployment(&execution.automation, execution.definition).await?;
         let journal = Journal::restore(
             id,
-            &deployed.automation,
+            &deployment.automation,
             &events,
             (source, wall_offset),
             self.journal_context(),
@@ -98,7 +98,7 @@ impl Runtime {
         }
         let results = parse_stored_body(&execution.payload).await;
         Ok(Some(RunParts {
-            deployed,
+            deployment,
             journal,
             payload: execution.payload,
             started_at: execution.started_at,
@@ -108,7 +108,7 @@ impl Runtime {
     }
 
     /// The definition with this hash: in force, cached, or from the store.
-    pub(crate) async fn deployed(
+    pub(crate) async fn deployment(
         &self,
         id: &AutomationId,
         hash: DefinitionHash,
@@ -117,7 +117,7 @@ impl Runtime {
         if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
         }
-        if let Some(found) = self.intake.old().get(&hash) {
+        if let Some(found) = self.admission.old().get(&hash) {
             return Ok(found.clone());
         }
         let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
@@ -129,13 +129,13 @@ impl Runtime {
                 loaded.report.render(false)
             )
         })?;
-        let deployed = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
-        let mut old = self.intake.old();
+        let deployment = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
+        let mut old = self.admission.old();
         if old.len() >= OLD_DEFINITIONS {
             old.clear();
         }
-        old.insert(hash, deployed.clone());
-        Ok(deployed)
+        old.insert(hash, deployment.clone());
+        Ok(deployment)
     }
 
     /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.
@@ -152,7 +152,7 @@ impl Runtime {
             after = Some(last.id);
             count += page.len();
             let catalog = self.catalog.load();
-            let mut table = self.intake.table();
+            let mut table = self.admission.table();
             let since = self.clock.monotonic_now();
             for row in page {
                 table.count_scheduled(&row.automation, &row.origin);
@@ -166,7 +166,7 @@ impl Runtime {
                     Status::Waiting => ReplaySource::Suspended,
                     _ => ReplaySource::AnotherProcess,
                 };
-                let queued = Queued { source, ..Queued::new(self.intake.initial_wall_offset, since) };
+                let queued = Queued { source, ..Queued::new(self.admission.initial_wall_offset, since) };
                 if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
                     suspects.push((row.id, queued));
                 } else if row.events > 1 {
@@ -179,11 +179,11 @@ impl Runtime {
         self.isolation.retain_suspects(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
         begun.append(&mut suspects);
         for (id, queued) in begun.into_iter().rev() {
-            self.intake.table().enqueue_first(id, queued);
+            self.admission.table().enqueue_first(id, queued);
         }
         count += self.recover_suspended().await?;
         if count > 0 {
-            self.intake.wake.notify_one();
+            self.admission.wake.notify_one();
         }
         Ok(count)
     }
@@ -201,7 +201,7 @@ impl Runtime {
                 // The store has failed: an execution that started now could not be recorded.
                 return;
             }
-            let next = self.intake.table().claim_next(&*self.clock);
+            let next = self.admission.table().claim_next(&*self.clock);
             if let Some((id, queued)) = next {
                 let source = queued.source;
                 let running = self.clone().load_and_run(id, queued, Some(permit));
@@ -217,10 +217,10 @@ impl Runtime {
 
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if self.intake.table().can_dispatch() {
-                return self.intake.slots.clone().acquire_owned().await.ok();
+            if self.admission.table().can_dispatch() {
+                return self.admission.slots.clone().acquire_owned().await.ok();
             }
-            self.intake.wake.notified().await;
+            self.admission.wake.notified().await;
         }
     }
 }

@@ -117,11 +117,11 @@ impl Runtime {
 
     /// The waiting steps of an execution; empty once it has ended.
     pub async fn pending(&self, id: ExecutionId) -> Result<Vec<Pending>, Error> {
-        let live = self.intake.table().run(id).cloned();
+        let live = self.admission.table().run(id).cloned();
         let (automation, pauses) = match live {
-            Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
+            Some(run) => (run.deployment.automation.clone(), run.journal.pauses()),
             None => match self.load(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
-                Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
+                Ok(Some(live)) => (live.deployment.automation.clone(), live.journal.pauses()),
                 Ok(None) if self.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
                 }
@@ -169,8 +169,8 @@ impl Runtime {
             return Err(Error::Closing.into());
         }
         // In a task of its own: a claim must be released even if the caller stops waiting.
-        let services = self.clone();
-        let delivery = self.tracker.spawn(async move { services.deliver_to(id, &step, signal).await });
+        let runtime = self.clone();
+        let delivery = self.tracker.spawn(async move { runtime.deliver_to(id, &step, signal).await });
         delivery.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
     }
 
@@ -182,10 +182,10 @@ impl Runtime {
     ) -> Result<bool, SignalError> {
         let give_up = self.clock.monotonic_now().after(PATIENCE);
         loop {
-            let moved = self.intake.moved.notified();
+            let moved = self.admission.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let claim = self.intake.table().claim(id);
+            let claim = self.admission.table().claim(id);
             match claim {
                 Claim::Running(run) => match run.journal.signal(step, signal.clone()) {
                     Taken::OnItsWay => {}

@@ -24,8 +24,8 @@ impl Runtime {
     /// Wakes a suspended execution if a child that it waits for has ended while it was being suspended.
     pub(super) fn check_children(self: &Arc<Self>, id: ExecutionId, children: Vec<ExecutionId>) {
         if !children.is_empty() {
-            let services = self.clone();
-            self.tracker.spawn(async move { services.check_each_child(id, children).await });
+            let runtime = self.clone();
+            self.tracker.spawn(async move { runtime.check_each_child(id, children).await });
         }
     }
 
@@ -34,8 +34,8 @@ impl Runtime {
             match self.store.execution(child).await {
                 Ok(Some(row)) if !row.status.is_terminal() => {}
                 Ok(_) => {
-                    if self.intake.table().wake(id, self.clock.monotonic_now()) {
-                        self.intake.wake.notify_one();
+                    if self.admission.table().wake(id, self.clock.monotonic_now()) {
+                        self.admission.wake.notify_one();
                     }
                     return;
                 }
@@ -49,11 +49,11 @@ impl Runtime {
     /// Wakes suspended executions when their timers are due, until the engine stops.
     pub(crate) async fn run_wake_timers(self: Arc<Self>) {
         loop {
-            let Wake { at, after } = self.intake.table().next_wake();
+            let Wake { at, after } = self.admission.table().next_wake();
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return,
-                () = self.intake.rest.notified() => {}
+                () = self.admission.rest.notified() => {}
                 () = until(&*self.clock, at) => self.wake_all_due(),
                 () = until_monotonic(&*self.clock, after) => self.wake_all_due(),
             }
@@ -62,8 +62,8 @@ impl Runtime {
 
     fn wake_all_due(&self) {
         let (now, monotonic_now) = (self.clock.now(), self.clock.monotonic_now());
-        self.intake.table().wake_due(now, monotonic_now);
-        self.intake.wake.notify_one();
+        self.admission.table().wake_due(now, monotonic_now);
+        self.admission.wake.notify_one();
     }
 
     /// Reads the suspended executions of the previous process.
@@ -75,11 +75,11 @@ impl Runtime {
             let page = self.store.list_suspended(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.execution);
-            let mut table = self.intake.table();
+            let mut table = self.admission.table();
             let since = self.clock.monotonic_now();
             // Those that hold a permit have been put into the backlog.
             for resting in page.iter().filter(|resting| !resting.keeps_permit) {
-                let (id, wall_offset) = (resting.execution, self.intake.initial_wall_offset);
+                let (id, wall_offset) = (resting.execution, self.admission.initial_wall_offset);
                 if set_back {
                     let queued =
                         Queued { source: ReplaySource::Suspended, ..Queued::new(wall_offset, since) };
@@ -93,7 +93,7 @@ impl Runtime {
                 count += 1;
             }
         }
-        self.intake.rest.notify_one();
+        self.admission.rest.notify_one();
         Ok(count)
     }
 
@@ -109,10 +109,10 @@ impl Runtime {
     pub(crate) async fn outcome_unless_suspended(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
         let give_up = self.clock.monotonic_now().after(PATIENCE);
         while self.clock.monotonic_now() < give_up {
-            let moved = self.intake.moved.notified();
+            let moved = self.admission.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let live = self.intake.table().run(id).map(|run| run.progress.subscribe());
+            let live = self.admission.table().run(id).map(|run| run.progress.subscribe());
             if let Some(mut progress) = live {
                 let there = progress.wait_for(|progress| {
                     progress.outcome.is_some() || progress.is_left || progress.is_parked
@@ -127,7 +127,7 @@ impl Runtime {
             if row.status.is_terminal() {
                 return self.ended(id).await.map(Some);
             }
-            if self.intake.table().is_parked(id) {
+            if self.admission.table().is_parked(id) {
                 break;
             }
             // It is being loaded or suspended.
@@ -148,10 +148,10 @@ impl Runtime {
     pub(crate) async fn wait_until_left(&self, id: ExecutionId) {
         self.closing.cancelled().await;
         loop {
-            let moved = self.intake.moved();
+            let moved = self.admission.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            if !self.intake.is_live(id) {
+            if !self.admission.is_live(id) {
                 return;
             }
             moved.await;
@@ -163,10 +163,10 @@ impl Runtime {
     pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
         let give_up = self.clock.monotonic_now().after(PATIENCE);
         while self.clock.monotonic_now() < give_up && self.accepting() {
-            let moved = self.intake.moved.notified();
+            let moved = self.admission.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let claim = self.intake.table().claim(id);
+            let claim = self.admission.table().claim(id);
             match claim {
                 Claim::Running(run) => return run.journal.note(event),
                 Claim::Queued(mut queued) => {
@@ -217,12 +217,12 @@ impl Runtime {
 
     /// Releases a claimed execution, and cancels it if that was requested meanwhile.
     pub(super) fn release(self: &Arc<Self>, id: ExecutionId, state: ExecutionState) {
-        let pending_cancel = self.intake.table().release(id, state, self.clock.monotonic_now());
-        self.intake.rest.notify_one();
-        self.intake.wake.notify_one();
-        self.intake.moved.notify_waiters();
+        let pending_cancel = self.admission.table().release(id, state, self.clock.monotonic_now());
+        self.admission.rest.notify_one();
+        self.admission.wake.notify_one();
+        self.admission.moved.notify_waiters();
         if let Some(reason) = pending_cancel {
-            self.intake.cancel(self, id, &reason);
+            self.admission.cancel(self, id, &reason);
         }
     }
 

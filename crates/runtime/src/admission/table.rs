@@ -282,7 +282,7 @@ impl ExecutionTable {
     /// Registers an execution that runs from now on. Returns the reason of a cancellation that was requested while it was
     /// claimed, and true if executions recovered from before the restart are ahead of it in its automation.
     pub(super) fn register(&mut self, id: ExecutionId, run: Arc<Run>) -> (Option<String>, bool) {
-        let is_behind = self.is_behind_recovered(&run.deployed.automation.id, id);
+        let is_behind = self.is_behind_recovered(&run.deployment.automation.id, id);
         match self.set(id, ExecutionState::Running(run)) {
             Some(ExecutionState::Claimed { pending_cancel, .. }) => (pending_cancel, is_behind),
             _ => (None, is_behind),

@@ -123,18 +123,18 @@ impl Runtime {
     /// Returns an error if there is no such connection, its type needs no consent, an input is missing, or too many
     /// logins are pending.
     pub fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
-        let (catalog, services) = (self.catalog(), self);
+        let (catalog, runtime) = (self.catalog(), self);
         catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let connection =
-            services.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
+            runtime.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
         let client = client.ok_or_else(|| {
             Error::Input(format!("a connection of type `{}` needs no consent of a person", connection.kind))
         })?;
-        let base = services.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let base = runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let redirect = format!("{base}{CALLBACK}");
         let consent = client.authorize(&redirect).map_err(|error| Error::Input(error.into_message()))?;
-        let now = services.clock.now();
+        let now = runtime.clock.now();
         let expires_at = now.checked_add(LOGIN_TIMEOUT).unwrap_or(Timestamp::MAX);
         let pending = PendingLogin {
             connection: name.to_owned(),
@@ -143,22 +143,22 @@ impl Runtime {
             redirect: redirect.clone(),
             expires_at,
         };
-        services.connections.logins.add(&consent.state, pending, now)?;
+        runtime.connections.logins.add(&consent.state, pending, now)?;
         Ok(StartedLogin { url: consent.url.to_string(), redirect_url: redirect, expires_at })
     }
 
     /// Returns the state of the last login of a connection. Waits up to `wait` for its end; `None` if there was no
     /// login.
     pub async fn login_state(&self, name: &str, wait: Duration) -> Option<LoginState> {
-        let services = self;
-        let mut progress = services.connections.logins.watch(name)?;
+        let runtime = self;
+        let mut progress = runtime.connections.logins.watch(name)?;
         tokio::select! {
             biased;
             ended = progress.wait_for(|state| *state != LoginState::Waiting) => {
                 ended.ok().map(|state| state.clone())
             }
-            () = services.clock.sleep_for(wait) => Some(LoginState::Waiting),
-            () = services.closing.cancelled() => Some(LoginState::Waiting),
+            () = runtime.clock.sleep_for(wait) => Some(LoginState::Waiting),
+            () = runtime.closing.cancelled() => Some(LoginState::Waiting),
         }
     }
 
@@ -168,21 +168,21 @@ impl Runtime {
     /// Returns a message for the person if the login is unknown or has expired, consent was denied, or no tokens were
     /// issued.
     pub async fn end_login(self: &Arc<Self>, answer: LoginCallback) -> Result<String, String> {
-        let services = self.clone();
+        let runtime = self.clone();
         let state = answer.state.clone().unwrap_or_default();
-        let Some(pending) = services.connections.logins.take(&state, services.clock.now()) else {
+        let Some(pending) = runtime.connections.logins.take(&state, runtime.clock.now()) else {
             return Err(
                 "this link has been used or is too old; begin again with `cogwork connections login`".into(),
             );
         };
         let name = pending.connection.clone();
         // A separate task, so that a closed browser does not interrupt the exchange of the single-use code.
-        let ending = services.tracker.spawn({
-            let services = services.clone();
-            async move { services.exchange(&pending, answer).await }
+        let ending = runtime.tracker.spawn({
+            let runtime = runtime.clone();
+            async move { runtime.exchange(&pending, answer).await }
         });
         let result = ending.await.unwrap_or_else(|_| Err("the daemon is stopping".to_owned()));
-        services.connections.logins.set_state(
+        runtime.connections.logins.set_state(
             &name,
             match &result {
                 Ok(()) => LoginState::Connected,

@@ -100,8 +100,8 @@ impl Runtime {
         let connection = self.secrets.resolve(catalog, name)?;
         let Some(client) = connection.oauth().cloned() else { return Ok(connection) };
         let stopped = || ActionError::new(ErrorKind::Internal, "the daemon is stopping");
-        let services = self.this.upgrade().ok_or_else(stopped)?;
-        let tokens = Arc::new(Tokens::new(services, client.clone(), name));
+        let runtime = self.this.upgrade().ok_or_else(stopped)?;
+        let tokens = Arc::new(Tokens::new(runtime, client.clone(), name));
         let base = if client.has_sites() { client.site_base(&tokens.site().await?)? } else { None };
         Ok(connection.with_tokens(tokens, base))
     }
@@ -163,9 +163,9 @@ impl Runtime {
     /// Lists the called hosts with rate limits and availability. Secrets are masked.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostHealth> {
-        let services = self;
+        let runtime = self;
         let hidden = |mut host: HostHealth| {
-            let redactor = &services.settings.redactor;
+            let redactor = &runtime.settings.redactor;
             let limits = host.rate_limit.iter_mut();
             let limits = limits.flat_map(|limit| {
                 [&mut limit.limit, &mut limit.remaining, &mut limit.reset, &mut limit.reason]
@@ -175,7 +175,7 @@ impl Runtime {
             }
             host
         };
-        services.http.health().into_iter().map(hidden).collect()
+        runtime.http.health().into_iter().map(hidden).collect()
     }
 
     /// Describes one connection; `None` if there is none of this name.
@@ -185,21 +185,20 @@ impl Runtime {
     }
 
     fn report(&self, catalog: &Catalog, name: &str, hosts: &[HostHealth]) -> Option<ConnectionReport> {
-        let services = self;
+        let runtime = self;
         let connection = catalog.connection(name)?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let used_by = catalog.users_of(name);
-        let health = services.connections.health.get(name);
+        let health = runtime.connections.health.get(name);
         let hosts: Vec<HostHealth> =
             hosts.iter().filter(|host| host.connection.as_deref() == Some(name)).cloned().collect();
-        let now = services.clock.now();
+        let now = runtime.clock.now();
         let is_closed = hosts.iter().any(|host| host.open_until.is_some_and(|until| now < until));
         let mut state = if is_closed { ConnectionState::Failing } else { health.state() };
         let (mut expires_at, mut site) = (None, None);
         if kind.is_some_and(connector::ConnectionType::has_tokens) {
-            let client =
-                services.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
-            let grant = client.as_ref().and_then(|client| services.grant(name, client).ok().flatten());
+            let client = runtime.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
+            let grant = client.as_ref().and_then(|client| runtime.grant(name, client).ok().flatten());
             let asks = client.as_ref().is_none_or(|client| client.flow() == Flow::AuthorizationCode);
             if asks && grant.as_ref().is_none_or(|grant| grant.is_lost()) {
                 state = ConnectionState::NeedsLogin;
@@ -213,8 +212,7 @@ impl Runtime {
             description: connection.description.clone(),
             path: connection.source.path().to_owned(),
             file_error: catalog.error_of(connection.source.path()),
-            missing_secrets: catalog
-                .missing_secrets_of(connection, &|secret| services.secrets.is_set(secret)),
+            missing_secrets: catalog.missing_secrets_of(connection, &|secret| runtime.secrets.is_set(secret)),
             used_by,
             state,
             health,
@@ -230,7 +228,7 @@ impl Runtime {
     /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
     /// result.
     pub async fn test_connection(&self, name: &str) -> Result<ConnectionTest, Error> {
-        let (catalog, services) = (self.catalog(), self);
+        let (catalog, runtime) = (self.catalog(), self);
         let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let Some(test) = kind.and_then(|kind| kind.test()) else {
@@ -242,23 +240,23 @@ impl Runtime {
         })?;
         let inputs = connector::check_inputs(action.spec(), &test.with)
             .map_err(|error| Error::Input(error.into_message()))?;
-        let began = services.clock.now();
+        let began = runtime.clock.now();
         let called = async {
-            let connection = services.connect(&catalog, name).await?;
+            let connection = runtime.connect(&catalog, name).await?;
             let call = connector::Call {
                 inputs: &inputs,
                 connection: Some(&connection),
                 idempotency_key: "",
-                http: &services.http,
+                http: &runtime.http,
                 debug: false,
                 log: &NoLog,
                 trace: None,
             };
             action.call(call).await
         };
-        let error = called.await.err().map(|error| services.settings.redactor.redact_error(error));
-        let now = services.clock.now();
-        services.connections.note(name, now, error.as_ref());
+        let error = called.await.err().map(|error| runtime.settings.redactor.redact_error(error));
+        let now = runtime.clock.now();
+        runtime.connections.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();
         Ok(ConnectionTest {
             action: test.action.clone(),

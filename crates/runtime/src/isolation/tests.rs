@@ -225,8 +225,8 @@ async fn run(engine: &Arc<Runtime>, automation: &str) -> ExecutionId {
     let id = model::AutomationId::parse(automation).expect("an id");
     {
         let catalog = engine.catalog();
-        let deployed = catalog.get(&id).expect("it is in force").clone();
-        engine.accept(&deployed, start, AcceptOptions::default()).await.expect("it starts").id
+        let deployment = catalog.get(&id).expect("it is in force").clone();
+        engine.accept(&deployment, start, AcceptOptions::default()).await.expect("it starts").id
     }
 }
 

@@ -62,7 +62,7 @@ impl StateScope {
 }
 
 impl StateValue {
-    fn of(key: String, entry: StateEntry) -> Self {
+    fn new(key: String, entry: StateEntry) -> Self {
         Self { key, value: entry.value, expires_at: entry.expires_at }
     }
 }
@@ -73,10 +73,10 @@ impl Runtime {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn read_state(&self, scope: &StateScope, key: &str) -> Result<Option<StateValue>, Error> {
-        let services = self;
-        let entry = services.store.read_state(&scope.name(), key).await?;
-        let entry = entry.filter(|entry| is_alive(entry, services.clock.now()));
-        Ok(entry.map(|entry| StateValue::of(key.to_owned(), entry)))
+        let runtime = self;
+        let entry = runtime.store.read_state(&scope.name(), key).await?;
+        let entry = entry.filter(|entry| is_alive(entry, runtime.clock.now()));
+        Ok(entry.map(|entry| StateValue::new(key.to_owned(), entry)))
     }
 
     /// Lists values with keys greater than `after`, sorted by key, and the key to continue from. A page may have fewer
@@ -90,17 +90,17 @@ impl Runtime {
         after: Option<&str>,
         limit: u32,
     ) -> Result<(Vec<StateValue>, Option<String>), Error> {
-        let services = self;
-        let (name, now) = (scope.name(), services.clock.now());
-        let page = services.store.list_state(&name, after, limit).await?;
+        let runtime = self;
+        let (name, now) = (scope.name(), runtime.clock.now());
+        let page = runtime.store.list_state(&name, after, limit).await?;
         let mut next = page.last().map(|last| last.key.clone());
         if let Some(last) = &next
-            && services.store.list_state(&name, Some(last), 1).await?.is_empty()
+            && runtime.store.list_state(&name, Some(last), 1).await?.is_empty()
         {
             next = None;
         }
         let alive = page.into_iter().filter(|row| is_alive(&row.entry, now));
-        Ok((alive.map(|StateRow { key, entry }| StateValue::of(key, entry)).collect(), next))
+        Ok((alive.map(|StateRow { key, entry }| StateValue::new(key, entry)).collect(), next))
     }
 
     /// Stores a value durably, with expiry after `ttl` if given.

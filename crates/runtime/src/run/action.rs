@@ -22,7 +22,7 @@ const LARGE_FILE: usize = 256 << 10;
 impl Run {
     /// Returns the effect of the call as far as it is known before the inputs are evaluated.
     pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
-        let catalog = self.services.catalog.load();
+        let catalog = self.runtime.catalog.load();
         let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
         action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
             Some((_, template)) => template.literal(),
@@ -39,7 +39,7 @@ impl Run {
         scope: &Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let catalog = self.services.catalog.load_full();
+        let catalog = self.runtime.catalog.load_full();
         let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
             let message = format!("the action `{}` no longer exists", call.action.name);
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
@@ -54,7 +54,7 @@ impl Run {
             // A stub needs no credentials, and a test may have none.
             Some(name) if double.is_none() => {
                 self.journal.mark_secrets_read();
-                Some(self.services.connect(&catalog, &name.name).await.map_err(failed)?)
+                Some(self.runtime.connect(&catalog, &name.name).await.map_err(failed)?)
             }
             _ => None,
         };
@@ -69,7 +69,7 @@ impl Run {
         }
         let trace = effect.then(|| self.chain());
         let shows_credentials =
-            call.debug && action.reveals_credentials() && self.services.http.may_reveal_credentials();
+            call.debug && action.reveals_credentials() && self.runtime.http.may_reveal_credentials();
         let log = StepLog { run: self, key, shows_credentials, last: Mutex::new(None) };
         let future = match double {
             Some(answer) => answer,
@@ -77,15 +77,15 @@ impl Run {
                 inputs: &inputs,
                 connection: connection.as_ref(),
                 idempotency_key: &idempotency_key,
-                http: &self.services.http,
+                http: &self.runtime.http,
                 debug: call.debug,
                 log: &log,
                 trace: trace.as_ref(),
             }),
         };
-        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
+        let _live = self.runtime.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
         let bounded = if takes_time {
-            self.bounded(step, context, self.services.with_failpoints(future)).await
+            self.bounded(step, context, self.runtime.with_failpoints(future)).await
         } else {
             Ok(future.await)
         };
@@ -95,9 +95,9 @@ impl Run {
         }
         let result = bounded?;
         if let Some(connection) = &connection {
-            let now = self.services.clock.now();
+            let now = self.runtime.clock.now();
             let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
-            self.services.connections.note(&connection.name, now, error.as_ref());
+            self.runtime.connections.note(&connection.name, now, error.as_ref());
         }
         let value = result.map_err(|mut error| {
             // A stubbed failure is treated like one of the action.
@@ -136,8 +136,8 @@ impl Run {
         called: CallTarget<'_>,
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
-        let doubles = self.services.doubles.as_ref()?;
-        let automation = &self.deployed.automation.id;
+        let doubles = self.runtime.doubles.as_ref()?;
+        let automation = &self.deployment.automation.id;
         doubles.answer(&StubRequest { automation, step: &step.id, key, idempotency_key, called, inputs })
     }
 
@@ -172,7 +172,7 @@ impl Run {
         if value.estimated_size(LARGE_FILE) <= LARGE_FILE {
             return value;
         }
-        let (value, files) = (self.journal.redact_value(value), self.services.store.files());
+        let (value, files) = (self.journal.redact_value(value), self.runtime.store.files());
         let shared = value.clone();
         let writing = tokio::task::spawn_blocking(move || shared.externalize_files(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
@@ -197,7 +197,7 @@ impl Run {
     }
 
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
-        let limit = self.services.settings.limits.result_bytes;
+        let limit = self.runtime.settings.limits.result_bytes;
         if value.estimated_size(limit) > limit {
             let message = format!(
                 "the result is larger than {}; ask for less of it",

@@ -21,7 +21,7 @@ impl Run {
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Value, Exit>> {
         async move {
-            match self.deployed.plan.block(block) {
+            match self.deployment.plan.block(block) {
                 Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, context).await,
                 _ => {
                     let walked = self.in_order(block, scope, context).await;

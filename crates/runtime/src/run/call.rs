@@ -67,9 +67,10 @@ impl Run {
     ) -> Result<ExecutionId, Exit> {
         let id = &call.automation.name;
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
-        let catalog = self.services.catalog.load_full();
-        let deployed = catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
-        crate::inputs::check_inputs(&deployed.automation, &inputs)
+        let catalog = self.runtime.catalog.load_full();
+        let deployment =
+            catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
+        crate::inputs::check_inputs(&deployment.automation, &inputs)
             .map_err(|error| refuse(ErrorKind::Input, format!("`{id}`: {error}")))?;
         let depth = match &self.origin {
             Origin::Call { depth, .. } => depth + 1,
@@ -99,7 +100,7 @@ impl Run {
             slot: if call.detached { Slot::Own } else { Slot::Shared },
             ..AcceptOptions::default()
         };
-        let accepted = self.services.accept(&deployed, start, options).await;
+        let accepted = self.runtime.accept(&deployment, start, options).await;
         let admission = accepted.map_err(|error| match error {
             crate::Error::Closing => Exit::ShuttingDown,
             crate::Error::Store(error) if error.outcome_unknown() => Exit::StoreFailed(Arc::new(error)),
@@ -115,9 +116,9 @@ impl Run {
     async fn outcome_of(&self, child: ExecutionId, key: &str, context: &Context) -> Result<Outcome, Exit> {
         let ended = tokio::select! {
             biased;
-            ended = self.services.outcome_unless_suspended(child) => ended,
+            ended = self.runtime.outcome_unless_suspended(child) => ended,
             () = self.cancellation(Some(context)) => return Err(Exit::Cancelled),
-            () = self.services.closing.cancelled() => return Err(Exit::ShuttingDown),
+            () = self.runtime.closing.cancelled() => return Err(Exit::ShuttingDown),
             exit = self.expiry(Some(context)) => return Err(exit),
         };
         match ended {

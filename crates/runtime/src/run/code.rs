@@ -30,7 +30,7 @@ impl Run {
     ) -> Result<Value, Exit> {
         let (plan, module) = self.code_plan(step)?;
         // The test clock stands still while code runs.
-        let _busy = self.services.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let _busy = self.runtime.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         let (ran, state) = match self.next_from_pipeline(step, scope, context).await? {
             Some(ran) => (ran, CodeState::default()),
             None => {
@@ -51,7 +51,7 @@ impl Run {
     }
 
     fn code_plan(&self, step: &Step) -> Result<(&CodePlan, &Module), Exit> {
-        let plan = self.deployed.plan.code().step(&step.id);
+        let plan = self.deployment.plan.code().step(&step.id);
         plan.and_then(|plan| Some((plan, plan.module.as_ref()?)))
             .ok_or_else(|| failed(ActionError::new(ErrorKind::Input, "the file of the code is not there")))
     }
@@ -88,8 +88,8 @@ impl Run {
             Ok(outcome) => outcome,
             Err(error) => {
                 self.code_log(key, error.logs());
-                let redactor = &self.services.settings.redactor;
-                return Err(failed(to_action_error(&error, code, &self.deployed.automation, redactor)));
+                let redactor = &self.runtime.settings.redactor;
+                return Err(failed(to_action_error(&error, code, &self.deployment.automation, redactor)));
             }
         };
         self.code_log(key, &outcome.logs);

@@ -84,7 +84,7 @@ impl Run {
     ) -> Option<CodeResult> {
         if let Some(Ok(outcome)) = &ran {
             // Limited to the elapsed time on the clock: in a test it stands still.
-            let passed = self.services.clock.monotonic_now().since(pipeline.began);
+            let passed = self.runtime.clock.monotonic_now().since(pipeline.began);
             scope.pipelined_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
             pipeline.steps.pop();
             scope.pipeline = Some(pipeline);
@@ -102,7 +102,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<CodeResult, Exit> {
-        let (began, (end, _)) = (self.services.clock.monotonic_now(), self.deadline(context));
+        let (began, (end, _)) = (self.runtime.clock.monotonic_now(), self.deadline(context));
         let left = end.since(began);
         let (results, _) = step_results(scope, plan, context, facts, &[]);
         let own = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -176,7 +176,7 @@ impl Run {
 
     /// Returns the code of a step if its module has already been analysed.
     fn analysed_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
-        let plan = self.deployed.plan.code().step(id)?;
+        let plan = self.deployment.plan.code().step(id)?;
         let module = plan.module.as_ref()?;
         Some((plan, module, Workers::shared().cached(module)?))
     }

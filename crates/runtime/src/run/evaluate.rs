@@ -114,19 +114,19 @@ impl Run {
         work: impl FnOnce(&Budget) -> Result<Value, EvaluationError> + Send + 'static,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         // Committed first, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
-        context.commit_wait.measure(&*self.services.clock, self.journal.commit()).await?;
-        let largest = self.services.settings.limits.result_bytes;
+        context.commit_wait.measure(&*self.runtime.clock, self.journal.commit()).await?;
+        let largest = self.runtime.settings.limits.result_bytes;
         self.reserve_memory(context, held.saturating_add(largest)).await?;
         let value = self.evaluate_elsewhere(context, work).await?;
         let bytes = value.as_ref().map_or(0, |value| value.estimated_size(largest));
-        self.services.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
+        self.runtime.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
         Ok(value)
     }
 
     /// Waits until the execution may use this many bytes for large values. If another execution waits for this one, it
     /// does not wait.
     async fn reserve_memory(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
-        let memory = &self.services.memory;
+        let memory = &self.runtime.memory;
         if matches!(self.origin, Origin::Call { .. }) {
             memory.resize_at_once(&self.memory, bytes);
             return Ok(());
@@ -149,10 +149,10 @@ impl Run {
             return Ok(crate::evaluator::in_place(work));
         }
         // The test clock stands still meanwhile.
-        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let _elsewhere = self.runtime.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         tokio::select! {
             biased;
-            value = self.services.evaluator.long(work) => Ok(value),
+            value = self.runtime.evaluator.long(work) => Ok(value),
             exit = self.interruption(context) => Err(exit),
         }
     }
@@ -163,7 +163,7 @@ impl Run {
         tokio::select! {
             biased;
             () = self.cancellation(Some(context)) => Exit::Cancelled,
-            () = self.services.abort.cancelled() => Exit::ShuttingDown,
+            () = self.runtime.abort.cancelled() => Exit::ShuttingDown,
             exit = self.expiry(Some(context)) => exit,
         }
     }

@@ -25,7 +25,7 @@ impl Run {
             let message = format!("`forEach` needs a list, found {}", items.kind());
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
-        let limit = self.services.settings.limits.loop_turns;
+        let limit = self.runtime.settings.limits.loop_turns;
         if items.len() > limit {
             let message =
                 format!("`forEach` over {} items is beyond the limit of {limit} iterations", items.len());
@@ -36,7 +36,7 @@ impl Run {
         }
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
-        let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
+        let mut gathered = Gathered::new(self.runtime.settings.limits.result_bytes);
         let mut running = Parallel::new(self);
         let mut upcoming = items.iter().enumerate();
         loop {
@@ -72,7 +72,7 @@ impl Run {
     ) -> Result<Value, Exit> {
         let outer =
             [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
-        let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
+        let mut gathered = Gathered::new(self.runtime.settings.limits.result_bytes);
         let mut values = Vec::with_capacity(items.len().min(1024));
         let mut result = Ok(());
         for (index, item) in items.iter().enumerate() {
@@ -170,8 +170,8 @@ impl Run {
         scope: &mut Scope,
     ) -> Result<bool, Exit> {
         let key = format!("{}#until", turn.key(&step.id));
-        let reads = self.deployed.plan.reads(&step.id);
-        let outer = self.prepare(reads, &key, self.services.clock.now(), scope).await?;
+        let reads = self.deployment.plan.reads(&step.id);
+        let outer = self.prepare(reads, &key, self.runtime.clock.now(), scope).await?;
         let holds = self.condition_holds(until, scope, "until", turn).await;
         scope.set_moment(outer);
         holds
@@ -189,7 +189,7 @@ impl Run {
             return Ok(());
         }
         let key = format!("{}#delay", turn.key(&step.id));
-        let clock = &self.services.clock;
+        let clock = &self.runtime.clock;
         let whole = clock.monotonic_now().after(repeat.delay);
         let due = self.journal.started_at(&key).map_or(whole, |(_, due)| due.min(whole));
         self.journal.record_start(&key, due.to_wall(clock.wall_offset()), None);

@@ -57,8 +57,8 @@ const RECHECK_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// An execution in memory.
 pub(crate) struct Run {
-    pub(crate) deployed: Arc<Deployment>,
-    pub(crate) services: Arc<Runtime>,
+    pub(crate) deployment: Arc<Deployment>,
+    pub(crate) runtime: Arc<Runtime>,
     pub(crate) journal: Journal,
     pub(crate) payload: Arc<Payload>,
     /// `trigger.results`, if the payload has been parsed already.
@@ -194,7 +194,7 @@ impl Run {
         };
         let disposition = match exit {
             Exit::StoreFailed(error) => {
-                self.services.lost(&error);
+                self.runtime.lost(&error);
                 Disposition::StoreFailed
             }
             // The caller is told, and nothing is left of the execution.
@@ -237,7 +237,7 @@ impl Run {
                 None => Ok(()),
             };
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
-            let steps = &self.deployed.automation.steps;
+            let steps = &self.deployment.automation.steps;
             let walked = match paused {
                 Ok(()) => self.block(steps, &mut scope, &self.context()).await,
                 Err(exit) => Err(exit),
@@ -260,7 +260,7 @@ impl Run {
     /// no main step starts again if the process ends meanwhile.
     async fn close(&self, error: ActionError, scope: &mut Scope) -> Result<Outcome, Exit> {
         let undos = self.undos();
-        let automation = &self.deployed.automation;
+        let automation = &self.deployment.automation;
         if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
             if self.journal.closing().is_none() {
                 // Branches that the failure cut off pause no more, and must not wake the closing steps.
@@ -284,10 +284,10 @@ impl Run {
     /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that
     /// crashes the process is given up after some tries.
     async fn count_restart(&self) -> Result<(), Exit> {
-        let (id, isolation) = (self.journal.id(), &self.services.isolation);
-        if !self.journal.waits_beyond(self.services.clock.monotonic_now()) {
+        let (id, isolation) = (self.journal.id(), &self.runtime.isolation);
+        if !self.journal.waits_beyond(self.runtime.clock.monotonic_now()) {
             let waited = !isolation.is_suspect(id);
-            let limit = self.services.settings.limits.interruptions;
+            let limit = self.runtime.settings.limits.interruptions;
             if !waited && self.journal.interruptions() + 1 >= limit {
                 let message = format!(
                     "the daemon died {limit} times while the same step ran in it; the execution is stuck; correct the automation and start it again"
@@ -295,7 +295,7 @@ impl Run {
                 let error = ActionError::new(ErrorKind::Interrupted, message);
                 self.finish(Outcome::Stuck { error }).await?;
             } else {
-                self.journal.push(Event::Resumed { at: self.services.clock.now(), waited });
+                self.journal.push(Event::Resumed { at: self.runtime.clock.now(), waited });
                 self.journal.commit().await?;
             }
         }
@@ -325,7 +325,7 @@ impl Run {
                 return failed(ActionError::new(ErrorKind::Internal, message));
             }
             Err(Exit::Expired(_)) => {
-                let timeout = model::units::format_duration(self.deployed.automation.timeout);
+                let timeout = model::units::format_duration(self.deployment.automation.timeout);
                 let message = format!("the execution took longer than its timeout of {timeout}");
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }
@@ -338,7 +338,7 @@ impl Run {
                 return Err(exit);
             }
         };
-        let Some(outputs) = &self.deployed.automation.outputs else {
+        let Some(outputs) = &self.deployment.automation.outputs else {
             return Ok(Outcome::Succeeded { result });
         };
         let reads = catalog::ReadSet::from_template(outputs);
@@ -356,25 +356,27 @@ impl Run {
     /// Schedules another try of the whole execution, if its retry policy grants one.
     async fn tries_again(&self, error: &ActionError) -> Result<bool, Exit> {
         let attempt = self.journal.attempt();
-        let Some(delay) = self.deployed.automation.retry.next_delay(attempt, error) else { return Ok(false) };
-        let now = self.services.clock.now();
+        let Some(delay) = self.deployment.automation.retry.next_delay(attempt, error) else {
+            return Ok(false);
+        };
+        let now = self.runtime.clock.now();
         let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
         let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
-        self.journal.retry_execution(event, self.services.clock.monotonic_now().after(delay));
+        self.journal.retry_execution(event, self.runtime.clock.monotonic_now().after(delay));
         self.journal.commit().await?;
         self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
     }
 
     async fn run_on_error(&self, error: &ActionError, scope: &mut Scope) -> Result<(), Exit> {
-        let Some(block) = &self.deployed.automation.on_error else { return Ok(()) };
+        let Some(block) = &self.deployment.automation.on_error else { return Ok(()) };
         let mut inner = scope.fork();
         inner.bind("error", error.to_value());
         self.run_closing(block, &mut inner, &self.closing_context(), "onError").await.map(|_| ())
     }
 
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
-        let Some(block) = &self.deployed.automation.finally else { return Ok(outcome) };
+        let Some(block) = &self.deployment.automation.finally else { return Ok(outcome) };
         if let Outcome::Cancelled { reason } = &outcome {
             // After a restart the main steps must not go on, and none of them pauses.
             if self.journal.cancelling().is_none() {
@@ -418,12 +420,12 @@ impl Run {
 
     /// The context of the closing steps.
     fn closing_context(&self) -> Context {
-        Context::closing(self.services.clock.monotonic_now().after(CLOSING_TIMEOUT))
+        Context::closing(self.runtime.clock.monotonic_now().after(CLOSING_TIMEOUT))
     }
 
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
         self.abandon(|_| true);
-        let at = self.services.clock.now();
+        let at = self.runtime.clock.now();
         let outcome = self.journal.redact_outcome(outcome);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
@@ -437,7 +439,7 @@ impl Run {
             1 => self.journal.accepted_at(),
             _ => self.journal.retry_at().unwrap_or(self.journal.accepted_at()),
         };
-        Context::new(began.after(self.deployed.automation.timeout))
+        Context::new(began.after(self.deployment.automation.timeout))
     }
 
     /// Completes when the execution is cancelled; never in the closing steps.
@@ -453,12 +455,12 @@ impl Run {
         let Some(context) = context else { return std::future::pending().await };
         let mut least = std::time::Duration::ZERO;
         loop {
-            let ((at, depth), now) = (self.deadline(context), self.services.clock.monotonic_now());
+            let ((at, depth), now) = (self.deadline(context), self.runtime.clock.monotonic_now());
             if now >= at {
                 return Exit::Expired(depth);
             }
             // A pause of another branch may postpone the deadline. With little time left, this must not become a busy loop.
-            self.services.clock.sleep_until_monotonic(at.max(now.after(least))).await;
+            self.runtime.clock.sleep_until_monotonic(at.max(now.after(least))).await;
             least = RECHECK_DEADLINE;
         }
     }

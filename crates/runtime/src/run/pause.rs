@@ -36,12 +36,12 @@ enum WakeOn {
 impl Run {
     /// Sleeps on the engine's clock until the due time, or until the execution must stop.
     async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
-        let clock = &self.services.clock;
+        let clock = &self.runtime.clock;
         let over = match due {
             Due::At(at) => clock.sleep_until(at),
             Due::After(after) => clock.sleep_until_monotonic(after),
         };
-        let closing = self.services.closing.cancelled();
+        let closing = self.runtime.closing.cancelled();
         tokio::select! {
             biased;
             () = self.cancellation(context) => Err(Exit::Cancelled),
@@ -110,9 +110,9 @@ impl Run {
     fn time_left(&self, due: Due) -> Duration {
         match due {
             Due::At(at) => {
-                Duration::try_from(self.services.clock.now().duration_until(at)).unwrap_or_default()
+                Duration::try_from(self.runtime.clock.now().duration_until(at)).unwrap_or_default()
             }
-            Due::After(after) => after.since(self.services.clock.monotonic_now()),
+            Due::After(after) => after.since(self.runtime.clock.monotonic_now()),
         }
     }
 
@@ -193,8 +193,8 @@ impl Run {
         let own = format!("{}.", self.journal.id());
         let mut after = first_event_key(self.journal.id());
         loop {
-            let now = self.services.clock.now();
-            let page = self.services.retained_events(&name, &after, now).await;
+            let now = self.runtime.clock.now();
+            let page = self.runtime.retained_events(&name, &after, now).await;
             let (signals, last) = page.map_err(|error| self.store_failed(error))?;
             for signal in signals {
                 if signal.id.starts_with(&own) || self.journal.has_let_through(&step.id, &signal.id) {
@@ -241,7 +241,7 @@ impl Run {
                 options: approval.options.clone(),
             },
         };
-        let due = step.timeout.map(|timeout| Due::After(self.services.clock.monotonic_now().after(timeout)));
+        let due = step.timeout.map(|timeout| Due::After(self.runtime.clock.monotonic_now().after(timeout)));
         self.pause_begins(key, on, due, context)?;
         // Senders find the wait only after this commit; other waits can be committed later.
         self.await_commit(key, context, self.journal.commit()).await
@@ -259,7 +259,7 @@ impl Run {
             let message = format!("more than {} steps of the execution would pause at one time", Wait::MAX);
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
-        let clock = &self.services.clock;
+        let clock = &self.runtime.clock;
         let (since, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let until = due.map(|due| match due {
             Due::At(at) => at,
@@ -283,7 +283,7 @@ impl Run {
         let end = if context.closing {
             context.end
         } else {
-            context.end.after(self.journal.paused(self.services.clock.monotonic_now()))
+            context.end.after(self.journal.paused(self.runtime.clock.monotonic_now()))
         };
         context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
@@ -298,12 +298,12 @@ impl Run {
     pub(super) fn cancel_child(&self, child: ExecutionId) {
         let reason =
             format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
-        self.services.intake.cancel(&self.services, child, &reason);
+        self.runtime.admission.cancel(&self.runtime, child, &reason);
     }
 
     /// Computes the end of a wait that begins now.
     async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
-        let now = self.services.clock.monotonic_now();
+        let now = self.runtime.clock.monotonic_now();
         let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
         let after = |length: Duration| {
             let after = now.after(length);

@@ -35,7 +35,7 @@ pub(crate) struct Changes {
 impl Scope {
     /// Creates the variables at the start of an execution.
     pub(super) fn for_run(run: &Run) -> Result<Self, ActionError> {
-        let automation = &run.deployed.automation;
+        let automation = &run.deployment.automation;
         let results = match &run.results {
             Some(results) => results.clone(),
             None => trigger::results(&run.payload)
@@ -49,8 +49,8 @@ impl Scope {
         if automation.config_vars.iter().any(|variable| variable.secret) {
             run.journal.mark_secrets_read();
         }
-        root.insert("configVars", run.services.secrets.config_vars(automation)?);
-        if run.deployed.plan.reads_execution() {
+        root.insert("configVars", run.runtime.secrets.config_vars(automation)?);
+        if run.deployment.plan.reads_execution() {
             root.insert("execution", execution(run));
             let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
             root.insert("automation", Map::from_iter(names));
@@ -217,8 +217,8 @@ fn execution(run: &Run) -> Map {
         ("startedAt", Value::from(run.started_at.to_string())),
         ("attempt", Value::from(run.journal.attempt())),
     ]);
-    if run.deployed.plan.reads_resume_url() {
-        execution.insert("resumeUrl", run.services.resume_url(run.journal.id()));
+    if run.deployment.plan.reads_resume_url() {
+        execution.insert("resumeUrl", run.runtime.resume_url(run.journal.id()));
     }
     execution
 }
@@ -226,10 +226,10 @@ fn execution(run: &Run) -> Map {
 /// Merges the given inputs with the defaults from the file.
 fn inputs(run: &Run) -> Map {
     let mut inputs = Map::new();
-    for (name, default) in run.deployed.automation.input_defaults() {
+    for (name, default) in run.deployment.automation.input_defaults() {
         inputs.insert(name, default.clone());
     }
-    for input in &run.deployed.automation.inputs {
+    for input in &run.deployment.automation.inputs {
         if !inputs.contains_key(&input.name) {
             // A declared input without a value is null, not missing.
             inputs.insert(input.name.as_str(), Value::Null);

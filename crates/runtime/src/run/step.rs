@@ -97,9 +97,9 @@ impl Run {
         }
         let began = self.check_may_start(context)?;
         self.yield_if_due().await?;
-        let reads = self.deployed.plan.reads(&step.id);
+        let reads = self.deployment.plan.reads(&step.id);
         let outer = match reads {
-            Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
+            Some(_) => Some(self.prepare(reads, &key, self.runtime.clock.now(), scope).await?),
             None => None,
         };
         let result = self.begin(step, &key, began, scope, context).await;
@@ -133,7 +133,7 @@ impl Run {
         if reads.reads_clock {
             self.journal.record_start(key, at, None);
         }
-        let moment = StepClock::new(self.services.secret.clone(), self.journal.id(), key, at);
+        let moment = StepClock::new(self.runtime.secret.clone(), self.journal.id(), key, at);
         Ok(scope.set_moment(Some(moment)))
     }
 
@@ -200,7 +200,7 @@ impl Run {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
             self.pause_before_try(key, next_at, Some(context)).await?;
-            began = self.services.clock.monotonic_now();
+            began = self.runtime.clock.monotonic_now();
         }
         if self.journal.was_interrupted(key) && self.effect(step) == Effect::Write && is_call(step) {
             self.journal.attempt_interrupted(key, tries.failed + 1);
@@ -209,7 +209,7 @@ impl Run {
             if step.timeout.is_some() && spans_pauses(step) {
                 // An inner wait may outlive this process, and the attempt's time limit must continue after a restart.
                 began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
-                self.journal.record_start(key, began.to_wall(self.services.clock.wall_offset()), None);
+                self.journal.record_start(key, began.to_wall(self.runtime.clock.wall_offset()), None);
             }
             let inner = context.inner(began, step.timeout);
             let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
@@ -237,11 +237,11 @@ impl Run {
             let error = self.journal.attempt_failed(key, failed, error);
             let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
             let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
-            let at = self.services.clock.now();
+            let at = self.runtime.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
-            let due = self.services.clock.monotonic_now().after(delay);
+            let due = self.runtime.clock.monotonic_now().after(delay);
             self.journal.step_retry(
-                &self.deployed.automation,
+                &self.deployment.automation,
                 key,
                 Event::StepRetry { at, step: key.to_owned(), attempt: failed, error, next_at },
                 due,
@@ -249,7 +249,7 @@ impl Run {
             // The delay may be long, so the results and the attempt count are committed first.
             self.await_commit(key, &inner, self.journal.commit()).await?;
             self.pause_before_try(key, due, Some(context)).await?;
-            began = self.services.clock.monotonic_now();
+            began = self.runtime.clock.monotonic_now();
             tries.failed = failed;
         }
     }
@@ -359,7 +359,7 @@ impl Run {
                 continue;
             }
             let items = self.recompute_items(step, scope);
-            for index in 0..self.services.settings.limits.loop_turns {
+            for index in 0..self.runtime.settings.limits.loop_turns {
                 if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
                     && let Some(item) = items.get(index)
                 {
@@ -403,13 +403,13 @@ impl Run {
 
     /// Checks if the next step may start, and returns the start time: reading the clock costs as much as a small step.
     fn check_may_start(&self, context: &Context) -> Result<MonotonicTime, Exit> {
-        if self.services.closing.is_cancelled() {
+        if self.runtime.closing.is_cancelled() {
             return Err(Exit::ShuttingDown);
         }
         if self.cancelled.token.is_cancelled() && !context.closing {
             return Err(Exit::Cancelled);
         }
-        let now = self.services.clock.monotonic_now();
+        let now = self.runtime.clock.monotonic_now();
         if now >= context.end || context.deadline.is_some_and(|(at, _)| now >= at) {
             let (at, depth) = self.deadline(context);
             if now >= at {
@@ -428,7 +428,7 @@ impl Run {
         results: Value,
         error: Option<&ActionError>,
     ) {
-        if self.deployed.plan.is_result_read(&step.id) {
+        if self.deployment.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
             scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
         }
@@ -443,14 +443,14 @@ impl Run {
         if step.verb.nested_blocks().is_empty() {
             self.abandon(|other| other == key);
         } else {
-            let inside = journal::Inside::of_all(&self.deployed.automation);
-            self.abandon(inside.of(key));
+            let inside = journal::Inside::of_all(&self.deployment.automation);
+            self.abandon(inside.contains_step(key));
         }
     }
 
     /// The time that a try has worked so far, in microseconds: without its waits for commits.
     fn work_us(&self, began: MonotonicTime, context: &Context) -> u64 {
-        let took = self.services.clock.monotonic_now().since(began);
+        let took = self.runtime.clock.monotonic_now().since(began);
         u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(context.commit_wait.us())
     }
 
@@ -462,7 +462,7 @@ impl Run {
         context: &Context,
         commit: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        let waited = context.commit_wait.measure(&*self.services.clock, commit).await?;
+        let waited = context.commit_wait.measure(&*self.runtime.clock, commit).await?;
         self.note_wait(Some(key), DelayReason::Commit, waited);
         Ok(())
     }
@@ -470,7 +470,7 @@ impl Run {
     /// Notes in the history that the execution, or one of its steps, has waited for something, if it was long.
     pub(super) fn note_wait(&self, key: Option<&str>, reason: DelayReason, waited: Duration) {
         if waited >= Event::MIN_WAITED {
-            let (at, step) = (self.services.clock.now(), key.map(str::to_owned));
+            let (at, step) = (self.runtime.clock.now(), key.map(str::to_owned));
             let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             self.journal.note(Event::Waited { at, step, reason, ms });
         }

@@ -49,7 +49,7 @@ impl Run {
             return Ok(());
         }
         let mut steps = std::collections::HashMap::new();
-        self.deployed.automation.walk(&mut |step| {
+        self.deployment.automation.walk(&mut |step| {
             steps.insert(step.id.clone(), step);
         });
         for undo in undos {

@@ -97,7 +97,7 @@ impl Run {
 
     /// Rejects a variable if those of the execution would use too much memory.
     fn hold(&self, name: &str, template: &Template, value: &Value, scope: &mut Scope) -> Result<(), Exit> {
-        let limit = self.services.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
+        let limit = self.runtime.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
         // A plain reference shares its value and uses no further memory.
         let is_shared = match template {
             Template::Literal(_) => true,

@@ -111,10 +111,10 @@ impl TryFrom<Message> for Request {
 #[cfg(test)]
 impl Request {
     /// A call of a step's module that the worker knows, by its text, with an empty object and a minute's time.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn for_module(text: &str) -> Self {
         Self {
             head: Head {
-                digest: Digest::of(text),
+                digest: Digest::of_source(text),
                 kind: Kind::Step,
                 deadline: Duration::from_secs(60),
                 nonce: Nonce::default(),

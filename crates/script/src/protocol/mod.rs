@@ -79,7 +79,7 @@ pub(crate) struct Malformed;
 pub(crate) struct TooLong;
 
 impl Tag {
-    fn of(byte: u8) -> Option<Self> {
+    fn from_byte(byte: u8) -> Option<Self> {
         const ALL: [Tag; 11] = [
             Tag::Hello,
             Tag::Refused,
@@ -164,7 +164,7 @@ pub(crate) fn decode(mut bytes: Bytes) -> Result<Message, Malformed> {
     if bytes.len() < HEADER - 4 {
         return Err(Malformed);
     }
-    let tag = Tag::of(bytes.get_u8()).ok_or(Malformed)?;
+    let tag = Tag::from_byte(bytes.get_u8()).ok_or(Malformed)?;
     let count = usize::from(bytes.get_u16_le());
     if count > MAX_PARTS || bytes.len() < count * 4 {
         return Err(Malformed);

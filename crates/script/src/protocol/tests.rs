@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{Answer, Inbox, MAX_MESSAGE, Message, Nonce, Request, Sender, Tag, encode, restore};
 
 fn any_tag() -> impl Strategy<Value = Tag> {
-    (1_u8..=11).prop_map(|byte| Tag::of(byte).expect("these are all"))
+    (1_u8..=11).prop_map(|byte| Tag::from_byte(byte).expect("these are all"))
 }
 
 fn any_message() -> impl Strategy<Value = Message> {

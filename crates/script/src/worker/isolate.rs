@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn run(isolate: &mut Isolate) -> Run {
-        let request = Request::of("");
+        let request = Request::for_module("");
         isolate.run(&request, &[], Instant::now() + request.head.deadline)
     }
 

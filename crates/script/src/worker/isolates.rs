@@ -117,7 +117,7 @@ mod tests {
     /// A call of a module, with its text or without.
     fn request(text: &'static str, is_sent: bool) -> Request {
         let source = is_sent.then(|| Bytes::from_static(text.as_bytes()));
-        Request { source, ..Request::of(text) }
+        Request { source, ..Request::for_module(text) }
     }
 
     /// The result of a run, and the number of runs of its isolate; `None` if the isolate is gone.

@@ -111,26 +111,26 @@ pub(crate) struct AutomationDetail {
 }
 
 impl Api {
-    fn automation(&self, deployed: &Deployment, now: Timestamp) -> AutomationView {
-        let (automation, base) = (&deployed.automation, self.public_url());
-        let stale = deployed.stale.as_ref();
+    fn automation(&self, deployment: &Deployment, now: Timestamp) -> AutomationView {
+        let (automation, base) = (&deployment.automation, self.public_url());
+        let stale = deployment.stale.as_ref();
         AutomationView {
             id: automation.id.to_string(),
             name: automation.name.clone(),
             description: automation.description.clone(),
             labels: automation.labels.clone(),
             enabled: automation.enabled,
-            state: deployed.state(),
+            state: deployment.state(),
             trigger: automation.trigger.keyword(),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
-            live_url: deployed.live_url(&base),
-            test_url: deployed.test_url(&base),
-            next_fires: deployed.next_fires(now, NEXT_FIRES),
+            live_url: deployment.live_url(&base),
+            test_url: deployment.test_url(&base),
+            next_fires: deployment.next_fires(now, NEXT_FIRES),
             refused: self.engine.ingress().rejections_of(&automation.id),
             keys_used: self.keys_used(&automation.id),
             errors: stale.map_or(0, |report| report.error_count()),
-            warnings: stale.unwrap_or(&deployed.warnings).warning_count(),
+            warnings: stale.unwrap_or(&deployment.warnings).warning_count(),
         }
     }
 }
@@ -151,7 +151,7 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
     let broken = catalog.invalid_files().into_iter();
     Answer::ok(Automations {
-        automations: catalog.automations().map(|deployed| api.automation(deployed, now)).collect(),
+        automations: catalog.automations().map(|deployment| api.automation(deployment, now)).collect(),
         broken: broken
             .map(|broken| BrokenView {
                 path: broken.path.clone(),
@@ -172,14 +172,14 @@ pub(crate) async fn show(
     Segment(id): Segment,
 ) -> Result<Answer<AutomationDetail>, Problem> {
     let catalog = api.engine.catalog();
-    let deployed = catalog.find(&id)?;
-    let (automation, now) = (&deployed.automation, api.engine.clock().now());
-    let report = deployed.stale.as_ref().unwrap_or(&deployed.warnings);
+    let deployment = catalog.find(&id)?;
+    let (automation, now) = (&deployment.automation, api.engine.clock().now());
+    let report = deployment.stale.as_ref().unwrap_or(&deployment.warnings);
     Ok(Answer::ok(AutomationDetail {
-        automation: api.automation(deployed, now),
+        automation: api.automation(deployment, now),
         source: automation.source.text().to_owned(),
         diagnostics: diagnostics([&**report]),
-        plan: deployed.plan.graph(automation),
+        plan: deployment.plan.graph(automation),
         inputs: serde_json::to_value(&automation.inputs).unwrap_or_default(),
     }))
 }
@@ -276,12 +276,12 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     body: Option<Body<RunBody>>,
 ) -> Result<Answer<Started>, Problem> {
-    let deployed = api.engine.catalog().find(&id)?.clone();
-    let automation = deployed.automation.id.clone();
+    let deployment = api.engine.catalog().find(&id)?.clone();
+    let automation = deployment.automation.id.clone();
     let mut body = body.map(|body| body.0).unwrap_or_default();
     let origin = if body.test { Origin::Test } else { Origin::Manual };
     let payload = match body.saved.take() {
-        None => payload(body, &deployed, api.engine.clock().now())?,
+        None => payload(body, &deployment, api.engine.clock().now())?,
         Some(name) if body.inputs.is_none() && body.payload.is_none() => {
             api.engine.ingress().saved_payload(&automation, &name).await?
         }
@@ -314,13 +314,13 @@ fn id_of(catalog: &Catalog, name: &str) -> Result<model::AutomationId, Problem> 
     Ok(catalog.find(name)?.automation.id.clone())
 }
 
-fn payload(body: RunBody, deployed: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
+fn payload(body: RunBody, deployment: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
     let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
     match (body.inputs, body.payload) {
         (Some(_), Some(_)) => Err(bad("give `inputs` or `payload`, not both".to_owned())),
-        (None, Some(given)) => super::payload::read(given, deployed, now),
+        (None, Some(given)) => super::payload::read(given, deployment, now),
         // Steps read when it was due.
-        (None, None) if let Some(schedule) = &deployed.schedule => Ok(schedule.payload(now, now)),
+        (None, None) if let Some(schedule) = &deployment.schedule => Ok(schedule.payload(now, now)),
         (inputs, None) => {
             let inputs = inputs.unwrap_or_default().into_iter();
             let inputs: Map = inputs.map(|(name, value)| (name, Value::from_serde(value))).collect();

@@ -153,12 +153,12 @@ impl From<PayloadError> for Problem {
 impl Api {
     fn listening(&self, view: ListenView) -> Listening {
         let catalog = self.engine.catalog();
-        let deployed = catalog.get(&view.automation);
+        let deployment = catalog.get(&view.automation);
         let subscriptions = self.engine.ingress().subscriptions().into_iter();
         let for_it = subscriptions.filter(|one| one.test && one.automation == view.automation);
         Listening {
             automation: view.automation.to_string(),
-            test_url: deployed.and_then(|deployed| deployed.test_url(&self.public_url())),
+            test_url: deployment.and_then(|deployment| deployment.test_url(&self.public_url())),
             subscription: for_it.max_by_key(|one| !one.removing).map(Into::into),
             listening: view.listening,
             since: view.since,
@@ -171,8 +171,8 @@ impl Api {
     /// A payload that a client wrote, for this automation.
     fn payload_of(&self, automation: &AutomationId, given: serde_json::Value) -> Result<Payload, Problem> {
         let catalog = self.engine.catalog();
-        let deployed = catalog.find(automation.as_str())?;
-        super::payload::read(given, deployed, self.engine.clock().now())
+        let deployment = catalog.find(automation.as_str())?;
+        super::payload::read(given, deployment, self.engine.clock().now())
     }
 
     async fn captured(

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use crate::net::{self, Budget, Respond, Seen};
+use crate::net::{self, Budget, FramingState, Respond};
 use crate::options::{Deadlines, Limits, ServerOptions};
 use crate::server::Addresses;
 use access::Access;
@@ -126,7 +126,7 @@ impl Admin {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, seen: &Seen) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, seen: &FramingState) -> Response<Body> {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             return closed(Problem::from(refusal));
@@ -164,7 +164,7 @@ impl Admin {
 impl Respond for Admin {
     type Body = Body;
 
-    async fn respond(&self, request: Request<Incoming>, seen: &Seen) -> Response<Body> {
+    async fn respond(&self, request: Request<Incoming>, seen: &FramingState) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut response = self.answer(request, seen).await;
         secure(response.headers_mut());

@@ -25,9 +25,9 @@ const REQUEST: [&str; 7] = ["method", "headers", "query", "path", "body", "query
 ///
 /// # Errors
 /// 422 with all that is wrong with it.
-pub(super) fn read(given: Json, deployed: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
+pub(super) fn read(given: Json, deployment: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
     let mut wrong = Vec::new();
-    let payload = Reader { deployed, now, wrong: &mut wrong }.payload(given);
+    let payload = Reader { deployment, now, wrong: &mut wrong }.payload(given);
     match payload {
         Some(payload) if wrong.is_empty() => Ok(payload),
         _ => Err(refused(&wrong)),
@@ -40,7 +40,7 @@ fn refused(wrong: &[String]) -> Problem {
 }
 
 struct Reader<'a> {
-    deployed: &'a Deployment,
+    deployment: &'a Deployment,
     now: Timestamp,
     wrong: &'a mut Vec<String>,
 }
@@ -64,7 +64,7 @@ impl Reader<'_> {
             };
             return self.request(&parts, None);
         }
-        match &self.deployed.automation.trigger {
+        match &self.deployment.automation.trigger {
             Trigger::Webhook(webhook) => self.request(&parts, Some(webhook)),
             // An application tells of the event with a request; what is polled for is data.
             Trigger::Event(_) if !parts.contains_key("data") && !parts.is_empty() => {
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 }
             },
         };
-        match &self.deployed.schedule {
+        match &self.deployment.schedule {
             Some(schedule) => Some(schedule.payload(at, self.now)),
             None => self.no("the schedule of the automation was not compiled".to_owned()),
         }
@@ -257,7 +257,7 @@ impl Reader<'_> {
         for key in parts.keys().filter(|key| !known.contains(&key.as_str())) {
             let near = nearest(key, known.iter().copied());
             let near = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            let trigger = self.deployed.automation.trigger.keyword();
+            let trigger = self.deployment.automation.trigger.keyword();
             // The names of saved payloads are taken, and need not be known.
             let shown: Vec<_> = known.iter().take(5).map(|name| format!("`{name}`")).collect();
             self.wrong.push(format!(
@@ -314,8 +314,8 @@ mod tests {
         fs::create_dir(folder.path().join("automations")).expect("a folder");
         fs::write(folder.path().join("automations/a.yaml"), text).expect("a file");
         let checked = engine::check_project(folder.path(), &[]).expect("it is checked");
-        let deployed = checked.catalog.automations().next().expect("one").clone();
-        read(given, &deployed, Timestamp::UNIX_EPOCH).map_err(|problem| problem.detail)
+        let deployment = checked.catalog.automations().next().expect("one").clone();
+        read(given, &deployment, Timestamp::UNIX_EPOCH).map_err(|problem| problem.detail)
     }
 
     fn request(given: Json) -> WebhookPayload {

@@ -96,19 +96,19 @@ pub(crate) struct RewindBody {
 
 impl From<engine::PollView> for PollView {
     fn from(view: engine::PollView) -> Self {
-        let standing = view.standing;
+        let poll_state = view.poll_state;
         Self {
             automation: view.automation.to_string(),
             every: view.every,
             busy: view.busy,
-            next_at: standing.next_at,
-            polled_at: standing.polled_at,
-            found_at: standing.found_at,
-            error: standing.error,
-            failures: standing.failures,
-            cursor: standing.cursor.to_serde(),
-            polls: standing.polls,
-            found: standing.found,
+            next_at: poll_state.next_at,
+            polled_at: poll_state.polled_at,
+            found_at: poll_state.found_at,
+            error: poll_state.error,
+            failures: poll_state.failures,
+            cursor: poll_state.cursor.to_serde(),
+            polls: poll_state.polls,
+            found: poll_state.found,
         }
     }
 }

@@ -94,22 +94,25 @@ pub(crate) struct PausesView {
 impl Api {
     /// The reasons why an execution waits; `None` if it does not wait.
     pub(crate) async fn waiting(&self, id: model::ExecutionId) -> Result<Option<serde_json::Value>, Problem> {
-        let standing = self.engine.runtime().standing(id).await?;
-        if standing.pauses.is_empty() && standing.turn.is_none() && standing.queued_behind.is_none() {
+        let queue_status = self.engine.runtime().queue_status(id).await?;
+        if queue_status.pauses.is_empty()
+            && queue_status.turn.is_none()
+            && queue_status.queued_behind.is_none()
+        {
             return Ok(None);
         }
-        let mut told = serde_json::to_value(&standing).map_err(|error| Problem::internal(&error))?;
-        if is_answered_from_outside(&standing) {
+        let mut told = serde_json::to_value(&queue_status).map_err(|error| Problem::internal(&error))?;
+        if is_answered_from_outside(&queue_status) {
             told["resumeUrl"] = self.engine.runtime().resume_url(id).into();
         }
         Ok(Some(told))
     }
 }
 
-fn is_answered_from_outside(standing: &QueueStatus) -> bool {
+fn is_answered_from_outside(queue_status: &QueueStatus) -> bool {
     let outside =
         |reason: &WaitReason| matches!(reason, WaitReason::Event { .. } | WaitReason::Approval { .. });
-    standing.pauses.iter().any(|pending| outside(&pending.on))
+    queue_status.pauses.iter().any(|pending| outside(&pending.on))
 }
 
 /// The reasons why an execution waits, from the store alone. Without a daemon there is no resume address.
@@ -285,8 +288,8 @@ mod tests {
             }],
         };
         let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
-        let standing = QueueStatus { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
-        let mut written = serde_json::to_value(&standing).expect("JSON");
+        let queue_status = QueueStatus { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
+        let mut written = serde_json::to_value(&queue_status).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());
         for (written, described) in [

@@ -71,14 +71,14 @@ impl Budget {
 
 /// A body, counted against the budget for as long as this is held: that of memory, or that of the disk.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct BufferedBody {
     data: Data,
     budget: Arc<Budget>,
     counted: usize,
     on_disk: Option<Share>,
 }
 
-impl Held {
+impl BufferedBody {
     fn nothing(budget: &Arc<Budget>) -> Self {
         Self { data: Data::default(), budget: Arc::clone(budget), counted: 0, on_disk: None }
     }
@@ -148,7 +148,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BufferedBody {
     fn drop(&mut self) {
         self.budget.give_back(self.counted);
     }
@@ -160,7 +160,7 @@ pub(crate) async fn read(
     limit: usize,
     budget: &Arc<Budget>,
     deadlines: &Deadlines,
-) -> Result<Held, Refusal> {
+) -> Result<BufferedBody, Refusal> {
     arrive(body, limit, budget, deadlines).await?.into_memory().await
 }
 
@@ -171,9 +171,9 @@ pub(crate) async fn arrive(
     limit: usize,
     budget: &Arc<Budget>,
     deadlines: &Deadlines,
-) -> Result<Held, Refusal> {
+) -> Result<BufferedBody, Refusal> {
     if body.is_end_stream() {
-        return Ok(Held::nothing(budget));
+        return Ok(BufferedBody::nothing(budget));
     }
     let expected = body.size_hint().exact();
     if expected.is_some_and(|expected| expected > limit as u64) {
@@ -181,8 +181,8 @@ pub(crate) async fn arrive(
     }
     let mut arriving = Arriving::new(budget, expected);
     // The parser reads a body that comes in pieces into a buffer of its own, for as long as it comes.
-    let mut parser = Held::nothing(budget);
-    let pace = Pace { started: Instant::now(), deadlines };
+    let mut parser = BufferedBody::nothing(budget);
+    let pace = ThroughputLimit { started: Instant::now(), deadlines };
     let late = sleep_until(pace.deadline(0));
     tokio::pin!(late);
     while !body.is_end_stream() {
@@ -212,7 +212,7 @@ pub(crate) async fn arrive(
 
 /// A body of which a part has come.
 struct Arriving {
-    held: Held,
+    held: BufferedBody,
     /// The received bytes while in memory: the first chunk, then all chunks together.
     first: Bytes,
     joined: BytesMut,
@@ -229,7 +229,7 @@ impl Arriving {
         let expected = expected.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
         let (first, joined) = (Bytes::new(), BytesMut::new());
         Self {
-            held: Held::nothing(budget),
+            held: BufferedBody::nothing(budget),
             first,
             joined,
             spooled: None,
@@ -311,7 +311,7 @@ impl Arriving {
     }
 
     /// All of it.
-    async fn whole(mut self) -> Result<Held, Refusal> {
+    async fn whole(mut self) -> Result<BufferedBody, Refusal> {
         if let Some(spooled) = self.spooled.take() {
             let (data, share) = spooled.finish().await.map_err(|error| no_room(&error))?;
             self.held.count_in_all(0);
@@ -331,12 +331,12 @@ fn no_room(error: &io::Error) -> Refusal {
 }
 
 /// When a body is too slow.
-struct Pace<'d> {
+struct ThroughputLimit<'d> {
     started: Instant,
     deadlines: &'d Deadlines,
 }
 
-impl Pace<'_> {
+impl ThroughputLimit<'_> {
     /// The instant by which more must have come than these bytes: each buys the time that it takes at the least pace, and a body
     /// that comes at a good one may take as long as it is large.
     fn deadline(&self, received: usize) -> Instant {
@@ -356,18 +356,18 @@ mod tests {
     #[test]
     fn a_budget_is_given_back_when_the_body_goes() {
         let budget = Budget::new(10, None);
-        let mut held = Held::nothing(&budget);
+        let mut held = BufferedBody::nothing(&budget);
         assert!(held.count(8));
-        assert!(!Held::nothing(&budget).count(3));
+        assert!(!BufferedBody::nothing(&budget).count(3));
         drop(held);
-        assert!(Held::nothing(&budget).count(10));
+        assert!(BufferedBody::nothing(&budget).count(10));
     }
 
     fn budget(bytes: usize) -> Arc<Budget> {
         Budget::new(bytes, Some(Spool::new(Arc::new(MemoryFiles))))
     }
 
-    async fn in_memory(body: Arriving) -> Result<Held, Refusal> {
+    async fn in_memory(body: Arriving) -> Result<BufferedBody, Refusal> {
         body.whole().await?.into_memory().await
     }
 
@@ -395,7 +395,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not() {
         let budget = budget(SMALL);
-        let mut first = Held::nothing(&budget);
+        let mut first = BufferedBody::nothing(&budget);
         assert!(first.count(SMALL));
         let mut second = Arriving::new(&budget, None);
         second.take(Bytes::from_static(b"abc")).await.expect("there is room on disk");
@@ -461,7 +461,7 @@ mod tests {
     #[tokio::test]
     async fn each_byte_buys_time_at_the_least_pace_up_to_the_deadline_of_the_whole() {
         let deadlines = Deadlines::default();
-        let pace = Pace { started: Instant::now(), deadlines: &deadlines };
+        let pace = ThroughputLimit { started: Instant::now(), deadlines: &deadlines };
         let at = |received| (pace.deadline(received) - pace.started).as_secs_f64();
         assert_eq!([at(0), at(1024), at(10 << 10), at(1 << 20)], [5.0, 6.0, 15.0, 30.0]);
         assert_eq!(at(200 << 20), 800.0, "a large one that comes well");

@@ -7,7 +7,7 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
-use super::{Refusal, Seen};
+use super::{FramingState, Refusal};
 use crate::options::Limits;
 
 /// Fields that mean one thing each: a second one is a way to have two readers disagree.
@@ -22,8 +22,8 @@ static SINGLE: [HeaderName; 7] = [
 ];
 
 /// Checks a request's head.
-pub(crate) fn check(head: &Parts, seen: &Seen, limits: &Limits) -> Result<(), Refusal> {
-    if let Some(fault) = seen.fault() {
+pub(crate) fn check(head: &Parts, framing: &FramingState, limits: &Limits) -> Result<(), Refusal> {
+    if let Some(fault) = framing.fault() {
         return Err(Refusal::bad_request(fault.code(), fault.message()));
     }
     target(head, limits)?;
@@ -115,7 +115,8 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        let found = check(&head, &Seen::default(), &Limits::default()).map_err(|refusal| refusal.code);
+        let found =
+            check(&head, &FramingState::default(), &Limits::default()).map_err(|refusal| refusal.code);
         assert_eq!(found, expected, "{target} {fields:?}");
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as StdInstant};
 use hyper::rt::{Sleep, Timer};
 use tokio::time::Instant;
 
-use super::stream::Seen;
+use super::stream::FramingState;
 use crate::options::Deadlines;
 
 /// The deadline of the head that a connection waits for.
@@ -43,8 +43,13 @@ impl HeadDeadline {
 
     /// When to look again whether a head is late; `None` where one is. A deadline that is set after a look lies no
     /// nearer than the time between two requests, so that it is always looked at in time.
-    pub(super) fn next_look(&self, seen: &Seen, deadlines: &Deadlines, now: Instant) -> Option<Instant> {
-        let first = (!seen.has_request()).then(|| self.began + deadlines.head);
+    pub(super) fn next_look(
+        &self,
+        framing: &FramingState,
+        deadlines: &Deadlines,
+        now: Instant,
+    ) -> Option<Instant> {
+        let first = (!framing.has_request()).then(|| self.began + deadlines.head);
         let next = self.due().unwrap_or(now + deadlines.keep_alive);
         let nearest = first.map_or(next, |first| first.min(next));
         (nearest > now).then_some(nearest)
@@ -103,16 +108,16 @@ mod tests {
     #[test]
     fn a_head_is_late_by_its_deadline_and_one_that_has_come_is_not() {
         let deadlines = Deadlines { head: SECOND * 10, keep_alive: SECOND * 15, ..Deadlines::default() };
-        let (head, seen) = (HeadDeadline::new(), Seen::default());
+        let (head, framing) = (HeadDeadline::new(), FramingState::default());
         let at = |seconds| head.began + SECOND * seconds;
         let look = |seconds: u32| {
-            let next = head.next_look(&seen, &deadlines, at(seconds));
+            let next = head.next_look(&framing, &deadlines, at(seconds));
             next.map(|next| (next - head.began).as_secs())
         };
         let timer = HeadTimer(head.clone());
         let mut awaited = timer.sleep_until(at(15).into_std());
         assert_eq!([look(0), look(9), look(10)], [Some(10), Some(10), None], "the first has less time");
-        seen.set_request();
+        framing.set_request();
         assert_eq!([look(10), look(15)], [Some(15), None]);
         timer.reset(&mut awaited, at(20).into_std());
         assert_eq!([look(15), look(20)], [Some(20), None], "as late as it was put off");

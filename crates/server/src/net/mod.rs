@@ -38,12 +38,12 @@ use head::{HeadDeadline, HeadTimer};
 use slots::{Slot, Slots};
 use stream::Stream;
 
-pub(crate) use body::{Budget, Held, arrive, read};
+pub(crate) use body::{Budget, BufferedBody, arrive, read};
 pub(crate) use guard::{check, split_host};
 pub(crate) use outgoing::Outgoing;
 pub(crate) use refusal::Refusal;
 pub(crate) use spool::Spool;
-pub(crate) use stream::Seen;
+pub(crate) use stream::FramingState;
 
 /// Room that the parser gets beyond target and header section, for the method, the version and line ends.
 const HEAD_SLACK: usize = 8 << 10;
@@ -67,7 +67,7 @@ pub(crate) trait Respond: Send + Sync + 'static {
     fn respond(
         &self,
         request: Request<Incoming>,
-        seen: &Seen,
+        framing: &FramingState,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
@@ -164,13 +164,13 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot switch off delayed sending");
     }
-    let seen = Seen::nothing_of(slot.stranger());
+    let framing = FramingState::nothing_of(slot.anonymous());
     let service = service_fn(|request| {
-        seen.set_request();
-        let answer = AssertUnwindSafe(shared.respond.respond(request, &seen)).catch_unwind();
+        framing.set_request();
+        let answer = AssertUnwindSafe(shared.respond.respond(request, &framing)).catch_unwind();
         async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|_| Refusal::fault().into_response())) }
     });
-    let io = TokioIo::new(Stream::new(stream, &seen, write_stall, linger));
+    let io = TokioIo::new(Stream::new(stream, &framing, write_stall, linger));
     let head = HeadDeadline::new();
     let mut http = shared.http.clone();
     let mut serving = pin!(http.timer(HeadTimer(head.clone())).serve_connection(io, service));
@@ -187,7 +187,7 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
                 }
                 break;
             }
-            () = &mut look => match head.next_look(&seen, &shared.deadlines, Instant::now()) {
+            () = &mut look => match head.next_look(&framing, &shared.deadlines, Instant::now()) {
                 Some(next) => look.as_mut().reset(next),
                 None => {
                     tracing::debug!(%peer, "no request arrived in time");
@@ -238,7 +238,7 @@ mod tests {
     impl Respond for Faulty {
         type Body = http_body_util::Full<Bytes>;
 
-        async fn respond(&self, request: Request<Incoming>, _: &Seen) -> Response<Self::Body> {
+        async fn respond(&self, request: Request<Incoming>, _: &FramingState) -> Response<Self::Body> {
             assert_eq!(request.uri().path(), "/good", "a fault");
             Response::new(Bytes::from_static(b"good").into())
         }

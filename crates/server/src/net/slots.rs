@@ -34,17 +34,17 @@ struct Taken {
 pub(crate) struct Slot {
     slots: Arc<Slots>,
     peer: Option<IpAddr>,
-    stranger: Option<(u64, CancellationToken)>,
+    anonymous: Option<(u64, CancellationToken)>,
 }
 
 /// A stranger's way to become known.
 #[derive(Debug)]
-pub(crate) struct Stranger {
+pub(crate) struct AnonymousSlot {
     slots: Arc<Slots>,
     number: u64,
 }
 
-impl Stranger {
+impl AnonymousSlot {
     /// Notes that the connection has shown a credential: from here on it keeps its place.
     pub(crate) fn trust(&self) {
         self.slots.lock().strangers.remove(&self.number);
@@ -53,14 +53,14 @@ impl Stranger {
 
 impl Slot {
     /// The stranger that this is the place of, where strangers are told apart.
-    pub(crate) fn stranger(&self) -> Option<Stranger> {
-        let (number, _) = self.stranger.as_ref()?;
-        Some(Stranger { slots: Arc::clone(&self.slots), number: *number })
+    pub(crate) fn anonymous(&self) -> Option<AnonymousSlot> {
+        let (number, _) = self.anonymous.as_ref()?;
+        Some(AnonymousSlot { slots: Arc::clone(&self.slots), number: *number })
     }
 
     /// Waits until the place is taken away, which may be never.
     pub(crate) async fn evicted(&self) {
-        match &self.stranger {
+        match &self.anonymous {
             Some((_, evicted)) => evicted.cancelled().await,
             None => std::future::pending().await,
         }
@@ -102,14 +102,14 @@ impl Slots {
             *taken.by_peer.entry(peer).or_insert(0) += 1;
         }
         taken.total += 1;
-        let stranger = self.strangers.map(|_| {
+        let anonymous = self.strangers.map(|_| {
             let (number, evicted) = (taken.next, CancellationToken::new());
             taken.next += 1;
             taken.strangers.insert(number, evicted.clone());
             (number, evicted)
         });
         drop(taken);
-        Some(Slot { slots: Arc::clone(self), peer, stranger })
+        Some(Slot { slots: Arc::clone(self), peer, anonymous })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Taken> {
@@ -120,12 +120,12 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.slots.lock();
-        match &self.stranger {
+        match &self.anonymous {
             // It is counted no more.
             Some((_, evicted)) if evicted.is_cancelled() => {}
-            stranger => {
+            anonymous => {
                 taken.total = taken.total.saturating_sub(1);
-                if let Some((number, _)) = stranger {
+                if let Some((number, _)) = anonymous {
                     taken.strangers.remove(number);
                 }
             }
@@ -200,21 +200,21 @@ mod tests {
         let slots = Slots::new(&limits);
         let take = || slots.take(ip("127.0.0.1")).expect("a place");
         let is_evicted =
-            |slot: &Slot| slot.stranger.as_ref().is_some_and(|(_, evicted)| evicted.is_cancelled());
+            |slot: &Slot| slot.anonymous.as_ref().is_some_and(|(_, evicted)| evicted.is_cancelled());
         let (first, second) = (take(), take());
-        first.stranger().expect("a stranger").trust();
+        first.anonymous().expect("a stranger").trust();
         let third = take();
         assert!(!is_evicted(&first) && !is_evicted(&second));
         let fourth = take();
         assert!(is_evicted(&second) && !is_evicted(&third), "the oldest that is not known");
         drop(second);
         for slot in [&third, &fourth] {
-            slot.stranger().expect("a stranger").trust();
+            slot.anonymous().expect("a stranger").trust();
         }
         let fifth = take();
         let sixth = take();
         assert!(is_evicted(&fifth) && !is_evicted(&first), "also where all places are taken");
-        sixth.stranger().expect("a stranger").trust();
+        sixth.anonymous().expect("a stranger").trust();
         assert!(slots.take(ip("127.0.0.1")).is_none(), "all of them are known");
         drop((first, third, fourth, fifth, sixth));
         let taken = slots.lock();

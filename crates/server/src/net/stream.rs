@@ -11,33 +11,33 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::scan::{Fault, Scan};
-use super::slots::Stranger;
+use super::slots::AnonymousSlot;
 
 /// The most bytes that a closing connection is read on for.
 const LINGER_BYTES: usize = 16 << 20;
 
 /// The framing state of a connection, for the handlers of its requests.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct FramingState {
     fault: AtomicU8,
     request: AtomicBool,
     /// Where strangers are told apart.
-    stranger: Option<Stranger>,
+    anonymous: Option<AnonymousSlot>,
     trusted: AtomicBool,
 }
 
-impl Seen {
+impl FramingState {
     /// Nothing yet, of a connection that may be a stranger's.
-    pub(crate) fn nothing_of(stranger: Option<Stranger>) -> Self {
-        Self { stranger, ..Self::default() }
+    pub(crate) fn nothing_of(anonymous: Option<AnonymousSlot>) -> Self {
+        Self { anonymous, ..Self::default() }
     }
 
     /// Notes that a request has shown a credential.
     pub(crate) fn trust(&self) {
         if !self.trusted.swap(true, Ordering::Relaxed)
-            && let Some(stranger) = &self.stranger
+            && let Some(anonymous) = &self.anonymous
         {
-            stranger.trust();
+            anonymous.trust();
         }
     }
 
@@ -67,7 +67,7 @@ impl Seen {
 pub(crate) struct Stream<'s> {
     inner: TcpStream,
     scan: Scan,
-    seen: &'s Seen,
+    framing: &'s FramingState,
     write_stall: Duration,
     /// Set while the peer takes nothing; made only then, so that a peer that reads costs no timer.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -82,13 +82,18 @@ enum Closing {
 }
 
 impl<'s> Stream<'s> {
-    pub(crate) fn new(inner: TcpStream, seen: &'s Seen, write_stall: Duration, linger: Duration) -> Self {
-        Self { inner, scan: Scan::new(), seen, write_stall, stalled: None, linger, closing: Closing::No }
+    pub(crate) fn new(
+        inner: TcpStream,
+        framing: &'s FramingState,
+        write_stall: Duration,
+        linger: Duration,
+    ) -> Self {
+        Self { inner, scan: Scan::new(), framing, write_stall, stalled: None, linger, closing: Closing::No }
     }
 
     fn scan(&mut self, bytes: &[u8]) {
         if let Some(fault) = self.scan.feed(bytes) {
-            self.seen.set_fault(fault);
+            self.framing.set_fault(fault);
         }
     }
 
@@ -187,9 +192,9 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let (peer, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (_peer, (stream, _)) = (peer.expect("a peer"), accepted.expect("a connection"));
-        let seen = Seen::default();
+        let framing = FramingState::default();
         let short = Duration::from_millis(20);
-        let mut stream = Stream::new(stream, &seen, short, short);
+        let mut stream = Stream::new(stream, &framing, short, short);
         let error = stream.write_all(&vec![0; 64 << 20]).await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }

@@ -62,7 +62,7 @@ impl ResumeView {
         let store = engine.store();
         let failed = |error: engine::Error| failure(&error);
         // The waiting steps first, then the events: an answer that arrives in between is seen.
-        let standing = engine.runtime().standing(id).await.map_err(failed)?;
+        let queue_status = engine.runtime().queue_status(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
         let events = store.events(id).await.map_err(|error| failure(&error.into()))?;
         let (Some(row), Some(events)) = (row, events) else { return Err(ResumeError::unknown()) };
@@ -74,7 +74,7 @@ impl ResumeView {
                 .find(|question| question.step == step)
                 .is_some_and(|last| last.end.is_some())
         };
-        let mut open = standing.pauses;
+        let mut open = queue_status.pauses;
         open.retain(|pending| match pending.on {
             // The answer may be stored before its step continues.
             WaitReason::Approval { .. } => !answered(&pending.step),
@@ -88,7 +88,7 @@ impl ResumeView {
         });
         let automation = row.automation.to_string();
         let catalog = engine.catalog();
-        let named = catalog.find(&automation).map(|deployed| deployed.automation.name.clone());
+        let named = catalog.find(&automation).map(|deployment| deployment.automation.name.clone());
         let name = open.first().map(|pending| pending.automation_name.clone()).or(named.ok());
         Ok(Self {
             id,

@@ -6,7 +6,7 @@ use crate::support::{ASYNC, Answer, Daemon, daemon, daemon_with, request};
 async fn check(daemon: &Daemon, head: &str, rest: &str, status: u16, code: &str) {
     let answer = daemon.hook_bytes(format!("{head}\r\n{rest}").as_bytes()).await;
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{head:?}: {answer}");
-    let answer = Answer::of(&answer);
+    let answer = Answer::parse(&answer);
     assert_eq!((answer.status, answer.code().as_str()), (status, code), "{head:?}");
     assert_eq!(answer.header("connection"), Some("close"), "{head:?}");
 }
@@ -133,7 +133,7 @@ async fn the_admin_listener_has_the_same_guards() {
         ("host: localhost\r\n", "repeated_header"),
     ] {
         let bytes = format!("{head}{fields}\r\n{{}}");
-        let answer = Answer::of(&crate::support::talk(daemon.admin, bytes.as_bytes()).await);
+        let answer = Answer::parse(&crate::support::talk(daemon.admin, bytes.as_bytes()).await);
         assert_eq!((answer.status, answer.code().as_str()), (400, code));
         assert_eq!(answer.header("content-type"), Some("application/problem+json"));
         assert_eq!(answer.header("connection"), Some("close"));

@@ -50,7 +50,7 @@ async fn a_body_in_many_pieces_arrives_whole() {
     for chunk in text.as_bytes().chunks(9999) {
         bytes += &format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk));
     }
-    let answer = Answer::of(&daemon.hook_bytes(format!("{bytes}0\r\n\r\n").as_bytes()).await);
+    let answer = Answer::parse(&daemon.hook_bytes(format!("{bytes}0\r\n\r\n").as_bytes()).await);
     assert_eq!(answer.json()["data"], text);
 }
 
@@ -119,7 +119,7 @@ async fn a_caller_that_has_stopped_sending_gets_its_answer() {
         .unwrap();
     stream.shutdown().await.unwrap();
     gate.arrival().await.let_through().await;
-    let answer = Answer::of(&rest(&mut stream).await);
+    let answer = Answer::parse(&rest(&mut stream).await);
     assert_eq!((answer.status, &answer.json()["body"]), (200, &json!("open")), "{answer:?}");
 }
 

@@ -40,7 +40,7 @@ async fn answers_under_way_are_finished_at_the_end() {
             // Both are closed, so nobody is accepted any more, while the first caller still waits.
             assert!(TcpStream::connect(hooks).await.is_err());
             visitor.let_through().await;
-            Answer::of(&rest(&mut caller).await)
+            Answer::parse(&rest(&mut caller).await)
         },
         daemon.shutdown(),
     );

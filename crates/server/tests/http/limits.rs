@@ -34,7 +34,7 @@ async fn slow_body(change: impl FnOnce(&mut ServerOptions), body: &[u8]) -> Answ
     let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body).await.unwrap();
-    let answer = Answer::of(&rest(&mut stream).await);
+    let answer = Answer::parse(&rest(&mut stream).await);
     assert_eq!(daemon.executions().await, 0);
     answer
 }
@@ -66,7 +66,7 @@ async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_read() {
     // Not a byte of the body is sent: the answer comes all the same, and no `100 Continue` before it.
     let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    let answer = Answer::of(&until(&mut stream, "}").await);
+    let answer = Answer::parse(&until(&mut stream, "}").await);
     assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
 }
 
@@ -75,7 +75,7 @@ async fn a_body_that_turns_out_too_large_is_refused() {
     let daemon = daemon(&[("a", SMALL)]).await;
     let chunk = format!("200\r\n{}\r\n", " ".repeat(0x200));
     let head = format!("POST {} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n", daemon.path("a"));
-    let answer = Answer::of(&daemon.hook_bytes(format!("{head}{}", chunk.repeat(3)).as_bytes()).await);
+    let answer = Answer::parse(&daemon.hook_bytes(format!("{head}{}", chunk.repeat(3)).as_bytes()).await);
     assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
     assert_eq!(daemon.executions().await, 0);
 }
@@ -96,7 +96,7 @@ async fn expect_continue_is_honoured() {
     stream.write_all(head.as_bytes()).await.unwrap();
     assert_eq!(until(&mut stream, "\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(b"{}").await.unwrap();
-    let answer = Answer::of(&rest(&mut stream).await);
+    let answer = Answer::parse(&rest(&mut stream).await);
     assert_eq!(answer.status, 200);
     answer.execution();
 }
@@ -164,12 +164,12 @@ async fn third_connection(change: impl FnOnce(&mut ServerOptions)) -> String {
 #[tokio::test]
 async fn connections_over_the_limit_are_turned_away() {
     let refused = third_connection(|options| options.hook_limits.connections = 2).await;
-    assert_eq!(Answer::of(&refused).status, 503);
+    assert_eq!(Answer::parse(&refused).status, 503);
     let refused = third_connection(|options| {
         options.hook_limits.connections_per_peer = 2;
         options.hook_limits.loopback_exempt = false;
     });
-    assert_eq!(Answer::of(&refused.await).code(), "connections");
+    assert_eq!(Answer::parse(&refused.await).code(), "connections");
 }
 
 /// Sends bytes and gives the beginning of what comes back.

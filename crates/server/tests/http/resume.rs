@@ -205,7 +205,7 @@ async fn to_look_never_answers() {
         let answer = pausing.daemon.hook(method, &pausing.path, FORM, b"option=approve").await;
         assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD, POST")), "{method}");
     }
-    assert_eq!(pausing.daemon.engine.runtime().standing(pausing.id).await.unwrap().pauses.len(), 1);
+    assert_eq!(pausing.daemon.engine.runtime().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
     is_page(&pausing.get("", "").await, 200, &["value=\"approve\""]);
 }
 
@@ -248,7 +248,7 @@ async fn what_was_filled_in_is_still_there_when_the_answer_cannot_be_taken() {
     is_page(&answer, 400, &["<code dir=\"auto\">reason</code> is required", "value=\"3\""]);
     let answer = pausing.post("", FORM, "form.reason=x").await;
     is_page(&answer, 400, &["choose one of the answers", ">\nx</textarea>"]);
-    assert_eq!(pausing.daemon.engine.runtime().standing(pausing.id).await.unwrap().pauses.len(), 1);
+    assert_eq!(pausing.daemon.engine.runtime().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
 }
 
 #[tokio::test]
@@ -375,7 +375,7 @@ async fn an_address_that_is_not_ours_leads_nowhere() {
         is_refused(&answer, 404, "unknown_resume");
     }
     is_page(&pausing.get("/%ff", "").await, 404, &["This link leads nowhere"]);
-    assert_eq!(pausing.daemon.engine.runtime().standing(pausing.id).await.unwrap().pauses.len(), 1);
+    assert_eq!(pausing.daemon.engine.runtime().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
 }
 
 #[tokio::test]

@@ -140,7 +140,7 @@ async fn there_are_only_so_many_streams() {
     );
     let mut refused = TcpStream::connect(daemon.admin).await.unwrap();
     refused.write_all(ask.as_bytes()).await.unwrap();
-    let refused = Answer::of(&rest(&mut refused).await);
+    let refused = Answer::parse(&rest(&mut refused).await);
     assert_eq!(
         (refused.status, refused.header("connection")),
         (503, Some("close")),

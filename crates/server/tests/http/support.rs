@@ -140,7 +140,7 @@ impl Daemon {
 
     /// One request to the hook listener, after which the connection closes.
     pub(crate) async fn hook(&self, method: &str, path: &str, fields: &str, body: &[u8]) -> Answer {
-        Answer::of(&talk(self.hooks, &request(self.hooks, method, path, fields, body)).await)
+        Answer::parse(&talk(self.hooks, &request(self.hooks, method, path, fields, body)).await)
     }
 
     /// One request to the admin listener with the token.
@@ -157,7 +157,7 @@ impl Daemon {
         fields: &str,
         body: &str,
     ) -> Answer {
-        Answer::of(&talk(self.admin, &request(self.admin, method, path, fields, body.as_bytes())).await)
+        Answer::parse(&talk(self.admin, &request(self.admin, method, path, fields, body.as_bytes())).await)
     }
 
     /// How many executions there are.
@@ -219,7 +219,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         Self { status, head: head.to_owned(), body: body.to_owned() }

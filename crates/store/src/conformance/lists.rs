@@ -16,7 +16,7 @@ pub(super) async fn stable_pages(fixture: &dyn Fixture) {
     accept(&*store, (1..40).map(|second| new(&definition, second, 0)).collect()).await;
     let before: Vec<ExecutionId> = list(&*store, &ExecutionFilter::default()).await;
     assert_eq!(before, (0..40).rev().map(|second| sample::id(second, 0)).collect::<Vec<_>>());
-    for filter in [ExecutionFilter::default(), of("orders")] {
+    for filter in [ExecutionFilter::default(), filter_by_automation("orders")] {
         let mut found = Vec::new();
         for turn in 0.. {
             let page = Page { before: found.last().copied(), limit: 7 };
@@ -33,7 +33,7 @@ pub(super) async fn stable_pages(fixture: &dyn Fixture) {
     }
 }
 
-fn of(name: &str) -> ExecutionFilter {
+fn filter_by_automation(name: &str) -> ExecutionFilter {
     ExecutionFilter { automation: Some(automation(name)), ..ExecutionFilter::default() }
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn bounded(fixture: &dyn Fixture) {
     for second in 1..=11 {
         accept(&*store, (0..100).map(|random| new(&definition, second, random)).collect()).await;
     }
-    for filter in [ExecutionFilter::default(), of("orders")] {
+    for filter in [ExecutionFilter::default(), filter_by_automation("orders")] {
         let rows =
             store.executions(&filter, Page { before: None, limit: u32::MAX }).await.expect("it is listed");
         assert_eq!(rows.len(), 1000);

@@ -20,7 +20,7 @@ const ERROR_CHARS: usize = 500;
 pub(super) struct Data {
     /// Each with the number of its last store.
     definitions: HashMap<DefinitionHash, (Definition, u64)>,
-    pub(super) executions: BTreeMap<ExecutionId, Kept>,
+    pub(super) executions: BTreeMap<ExecutionId, StoredExecution>,
     keys: BTreeSet<(ExecutionId, AutomationId, String)>,
     owners: HashMap<(AutomationId, String), ExecutionId>,
     sendings: HashMap<(AutomationId, [u8; 32]), (DedupHit, Timestamp)>,
@@ -38,7 +38,7 @@ pub(super) struct Data {
 }
 
 /// An execution.
-pub(super) struct Kept {
+pub(super) struct StoredExecution {
     pub(super) row: ExecutionRow,
     pub(super) holds: bool,
     pub(super) events: Vec<Event>,
@@ -160,33 +160,34 @@ impl Data {
         }
         row.events += u32::try_from(already.len()).unwrap_or(u32::MAX);
         let events = std::iter::once(new.started).chain(already).collect();
-        self.executions.insert(new.id, Kept { row, holds: false, events, logs, waits: Vec::new() });
+        self.executions
+            .insert(new.id, StoredExecution { row, holds: false, events, logs, waits: Vec::new() });
     }
 
     pub(super) fn append(&mut self, append: &Append) -> Result<(), Error> {
         append.waits.as_deref().map_or(Ok(()), check_waits)?;
         self.check_state(&append.state)?;
         let id = append.execution;
-        let kept = self.executions.get_mut(&id).ok_or(Error::NoSuchExecution(id))?;
-        if append.first != kept.row.events {
-            return Err(Error::Conflict { execution: id, expected: append.first, found: kept.row.events });
+        let stored = self.executions.get_mut(&id).ok_or(Error::NoSuchExecution(id))?;
+        if append.first != stored.row.events {
+            return Err(Error::Conflict { execution: id, expected: append.first, found: stored.row.events });
         }
-        kept.row.status = append.status;
-        kept.holds = append.keeps_permit && append.status == Status::Waiting;
+        stored.row.status = append.status;
+        stored.holds = append.keeps_permit && append.status == Status::Waiting;
         if !append.status.is_terminal() {
-            (kept.row.finished_at, kept.row.error) = (None, None);
+            (stored.row.finished_at, stored.row.error) = (None, None);
         } else if let Some(Event::Finished { at, outcome }) = append.events.last() {
-            ended(&mut kept.row, *at, outcome);
+            ended(&mut stored.row, *at, outcome);
         }
-        kept.row.events += u32::try_from(append.events.len()).unwrap_or(u32::MAX);
-        kept.events.extend(append.events.iter().cloned());
-        kept.logs.extend(append.logs.iter().cloned());
+        stored.row.events += u32::try_from(append.events.len()).unwrap_or(u32::MAX);
+        stored.events.extend(append.events.iter().cloned());
+        stored.logs.extend(append.logs.iter().cloned());
         if let Some(mut waits) = append.waits.clone() {
             waits.sort_unstable_by(|one, other| one.step.cmp(&other.step));
-            kept.waits = waits;
+            stored.waits = waits;
         }
         if append.status.is_terminal() {
-            kept.waits.clear();
+            stored.waits.clear();
         }
         self.put_state(append.state.clone());
         Ok(())
@@ -240,7 +241,7 @@ impl Data {
                 && filter.automation.as_ref().is_none_or(|automation| *automation == row.automation)
                 && !filter.except.contains(&row.automation)
         };
-        let rows = self.executions.values().map(|kept| &kept.row).filter(|row| fits(row));
+        let rows = self.executions.values().map(|stored| &stored.row).filter(|row| fits(row));
         let rows: Vec<&ExecutionRow> = match filter.rule {
             PruneRule::Oldest => rows.collect(),
             PruneRule::EndedBefore(at) => {
@@ -267,7 +268,7 @@ impl Data {
     /// Deletes definitions without references, except the latest of each Automation.
     fn forget_definitions(&mut self) {
         let used: HashSet<DefinitionHash> =
-            self.executions.values().map(|kept| kept.row.definition).collect();
+            self.executions.values().map(|stored| stored.row.definition).collect();
         let mut last: HashMap<AutomationId, u64> = HashMap::new();
         for (definition, number) in self.definitions.values() {
             let newest = last.entry(definition.automation.clone()).or_default();

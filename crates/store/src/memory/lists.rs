@@ -5,7 +5,7 @@ use std::ops::Bound;
 use model::{ExecutionId, Status};
 
 use super::MAX_PAGE;
-use super::data::{Data, Kept};
+use super::data::{Data, StoredExecution};
 use crate::types::{ExecutionFilter, ExecutionRow, Page, SuspendedExecution, Wait};
 
 impl Data {
@@ -18,35 +18,35 @@ impl Data {
                 && filter.test.is_none_or(|test| row.origin.is_test() == test)
         };
         let before = page.before.map_or(Bound::Unbounded, Bound::Excluded);
-        let rows = self.executions.range((Bound::Unbounded, before)).rev().map(|(_, kept)| &kept.row);
+        let rows = self.executions.range((Bound::Unbounded, before)).rev().map(|(_, stored)| &stored.row);
         rows.filter(fits).take(page.limit.min(MAX_PAGE) as usize).cloned().collect()
     }
 
     /// Returns executions after `after`, oldest first.
-    fn after(&self, after: Option<ExecutionId>) -> impl Iterator<Item = &Kept> {
+    fn after(&self, after: Option<ExecutionId>) -> impl Iterator<Item = &StoredExecution> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.executions.range((after, Bound::Unbounded)).map(|(_, kept)| kept)
+        self.executions.range((after, Bound::Unbounded)).map(|(_, stored)| stored)
     }
 
     pub(super) fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Vec<ExecutionRow> {
-        let open = |kept: &&Kept| match kept.row.status {
-            Status::Waiting => kept.holds,
+        let open = |stored: &&StoredExecution| match stored.row.status {
+            Status::Waiting => stored.holds,
             status => !status.is_terminal(),
         };
-        let rows = self.after(after).filter(open).map(|kept| kept.row.clone());
+        let rows = self.after(after).filter(open).map(|stored| stored.row.clone());
         rows.take(limit.min(MAX_PAGE) as usize).collect()
     }
 
     pub(super) fn unfinished_count(&self) -> u64 {
-        self.executions.values().filter(|kept| !kept.row.status.is_terminal()).count() as u64
+        self.executions.values().filter(|stored| !stored.row.status.is_terminal()).count() as u64
     }
 
     pub(super) fn list_suspended(&self, after: Option<ExecutionId>, limit: u32) -> Vec<SuspendedExecution> {
-        let waiting = self.after(after).filter(|kept| kept.row.status == Status::Waiting);
-        let suspended = waiting.map(|kept| SuspendedExecution {
-            execution: kept.row.id,
-            wake_at: kept.waits.iter().filter_map(|wait| wait.until).min(),
-            keeps_permit: kept.holds,
+        let waiting = self.after(after).filter(|stored| stored.row.status == Status::Waiting);
+        let suspended = waiting.map(|stored| SuspendedExecution {
+            execution: stored.row.id,
+            wake_at: stored.waits.iter().filter_map(|wait| wait.until).min(),
+            keeps_permit: stored.holds,
         });
         suspended.take(limit.min(MAX_PAGE) as usize).collect()
     }
@@ -58,9 +58,9 @@ impl Data {
         after: Option<(ExecutionId, String)>,
         limit: u32,
     ) -> Vec<(ExecutionId, String)> {
-        let all = self.executions.values().flat_map(|kept| {
-            let such = kept.waits.iter().filter(|wait| is_such(wait));
-            such.map(|wait| (kept.row.id, wait.step.clone()))
+        let all = self.executions.values().flat_map(|stored| {
+            let such = stored.waits.iter().filter(|wait| is_such(wait));
+            such.map(|wait| (stored.row.id, wait.step.clone()))
         });
         let rest = all.filter(|found| after.as_ref().is_none_or(|after| found > after));
         rest.take(limit.min(MAX_PAGE) as usize).collect()

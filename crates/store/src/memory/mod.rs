@@ -148,12 +148,12 @@ impl ExecutionStore for MemoryStore {
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
-        let events = self.read(|data| data.executions.get(&id).map(|kept| kept.events.clone())).await?;
+        let events = self.read(|data| data.executions.get(&id).map(|stored| stored.events.clone())).await?;
         events.as_deref().map(read_back).transpose()
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
-        self.read(|data| data.executions.get(&id).map(|kept| kept.row.clone())).await
+        self.read(|data| data.executions.get(&id).map(|stored| stored.row.clone())).await
     }
 
     async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
@@ -162,7 +162,7 @@ impl ExecutionStore for MemoryStore {
 
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         self.read(|data| {
-            let logs = data.executions.get(&id).map(|kept| kept.logs.iter());
+            let logs = data.executions.get(&id).map(|stored| stored.logs.iter());
             let page = logs.into_iter().flatten().skip(after as usize).take(limit.min(MAX_PAGE) as usize);
             page.cloned().collect()
         })
@@ -189,8 +189,10 @@ impl WaitStore for MemoryStore {
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
-        self.read(|data| data.executions.get(&execution).map(|kept| kept.waits.clone()).unwrap_or_default())
-            .await
+        self.read(|data| {
+            data.executions.get(&execution).map(|stored| stored.waits.clone()).unwrap_or_default()
+        })
+        .await
     }
 
     async fn waiting_for_event(

@@ -16,7 +16,7 @@ use crate::{Backup, Error};
 
 /// Copies a snapshot of the store at `from` to the new folder `to`. A daemon may use the store and go on writing.
 pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
-    let paths = StorePaths::of(from);
+    let paths = StorePaths::new(from);
     let source = settings::open_reader(&paths.file)?;
     schema::check(&source, &paths.file)?;
     // `query_only` would also forbid writing the copy.
@@ -64,7 +64,7 @@ fn copy_all(paths: &StorePaths, source: &Connection, copy: &StorePaths) -> Resul
     })?;
     File::open(&copy.file).and_then(|file| file.sync_all()).map_err(io)?;
     let connection = settings::open_reader(&copy.file)?;
-    let folder = |paths| Arc::new(Folder::of(paths, Usage::default()));
+    let folder = |paths| Arc::new(Folder::new(paths, Usage::default()));
     let (from, to) = (folder(paths), folder(copy));
     let mut backup = Backup { path: PathBuf::new(), executions: 0, blobs: 0, bytes: 0 };
     let mut blobs =

@@ -165,9 +165,9 @@ impl WriteOp {
         // Most often there is one, for which `collect` would allocate room for four.
         let mut executions = Vec::with_capacity(accept.executions.len());
         for execution in &accept.executions {
-            executions.push(NewExecutionRow::of(execution, large)?);
+            executions.push(NewExecutionRow::new(execution, large)?);
         }
-        let poll = accept.poll.as_ref().map(PollRow::of).transpose()?.map(Box::new);
+        let poll = accept.poll.as_ref().map(PollRow::new).transpose()?.map(Box::new);
         Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll })
     }
 
@@ -276,7 +276,7 @@ impl WriteOp {
 }
 
 impl NewExecutionRow {
-    fn of(new: &NewExecution, large: usize) -> Result<Self, Error> {
+    fn new(new: &NewExecution, large: usize) -> Result<Self, Error> {
         let InitialEvents { events, logs } = &new.initial;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
@@ -292,7 +292,7 @@ impl NewExecutionRow {
                 reason: "the first event of an execution must be `started`".to_owned(),
             });
         };
-        let start = StartEncoder::of(*at, payload, events, large);
+        let start = StartEncoder::new(*at, payload, events, large);
         let (body, external) = text(start.size_hint(), &start)?;
         if new.dedup.len() > DedupRecord::MAX {
             return Err(invalid(format!(
@@ -443,11 +443,11 @@ fn changes(writes: &[StateWrite]) -> Result<Vec<StateChange>, Error> {
     if let Some(twice) = writes.iter().find(|write| !keys.insert((&*write.scope, &*write.key))) {
         return Err(invalid(format!("the state `{}` of `{}` changes twice at once", twice.key, twice.scope)));
     }
-    writes.iter().map(StateChange::of).collect()
+    writes.iter().map(StateChange::new).collect()
 }
 
 impl StateChange {
-    fn of(write: &StateWrite) -> Result<Self, Error> {
+    fn new(write: &StateWrite) -> Result<Self, Error> {
         let StateWrite { scope, key, expected, value, expires_at } = write;
         let (most, limit) = (StateWrite::MAX_NAME_BYTES, StateWrite::MAX_VALUE_BYTES);
         if [scope, key].iter().any(|name| name.is_empty() || name.len() > most) {

@@ -30,7 +30,7 @@ pub(super) struct Lock(#[expect(dead_code, reason = "the lock is released when t
 impl StorePaths {
     /// Creates the paths for a file, if `path` is one or ends in `.db`, `.sqlite` or `.sqlite3`, else for a directory
     /// with a `cogwork.db` in it.
-    pub(super) fn of(path: &Path) -> Self {
+    pub(super) fn new(path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let names_file =
             path.is_file() || (!path.is_dir() && matches!(extension, "db" | "sqlite" | "sqlite3"));
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn a_path_names_a_directory_unless_it_looks_like_a_file() {
-        let paths = StorePaths::of(Path::new("/none/.cogwork"));
+        let paths = StorePaths::new(Path::new("/none/.cogwork"));
         assert_eq!(paths.file, Path::new("/none/.cogwork/cogwork.db"));
-        let paths = StorePaths::of(Path::new("/none/data/flows.sqlite"));
+        let paths = StorePaths::new(Path::new("/none/data/flows.sqlite"));
         assert_eq!((paths.directory.as_path(), paths.own_directory), (Path::new("/none/data"), false));
-        assert_eq!(StorePaths::of(Path::new("flows.db")).directory, Path::new("."));
+        assert_eq!(StorePaths::new(Path::new("flows.db")).directory, Path::new("."));
     }
 
     #[cfg(target_os = "linux")]
@@ -286,7 +286,7 @@ mod tests {
         let own = outer.path().join("data");
         std::fs::create_dir(&own).expect("it is made");
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).expect("it is opened to all");
-        let paths = StorePaths::of(&own);
+        let paths = StorePaths::new(&own);
         std::fs::write(&paths.file, "").expect("it is written");
         std::fs::set_permissions(&paths.file, std::fs::Permissions::from_mode(0o644))
             .expect("it is opened to all");

@@ -126,7 +126,7 @@ fn parsed<T: serde::de::DeserializeOwned>(body: &str, what: &str) -> Result<T, E
 
 impl PollRow {
     /// As [`PollWrite`] says it.
-    pub(super) fn of(write: &PollWrite) -> Result<Self, Error> {
+    pub(super) fn new(write: &PollWrite) -> Result<Self, Error> {
         let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
         if write.keys.len() > PollWrite::MAX_KEYS {
             let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());

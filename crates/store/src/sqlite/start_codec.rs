@@ -55,7 +55,12 @@ struct StartText<Opening> {
 
 impl<'start> StartEncoder<'start> {
     /// Creates the encoder of an execution accepted at `at`. A request body of `large` bytes or more is part of the text.
-    pub(super) fn of(at: Timestamp, payload: &'start Payload, events: &'start [Event], large: usize) -> Self {
+    pub(super) fn new(
+        at: Timestamp,
+        payload: &'start Payload,
+        events: &'start [Event],
+        large: usize,
+    ) -> Self {
         let body_apart = match payload {
             Payload::Webhook(request) if request.body.filename.is_none() => {
                 let bytes = request.body.data.in_memory().filter(|bytes| bytes.len() < large);
@@ -254,7 +259,7 @@ mod tests {
             events in vec(event(), 0..4),
             large in 0_usize..40,
         ) {
-            let start = StartEncoder::of(at, &payload, &events, large);
+            let start = StartEncoder::new(at, &payload, &events, large);
             let text = serde_json::to_string(&start).expect("it is JSON");
             let raw = start.raw().map(|bytes| bytes.as_ref());
             prop_assert!(raw.is_none_or(|raw| raw.len() < large));
@@ -287,7 +292,7 @@ mod tests {
         };
         let payload = Payload::Webhook(request);
         let at = Timestamp::from_second(1).expect("a time");
-        let start = StartEncoder::of(at, &payload, &[], 8);
+        let start = StartEncoder::new(at, &payload, &[], 8);
         let text = serde_json::to_string(&start).expect("it is JSON");
         assert_eq!(text, r#"[[1000000000,"POST","",{},"",{"host":"a"},"application/json",null]]"#);
         assert_eq!(start.raw().map(|bytes| bytes.as_ref()), Some(&b"{\"a\":1}"[..]));

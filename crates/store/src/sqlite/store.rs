@@ -59,7 +59,7 @@ impl SqliteStore {
     /// Opens the store at `path` for reading and writing, as [`crate::open`] documents.
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self, Error> {
         settings::check_version(rusqlite::version_number(), rusqlite::version())?;
-        let paths = StorePaths::of(path);
+        let paths = StorePaths::new(path);
         paths.make_directory()?;
         let mut weakened: Vec<String> = paths.check_file_system()?.into_iter().collect();
         if options.durability == Durability::Relaxed {
@@ -74,7 +74,7 @@ impl SqliteStore {
         let usage = Usage::new(options.max_bytes);
         let opened = |reason: String| Error::Open { path: paths.file.clone(), reason };
         usage.measure(&connection).map_err(|error| settings::open_error(&paths.file, &error))?;
-        let folder = Arc::new(Folder::of(&paths, usage.clone()));
+        let folder = Arc::new(Folder::new(&paths, usage.clone()));
         folder.take_over().map_err(|error| opened(error.to_string()))?;
         let externalizer = Externalizer::new(folder.clone(), options.blob_bytes);
         let (queue, receiver) = queue();
@@ -111,11 +111,11 @@ impl SqliteStore {
     /// Opens the store at `path` only for reading, as [`crate::open_read_only`] documents.
     pub(crate) fn open_read_only(path: &Path) -> Result<Self, Error> {
         settings::check_version(rusqlite::version_number(), rusqlite::version())?;
-        let paths = StorePaths::of(path);
+        let paths = StorePaths::new(path);
         let weakened = paths.check_file_system()?.into_iter().collect();
         let connection = settings::open_reader(&paths.file)?;
         schema::check(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
-        let (folder, poison) = (Arc::new(Folder::of(&paths, Usage::default())), Poison::default());
+        let (folder, poison) = (Arc::new(Folder::new(&paths, Usage::default())), Poison::default());
         Ok(Self(Arc::new(Inner {
             weakened,
             pool: Pool::new(paths.file.clone(), poison.clone()),

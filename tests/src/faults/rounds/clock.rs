@@ -39,13 +39,13 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     for round in 0..effort.rounds as usize {
         for step in STEPS {
             rig.progress(PROGRESS).await;
-            let owed = rig.shared().judge().open_numbers();
+            let owed = rig.shared().oracle().open_numbers();
             std::fs::write(&clock, step)?;
             let mut received = rig.shared().sink().count();
             let _ = tokio::time::timeout(NOTICED, received.changed()).await;
             rig.verdict().rounds += 1;
             let what = format!("what was open when the clock stepped to {step} in round {round} did not end");
-            rig.wait(END_WITHIN, &what, |judge| judge.have_ended(&owed)).await;
+            rig.wait(END_WITHIN, &what, |oracle| oracle.have_ended(&owed)).await;
             if !rig.is_well() {
                 return rig.settle().await;
             }

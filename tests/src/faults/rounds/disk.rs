@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::super::judge::Sent;
+use super::super::oracle::Sent;
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::tools::{Disk, Strace};
 use super::super::{Effort, Error, Verdict};
@@ -127,7 +127,7 @@ async fn goes_on(rig: &mut Rig, ends: bool, answers: &[Option<u16>]) -> Result<(
     }
     let is_refused = answers.iter().all(|status| *status == Some(503));
     rig.blame((!is_refused).then(|| format!("with a full disk it answered {answers:?}")));
-    let owed = rig.shared().judge().open_numbers();
-    rig.wait(PATIENCE, "with space again it does not go on", |judge| judge.have_ended(&owed)).await;
+    let owed = rig.shared().oracle().open_numbers();
+    rig.wait(PATIENCE, "with space again it does not go on", |oracle| oracle.have_ended(&owed)).await;
     Ok(())
 }

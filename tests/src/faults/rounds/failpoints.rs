@@ -32,7 +32,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn of(boundary: &str, mishap: &str) -> Self {
+    fn expected(boundary: &str, mishap: &str) -> Self {
         match (boundary, mishap) {
             (_, "abort") => Self::Aborts,
             ("afterCommit", "error") => Self::Doubts,
@@ -68,19 +68,19 @@ async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str
     rig.some_more(MOST_MORE).await;
     // Where an effect has happened and its try fails, the next try repeats it.
     let repeats = u32::from((boundary, mishap) == ("afterEffect", "error"));
-    rig.shared().judge().excuse_repeats(repeats);
+    rig.shared().oracle().excuse_repeats(repeats);
     let refused = *rig.shared().refused().borrow();
     let armed = folder.join(boundary);
     let draft = folder.join("draft");
     std::fs::write(&draft, mishap)?;
     std::fs::rename(draft, &armed)?;
-    match Outcome::of(boundary, mishap) {
+    match Outcome::expected(boundary, mishap) {
         Outcome::GoesOn => {
             let never = format!("`{boundary}` was not reached for `{mishap}`");
             rig.wait(PATIENCE, &never, |_| !armed.exists()).await;
-            let owed = rig.shared().judge().open_numbers();
+            let owed = rig.shared().oracle().open_numbers();
             let stuck = format!("after `{mishap}` at `{boundary}` it does not go on");
-            rig.wait(PATIENCE, &stuck, |judge| judge.have_ended(&owed)).await;
+            rig.wait(PATIENCE, &stuck, |oracle| oracle.have_ended(&owed)).await;
             let has_ended = rig.has_ended()?;
             rig.blame(has_ended.then(|| format!("it ended over `{mishap}` at `{boundary}`")));
             let is_told =
@@ -98,6 +98,6 @@ async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str
             rig.start_and_finish().await?;
         }
     }
-    rig.shared().judge().excuse_repeats(0);
+    rig.shared().oracle().excuse_repeats(0);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::judge::Sent;
+use super::super::oracle::Sent;
 use super::super::rig::{END_WITHIN, Parts, Rig};
 use super::super::tools::Strace;
 use super::super::{Effort, Error, Verdict};

@@ -15,7 +15,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         rig.some_more(MOST_MORE).await;
         let status = rig.stop().await?;
         rig.verdict().rounds += 1;
-        let repeated = rig.shared().judge().repeated();
+        let repeated = rig.shared().oracle().repeated();
         rig.blame((!status.success()).then(|| format!("asked to stop, it ended with {status}")));
         rig.blame(
             (repeated > 0).then(|| format!("{repeated} effects were repeated though it stopped in order")),

@@ -146,7 +146,7 @@ impl<'r> Answers<'r> {
     }
 
     async fn check_execution(&mut self, id: ExecutionId, progress: &mut Progress) -> anyhow::Result<()> {
-        for pending in self.engine.runtime().standing(id).await?.pauses {
+        for pending in self.engine.runtime().queue_status(id).await?.pauses {
             let asks = matches!(pending.on, WaitReason::Approval { .. } | WaitReason::Event { .. });
             if !asks || !self.seen.insert((id, pending.step.clone(), pending.since)) {
                 continue;

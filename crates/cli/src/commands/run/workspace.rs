@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::history;
 use crate::output;
-use crate::project::{self, Wanted};
+use crate::project::{self, AutomationRef};
 use crate::scaffold;
 use crate::settings::Config;
 
@@ -35,10 +35,10 @@ impl Workspace {
     /// # Errors
     /// The file does not exist, it has errors (which are printed), or no store can be opened.
     pub(super) fn prepare(config: &Config, text: &str) -> anyhow::Result<Self> {
-        match Wanted::of(&config.dir, text)? {
-            Wanted::Id(id) => Self::in_project(config, id, false),
-            Wanted::File(path) => Self::in_project(config, path, true),
-            Wanted::Stranger(path) => Self::beside_project(config, &path),
+        match AutomationRef::parse(&config.dir, text)? {
+            AutomationRef::Id(id) => Self::in_project(config, id, false),
+            AutomationRef::File(path) => Self::in_project(config, path, true),
+            AutomationRef::ExternalFile(path) => Self::beside_project(config, &path),
         }
     }
 

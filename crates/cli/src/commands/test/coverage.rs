@@ -9,7 +9,7 @@ use super::play::PlayedFile;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, Table, WARN, paint};
 
 /// The coverage of each automation that has tests or ran in one, by its id.
-pub(super) fn of(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Vec<Coverage> {
+pub(super) fn measure(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Vec<Coverage> {
     let mut found: BTreeMap<String, Coverage> = BTreeMap::new();
     for file in played {
         let tested =

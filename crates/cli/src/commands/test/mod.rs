@@ -89,7 +89,7 @@ impl Subcommand for Test {
         let plan =
             play::Plan { files: &files, name: self.name.as_deref(), jobs: self.jobs, records: self.record };
         let played = play::all(&runner, &plan, &mut |file| listing.show(file))?;
-        let summary = report::Summary::of(&played, begun.elapsed());
+        let summary = report::Summary::new(&played, begun.elapsed());
         if summary.ran() == 0 && summary.broken == 0 {
             return Err(Fault::usage(match self.name {
                 Some(text) => format!("no test has `{text}` in its name"),
@@ -99,7 +99,7 @@ impl Subcommand for Test {
         if self.record {
             play::recorded(&runner, &played).write()?;
         }
-        let coverage = coverage::of(&runner, &played);
+        let coverage = coverage::measure(&runner, &played);
         if let Some(path) = &self.junit {
             write(path, &junit::text(&played, &summary)?)?;
         }

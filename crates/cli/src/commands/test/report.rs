@@ -156,7 +156,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn of(played: &[PlayedFile<'_>], took: Duration) -> Self {
+    pub(super) fn new(played: &[PlayedFile<'_>], took: Duration) -> Self {
         let with = |status: &str| {
             played.iter().flat_map(|file| &file.tests).filter(|test| test.status() == status).count()
         };

@@ -26,18 +26,18 @@ pub(super) fn read(
     diagnostics: &Diagnostics,
 ) -> Vec<EventSpec> {
     let entries = field.entries().into_iter().flatten();
-    entries.filter_map(|entry| event(entry, &Around { head, actions, diagnostics })).collect()
+    entries.filter_map(|entry| event(entry, &EventContext { head, actions, diagnostics })).collect()
 }
 
-struct Around<'a> {
+struct EventContext<'a> {
     head: &'a Head,
     actions: &'a [Arc<dyn Action>],
     diagnostics: &'a Diagnostics,
 }
 
-fn event(entry: &Entry, around: &Around<'_>) -> Option<EventSpec> {
-    check_identifier(&entry.key, entry.key_span, around.diagnostics);
-    let mut reader = MapReader::new(&entry.value, "an event", around.diagnostics)?;
+fn event(entry: &Entry, context: &EventContext<'_>) -> Option<EventSpec> {
+    check_identifier(&entry.key, entry.key_span, context.diagnostics);
+    let mut reader = MapReader::new(&entry.value, "an event", context.diagnostics)?;
     let title = reader.required("title").name().unwrap_or_default().to_owned();
     let description = reader.take("description").name().map(str::to_owned);
     let named = reader.take("inputs").items().unwrap_or_default();
@@ -45,24 +45,24 @@ fn event(entry: &Entry, around: &Around<'_>) -> Option<EventSpec> {
         named.into_iter().filter_map(|item| Some((item.name()?, item.span()?))).collect();
     let kind = reader.exactly_one_of(&["poll", "hook"]);
     let source = match kind {
-        Some("poll") => reader.take("poll").map("a poll").and_then(|reader| around.polled(reader, &named)),
-        Some(_) => reader.take("hook").map("a hook").and_then(|reader| around.hooked(reader, &named)),
+        Some("poll") => reader.take("poll").map("a poll").and_then(|reader| context.polled(reader, &named)),
+        Some(_) => reader.take("hook").map("a hook").and_then(|reader| context.hooked(reader, &named)),
         None => None,
     };
     reader.finish();
     let (source, inputs) = source?;
     Some(EventSpec {
-        name: format!("{}.{}", around.head.name, entry.key),
+        name: format!("{}.{}", context.head.name, entry.key),
         title,
         description,
-        connections: around.head.connection_types.clone(),
-        connection_required: around.head.connection_required,
+        connections: context.head.connection_types.clone(),
+        connection_required: context.head.connection_required,
         inputs,
         source,
     })
 }
 
-impl Around<'_> {
+impl EventContext<'_> {
     fn polled(
         &self,
         mut reader: MapReader<'_, '_>,

@@ -80,7 +80,7 @@ impl Action for Send {
         };
         let now = call.http.timer().now();
         let mail = message::build(call.inputs, call.idempotency_key, now).map_err(input_error)?;
-        let server = Server::of(connection)?;
+        let server = Server::from_connection(connection)?;
         let limit = call.http.options().timeout;
         let mode = self.hand_over(&call, &server, &mail, limit);
         match tokio::time::timeout(limit, mode).await {
@@ -149,7 +149,7 @@ struct Server {
 }
 
 impl Server {
-    fn of(connection: &ResolvedConnection) -> Result<Self, ActionError> {
+    fn from_connection(connection: &ResolvedConnection) -> Result<Self, ActionError> {
         let refuse = |words: &str| {
             let message = format!("the connection `{}` cannot be used: {words}", connection.name);
             ActionError::new(ErrorKind::Connection, message)

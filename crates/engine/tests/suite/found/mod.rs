@@ -13,7 +13,7 @@ use crate::common::{Peer, soon};
 
 async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
     soon(async {
-        while engine.runtime().standing(id).await.expect("it is known").turn.is_none() {
+        while engine.runtime().queue_status(id).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -36,8 +36,8 @@ fn asks(id: &str, peer: &Peer) -> String {
 
 /// Until when each of its pauses lasts.
 async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
-    let standing = engine.runtime().standing(id).await.expect("it is known");
-    standing.pauses.into_iter().map(|pause| pause.until).collect()
+    let queue_status = engine.runtime().queue_status(id).await.expect("it is known");
+    queue_status.pauses.into_iter().map(|pause| pause.until).collect()
 }
 
 /// When the store says that each of its pauses is over.

@@ -102,8 +102,8 @@ impl<'a> Walk<'a> {
                 let outer = self.step;
                 self.step = own.or(outer);
                 if let Some(step) = step {
-                    let around = self.around();
-                    no_effect::check(map, step, around).into_iter().for_each(|found| self.say(Some(found)));
+                    let context = self.context();
+                    no_effect::check(map, step, context).into_iter().for_each(|found| self.say(Some(found)));
                 }
                 map.iter().for_each(|entry| self.entry(entry));
                 self.step = outer;
@@ -115,11 +115,11 @@ impl<'a> Walk<'a> {
     }
 
     fn entry(&mut self, entry: &'a Entry) {
-        let around = self.keys.last().copied().unwrap_or_default();
-        self.say(yaml11_scalars::key(entry, around, self.source));
+        let context = self.keys.last().copied().unwrap_or_default();
+        self.say(yaml11_scalars::key(entry, context, self.source));
         let in_step = self.step.is_some();
         let written = credential::under_key(entry);
-        let is_header = in_step && around.eq_ignore_ascii_case("headers");
+        let is_header = in_step && context.eq_ignore_ascii_case("headers");
         self.say(written.or_else(|| credential::in_header(entry).filter(|_| is_header)));
         self.keys.push(&entry.key);
         self.node(&entry.value);
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The surroundings of the current step.
-    fn around(&self) -> no_effect::Around {
+    fn context(&self) -> no_effect::StepContext {
         let list = |name: &str| self.keys.first() == Some(&name);
         let closing = match () {
             () if list("onError") => Some("onError"),
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
             () => None,
         };
         let timeout = self.automation.map(|automation| automation.timeout).filter(|_| closing.is_none());
-        no_effect::Around { timeout, closing }
+        no_effect::StepContext { timeout, closing }
     }
 
     fn say(&mut self, diagnostic: Option<Diagnostic>) {
@@ -148,8 +148,8 @@ impl<'a> Walk<'a> {
 
     /// Assigns a finding that was made without the tree to the step that contains it.
     fn placed(&self, found: Diagnostic) -> Diagnostic {
-        let around = |place: &Span| place.start <= found.span.start && found.span.end <= place.end;
-        match self.places.iter().find(|(place, _)| around(place)) {
+        let context = |place: &Span| place.start <= found.span.start && found.span.end <= place.end;
+        match self.places.iter().find(|(place, _)| context(place)) {
             Some((_, step)) => found.step(*step),
             None => found,
         }

@@ -9,7 +9,7 @@ use crate::yaml::Map;
 
 /// The surroundings of a step that decide which of its settings have an effect.
 #[derive(Clone, Copy)]
-pub(super) struct Around {
+pub(super) struct StepContext {
     /// The longest that the whole execution may take; absent where the list has a time of its own.
     pub(super) timeout: Option<Duration>,
     /// The key of the list that the step is in, where nothing in it is ever undone.
@@ -17,7 +17,7 @@ pub(super) struct Around {
 }
 
 /// The settings of a step that can never take effect. `map` is the step as it is written.
-pub(super) fn check(map: &Map, step: &Step, around: Around) -> Vec<Diagnostic> {
+pub(super) fn check(map: &Map, step: &Step, context: StepContext) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let place = |key: &str| map.entry(key).map(|entry| entry.key_span);
     let mut tell = |key: &str, why: String, help: &str| {
@@ -36,13 +36,13 @@ pub(super) fn check(map: &Map, step: &Step, around: Around) -> Vec<Diagnostic> {
             "remove it",
         );
     }
-    if let (Some(_), Some(list)) = (&step.undo, around.closing) {
+    if let (Some(_), Some(list)) = (&step.undo, context.closing) {
         let why = format!("what has run in `{list}` is never undone");
         tell("undo", why, "remove it");
     } else if matches!(step.verb, Verb::Stop { .. } | Verb::Fail { .. } | Verb::Break | Verb::Continue) {
         tell("undo", format!("after a `{word}` step there is nothing to undo"), "remove it");
     }
-    if let (Some(own), Some(whole)) = (step.timeout, around.timeout)
+    if let (Some(own), Some(whole)) = (step.timeout, context.timeout)
         && own > whole
         && !pauses(step)
     {

@@ -29,10 +29,10 @@ pub(super) fn value(node: &Node, source: &Source) -> Option<Diagnostic> {
     Some(diagnostic(word, node.span, surprise))
 }
 
-/// Checks a plain key for a YAML 1.1 meaning. `around` is the parent key: some keys of the language are such words.
-pub(super) fn key(entry: &Entry, around: &str, source: &Source) -> Option<Diagnostic> {
+/// Checks a plain key for a YAML 1.1 meaning. `context` is the parent key: some keys of the language are such words.
+pub(super) fn key(entry: &Entry, context: &str, source: &Source) -> Option<Diagnostic> {
     let word = entry.key.as_str();
-    let is_ours = word == "on" && matches!(around, "retry" | "weekly" | "schedule");
+    let is_ours = word == "on" && matches!(context, "retry" | "weekly" | "schedule");
     if is_ours || source.slice(entry.key_span) != word {
         return None;
     }

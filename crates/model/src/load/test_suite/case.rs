@@ -2,7 +2,7 @@
 
 use super::super::common::{inner, named, plain};
 use super::super::keys::{Choice, Key, Object, Shape};
-use super::{Around, DOUBLES, ENV, NOW, SECRETS, STATE, expect, start, stimulus};
+use super::{DOUBLES, ENV, Environment, NOW, SECRETS, STATE, expect, start, stimulus};
 use crate::automation::SpannedName;
 use crate::diagnostic::Diagnostics;
 use crate::test_suite::{Case, Expect, Start};
@@ -66,7 +66,7 @@ pub(super) static CASE: Object = Object {
     choice: Choice::AtMostOne(&["payload", "inputs", "scheduledAt", "found"]),
 };
 
-pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Option<Case> {
+pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -> Option<Case> {
     let mut reader = CASE.open(node, diagnostics)?;
     let field = reader.take("name");
     let name = plain(field, diagnostics).and_then(|_| field.text());
@@ -75,9 +75,9 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
         |text| SpannedName { name: text.value.clone(), span: inner(text) },
     );
     let skip = reader.take("skip").name().map(str::to_owned);
-    let own = Around::read(&mut reader, true, diagnostics);
+    let own = Environment::read(&mut reader, true, diagnostics);
     let own_doubles = own.doubles.clone();
-    let around = own.over(file);
+    let environment = own.over(file);
     let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Default, name.span));
     let stimuli = stimulus::read(&mut reader, diagnostics);
     let cassette = named(reader.take("cassette"), diagnostics);
@@ -87,7 +87,7 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
     let expect = expect.unwrap_or_else(|| Expect { span: name.span, ..Expect::default() });
     reader.finish();
     // Where a recording answers, the doubles of the whole file do not: the test shows how the real system answers.
-    let doubles = if cassette.is_some() { own_doubles } else { around.doubles };
+    let doubles = if cassette.is_some() { own_doubles } else { environment.doubles };
     let usual = match &start {
         Start::ScheduledAt(at) => *at,
         _ => jiff::Timestamp::from_second(USUAL_NOW).unwrap_or_default(),
@@ -97,10 +97,10 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
         skip,
         start,
         start_span,
-        now: around.now.unwrap_or(usual),
-        secrets: around.secrets,
-        env: around.env,
-        state: around.state,
+        now: environment.now.unwrap_or(usual),
+        secrets: environment.secrets,
+        env: environment.env,
+        state: environment.state,
         doubles,
         stimuli,
         cassette,

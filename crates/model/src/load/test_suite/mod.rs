@@ -78,7 +78,7 @@ static ANSWERS: Shape = Shape::OneOrMore(&ANSWER);
 static ANSWER: Shape = Shape::Object(&stub::ANSWER);
 
 /// StimulusKind stands for the outside, as it is read.
-struct Around {
+struct Environment {
     now: Option<Timestamp>,
     secrets: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
@@ -96,7 +96,7 @@ pub(super) fn read(
     let automation = automation(reader.take("automation"), stem, node, diagnostics);
     // For people alone; that it is text is all there is to check.
     let _ = reader.take("description").string();
-    let around = Around::read(&mut reader, false, diagnostics);
+    let environment = Environment::read(&mut reader, false, diagnostics);
     let tests = reader.take("tests");
     let mut cases = Vec::new();
     let items = tests.items().unwrap_or_default();
@@ -107,7 +107,7 @@ pub(super) fn read(
         tests.error("out-of-range", format!("a file may have at most {MAX_CASES} tests"));
     }
     for item in items.iter().take(MAX_CASES).filter_map(|item| item.node()) {
-        if let Some(case) = case::read(item, &around, diagnostics) {
+        if let Some(case) = case::read(item, &environment, diagnostics) {
             check_name(&case.name, &cases, diagnostics);
             cases.push(case);
         }
@@ -145,7 +145,7 @@ fn check_name(name: &SpannedName, before: &[crate::test_suite::Case], diagnostic
     }
 }
 
-impl Around {
+impl Environment {
     fn read(reader: &mut MapReader<'_, '_>, own: bool, diagnostics: &Diagnostics) -> Self {
         Self {
             now: instant(reader.take("now"), diagnostics),

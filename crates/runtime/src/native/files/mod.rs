@@ -19,14 +19,14 @@ const MAX_ENTRIES: usize = 10_000;
 
 impl Run {
     pub(super) async fn files_action(&self, verb: FilesAction, inputs: &Map) -> Result<Value, Exit> {
-        let Some(root) = self.services.settings.files_dir.clone() else {
+        let Some(root) = self.runtime.settings.files_dir.clone() else {
             let message = "there is no folder of files; name one with the setting `filesDir`";
             return Err(Exit::Failed(ActionError::new(ErrorKind::Blocked, message)));
         };
-        let max = self.services.settings.limits.result_bytes;
+        let max = self.runtime.settings.limits.result_bytes;
         let task = Task { verb, root, inputs: inputs.clone(), max };
         // The test clock advances when no task is runnable; a blocking thread would not count as one.
-        if self.services.doubles.is_some() {
+        if self.runtime.doubles.is_some() {
             return task.run().map_err(Exit::Failed);
         }
         match tokio::task::spawn_blocking(move || task.run()).await {

@@ -48,11 +48,11 @@ struct InFlightCommit {
     published: Option<(Vec<Event>, Vec<LogLine>)>,
     /// The locks of the written state, held until it can be read.
     _locks: Vec<OwnedMutexGuard<()>>,
-    write: BoxFuture<'static, Result<Written, store::Error>>,
+    write: BoxFuture<'static, Result<WriteResult, store::Error>>,
 }
 
 /// The kind of a write, with its result.
-enum Written {
+enum WriteResult {
     Appended,
     Accepted(AcceptOutcome),
 }
@@ -176,7 +176,7 @@ impl CommitState {
             let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
             let store = journal.store.clone();
             let write =
-                Box::pin(async move { acceptance.write(&*store, already).await.map(Written::Accepted) });
+                Box::pin(async move { acceptance.write(&*store, already).await.map(WriteResult::Accepted) });
             let (passes, _locks) = (false, Vec::new());
             self.in_flight =
                 Some(InFlightCommit { events, effects, status, passes, published, _locks, write });
@@ -213,7 +213,7 @@ impl CommitState {
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
         let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
         let write = Box::pin(async move {
-            append_when_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
+            append_when_room(&*store, append, &*clock, &closing).await.map(|()| WriteResult::Appended)
         });
         self.in_flight =
             Some(InFlightCommit { events: count, effects, status, passes, published, _locks: locks, write });
@@ -233,13 +233,13 @@ impl CommitState {
         let result = (&mut in_flight.write).await;
         let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
         match result {
-            Ok(Written::Accepted(accepted)) if accepted != AcceptOutcome::New => {
+            Ok(WriteResult::Accepted(accepted)) if accepted != AcceptOutcome::New => {
                 self.verdict = Ok(accepted);
                 journal.discard_outcome();
                 self.stands()
             }
             Ok(written) => {
-                if matches!(written, Written::Accepted(_)) {
+                if matches!(written, WriteResult::Accepted(_)) {
                     journal.unaccepted.store(false, Ordering::Relaxed);
                 }
                 self.next += in_flight.events;

@@ -29,7 +29,7 @@ use commit::CommitState;
 use pauses::Pauses;
 pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
 pub(crate) use replay::ReplaySource;
-use retries::Lost;
+use retries::UnknownAttempt;
 pub(crate) use retries::{Inside, Tries};
 
 use crate::api::EngineEvent;
@@ -79,7 +79,7 @@ struct State {
     interrupted: HashSet<String>,
     /// Failed attempts that may have had their effect, by step. An entry is removed when its step succeeds or its failure is
     /// handled.
-    lost: HashMap<String, Lost>,
+    lost: HashMap<String, UnknownAttempt>,
     /// The recorded start of steps that read the clock or the state, and the state that they read.
     step_starts: HashMap<String, StepStart>,
     /// The order in which steps ended, if it is kept.

@@ -63,7 +63,7 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    fn of(ends: impl Iterator<Item = Due>) -> Self {
+    fn from_due(ends: impl Iterator<Item = Due>) -> Self {
         let mut wake = Self::default();
         for end in ends {
             match end {
@@ -379,7 +379,7 @@ impl Journal {
         // An attempt may be due already because other branches ran: then the execution resumes at once.
         let tries = std::mem::take(&mut state.pauses.tries_ahead);
         let ends = state.pauses.open.values().flat_map(Pause::ends);
-        let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
+        let wake = Wake::from_due(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
         state.pauses.tries = tries;
         let keeps_permit = state.pauses.holds;
         Suspension { wake, wall_offset: state.wall_offset, keeps_permit, awake, children }

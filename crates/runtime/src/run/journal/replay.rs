@@ -39,7 +39,7 @@ impl Journal {
     ) -> Self {
         let (now, clock) = (around.clock.monotonic_now(), around.clock.clone());
         let ahead = ahead.saturating_add(set_back(events, ahead, now));
-        let mut scale = ClockScale::of(events, ahead);
+        let mut scale = ClockScale::new(events, ahead);
         let started_at = events.first().map_or(Timestamp::MAX, Event::at);
         let mut journal = Self::new(id, automation, (started_at, ahead), around);
         journal.accepted_at = scale.steady(started_at);
@@ -74,7 +74,7 @@ struct ClockScale {
 
 impl ClockScale {
     /// Creates the scale of a log whose last event was recorded with the offset `ahead`.
-    fn of(events: &[Event], ahead: SignedDuration) -> Self {
+    fn new(events: &[Event], ahead: SignedDuration) -> Self {
         let set =
             events.iter().map(recorded_change).fold(SignedDuration::ZERO, SignedDuration::saturating_add);
         Self { ahead: ahead.saturating_sub(set) }
@@ -91,7 +91,7 @@ impl ClockScale {
 
 /// Minimum by which the wall clock was set back while no process ran: otherwise past events would lie in the future.
 fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> SignedDuration {
-    let mut scale = ClockScale::of(events, ahead);
+    let mut scale = ClockScale::new(events, ahead);
     let instants = events.iter().map(|event| {
         scale.passes(event);
         // The date of a loop iteration is the end of a delay, which may lie in the future.
@@ -212,7 +212,7 @@ impl Replay<'_> {
             return;
         }
         let inside = self.inside.get_or_insert_with(|| Inside::of_all(self.automation));
-        state.pauses.end_all(inside.of(step), at);
+        state.pauses.end_all(inside.contains_step(step), at);
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Tries {
 
 /// The first attempt of a step whose outcome is unknown, and the number of failed attempts since.
 #[derive(Clone, Debug)]
-pub(crate) struct Lost {
+pub(crate) struct UnknownAttempt {
     attempt: Box<LostAttempt>,
     since: u32,
 }
@@ -40,7 +40,7 @@ impl Journal {
         self.state()
             .lost
             .entry(step.to_owned())
-            .or_insert_with(|| Lost { attempt: Box::new(attempt), since: 0 });
+            .or_insert_with(|| UnknownAttempt { attempt: Box::new(attempt), since: 0 });
     }
 
     /// Returns true if the execution waits for an attempt later than `now`, so that a stop interrupts no step.
@@ -128,7 +128,7 @@ impl State {
         // The error of an inner step belongs to that step, which is retried separately.
         let own = error.step.as_deref().is_none_or(|id| id == split_turns(step).0);
         if let Some(attempt) = error.to_lost_attempt(attempt).filter(|_| own) {
-            self.lost.insert(step.to_owned(), Lost { attempt, since: 0 });
+            self.lost.insert(step.to_owned(), UnknownAttempt { attempt, since: 0 });
         }
     }
 
@@ -154,7 +154,7 @@ impl State {
 
     /// Clears failures inside a step that is retried.
     pub(super) fn forget_failures_inside(&mut self, step: &str, inside: &Inside) {
-        let is_inside = inside.of(step);
+        let is_inside = inside.contains_step(step);
         self.step_starts.retain(|key, _| key != step && !is_inside(key));
         self.finished.retain(|key, outcome| {
             !(matches!(outcome, StepOutcome::Failed { handled: None, .. }) && is_inside(key))
@@ -184,7 +184,7 @@ impl Inside {
     }
 
     /// Returns a predicate for steps inside `step`, in the same iterations of its loops.
-    pub(crate) fn of<'a>(&'a self, step: &'a str) -> impl Fn(&str) -> bool + 'a {
+    pub(crate) fn contains_step<'a>(&'a self, step: &'a str) -> impl Fn(&str) -> bool + 'a {
         let (id, turns) = split_turns(step);
         let inner = self.0.get(id);
         move |key| {

@@ -232,7 +232,7 @@ fn ended(view_model: &ResumeView, closed: &[Closed<'_>]) -> Markup {
         @if others > 0 {
             p { "Of the same execution, " (strings::count(others, "other question")) (if others == 1 { " still waits" } else { " still wait" }) " for an answer." }
         } @else {
-            p.aside { (standing(view_model)) " You can close this page." }
+            p.aside { (queue_status(view_model)) " You can close this page." }
         }
     }
 }
@@ -276,12 +276,12 @@ fn outcome(now: Timestamp, closed: &Closed<'_>, alone: bool) -> Markup {
 fn nothing(view_model: &ResumeView) -> Markup {
     html! {
         h1 { "Nothing to answer" }
-        p { (standing(view_model)) @if !view_model.status.is_terminal() { " It may ask something later, at this same address." } }
+        p { (queue_status(view_model)) @if !view_model.status.is_terminal() { " It may ask something later, at this same address." } }
     }
 }
 
 /// How the execution stands, in a sentence.
-fn standing(view_model: &ResumeView) -> String {
+fn queue_status(view_model: &ResumeView) -> String {
     let ended = match view_model.status {
         Status::Queued | Status::Running | Status::Waiting => return "It goes on by itself.".to_owned(),
         Status::Succeeded => "It has ended well",

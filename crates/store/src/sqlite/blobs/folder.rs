@@ -120,7 +120,7 @@ pub(in super::super) struct DeleteLock(
 
 impl Folder {
     /// Creates the handle to the folder of a store. The folder itself is created on demand.
-    pub(in super::super) fn of(paths: &StorePaths, usage: Usage) -> Self {
+    pub(in super::super) fn new(paths: &StorePaths, usage: Usage) -> Self {
         Self {
             path: paths.blobs(),
             lock: paths.blobs_lock(),

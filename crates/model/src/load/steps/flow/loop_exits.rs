@@ -5,7 +5,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 
 /// The nearest loop around a place, and what stands between.
 #[derive(Clone, Copy, Default)]
-struct Around {
+struct LoopContext {
     /// The loop, and whether its turns run side by side.
     each: Option<(Span, bool)>,
     /// The step in it, if any, whose lists run side by side, of which the place is in one.
@@ -15,7 +15,7 @@ struct Around {
 }
 
 pub(super) fn check(block: &Block, diagnostics: &Diagnostics) {
-    Leaving { diagnostics }.block(block, Around::default());
+    Leaving { diagnostics }.block(block, LoopContext::default());
 }
 
 struct Leaving<'d> {
@@ -23,7 +23,7 @@ struct Leaving<'d> {
 }
 
 impl Leaving<'_> {
-    fn block(&self, block: &Block, around: Around) {
+    fn block(&self, block: &Block, around: LoopContext) {
         for step in &block.steps {
             if matches!(step.verb, Verb::Break | Verb::Continue) {
                 self.leaves(step, around);
@@ -31,9 +31,9 @@ impl Leaving<'_> {
             for inner in step.verb.nested_blocks() {
                 let around = match inner.kind {
                     BlockKind::Loop { in_order, .. } => {
-                        Around { each: Some((step.span, !in_order)), ..Around::default() }
+                        LoopContext { each: Some((step.span, !in_order)), ..LoopContext::default() }
                     }
-                    BlockKind::Parallel => Around { beside: Some(step.span), ..around },
+                    BlockKind::Parallel => LoopContext { beside: Some(step.span), ..around },
                     BlockKind::Case { .. } | BlockKind::Sequence => around,
                 };
                 self.block(inner.block, around);
@@ -42,38 +42,38 @@ impl Leaving<'_> {
                 self.block(block, around);
             }
             if let Some(undo) = &step.undo {
-                self.block(undo, Around { undo: Some(step.span), ..Around::default() });
+                self.block(undo, LoopContext { undo: Some(step.span), ..LoopContext::default() });
             }
         }
     }
 
-    fn leaves(&self, step: &Step, around: Around) {
+    fn leaves(&self, step: &Step, around: LoopContext) {
         let word = step.verb.keyword();
         let diagnostic = match around {
-            Around { each: None, undo: Some(undo), .. } => {
+            LoopContext { each: None, undo: Some(undo), .. } => {
                 let message =
                     format!("`{word}` stands outside of a loop: undoing comes when the loop has ended");
                 Diagnostic::error("outside-loop", message, step.span).related(undo, "the step that is undone")
             }
-            Around { each: None, .. } => {
+            LoopContext { each: None, .. } => {
                 let message = format!("`{word}` stands outside of a loop");
                 Diagnostic::error("outside-loop", message, step.span)
                     .help("it leaves the nearest `forEach` or `repeat`; `stop: {}` ends the execution")
             }
-            Around { each: Some((each, _)), beside: Some(beside), .. } => {
+            LoopContext { each: Some((each, _)), beside: Some(beside), .. } => {
                 let message = format!("`{word}` would cut off the lists that run beside this one");
                 Diagnostic::error("leaves-others", message, step.span)
                     .related(beside, "these lists run side by side")
                     .related(each, "the loop")
                     .help(format!("give a result, and put `{word}` with an `if` behind the `parallel` step"))
             }
-            Around { each: Some((each, true)), .. } if matches!(step.verb, Verb::Break) => {
+            LoopContext { each: Some((each, true)), .. } if matches!(step.verb, Verb::Break) => {
                 let message = "`break` would abort iterations that run in parallel";
                 Diagnostic::error("leaves-others", message, step.span)
                     .related(each, "the iterations of this loop run in parallel")
                     .help("remove `concurrency`, or end only this iteration with `continue: true`")
             }
-            Around { .. } => return,
+            LoopContext { .. } => return,
         };
         self.diagnostics.push(diagnostic.step(step.id.as_ref()));
     }

@@ -21,7 +21,7 @@ struct Paths {
 
 /// The ways out of a step or a list; absent where there is none.
 #[derive(Clone, Copy, Default)]
-struct Ways {
+struct Exits {
     /// To what comes after it.
     on: Option<Paths>,
     /// Out of the loop around it, by `break`.
@@ -108,7 +108,7 @@ impl Paths {
     }
 }
 
-impl Ways {
+impl Exits {
     fn on(paths: Paths) -> Self {
         Self { on: Some(paths), ..Self::default() }
     }
@@ -131,28 +131,28 @@ struct Flow<'d> {
 }
 
 impl Flow<'_> {
-    fn block(&self, block: &Block, start: Paths) -> Ways {
+    fn block(&self, block: &Block, start: Paths) -> Exits {
         // With `needs` steps run side by side: none is after another by its place alone.
         let in_order = block
             .steps
             .iter()
             .all(|step| step.needs.is_none() && !self.unreadable.has_in_step(&step.id, "needs"));
-        let mut ways = Ways::on(start);
+        let mut exits = Exits::on(start);
         for (index, step) in block.steps.iter().enumerate() {
-            let Some(paths) = ways.on else { break };
+            let Some(paths) = exits.on else { break };
             let own = self.step(step, paths);
-            ways = Ways { on: None, ..ways }.or(own);
-            if ways.on.is_none() && in_order {
+            exits = Exits { on: None, ..exits }.or(own);
+            if exits.on.is_none() && in_order {
                 self.never_runs(step, own, block.steps.get(index + 1));
             }
-            ways.on = ways.on.or((!in_order).then_some(paths));
+            exits.on = exits.on.or((!in_order).then_some(paths));
         }
-        ways
+        exits
     }
 
-    fn never_runs(&self, last: &Step, ways: Ways, next: Option<&Step>) {
+    fn never_runs(&self, last: &Step, exits: Exits, next: Option<&Step>) {
         let Some(next) = next else { return };
-        let ends = match (ways.left, ways.next) {
+        let ends = match (exits.left, exits.next) {
             (None, None) => "the execution always ends here",
             (Some(_), None) => "the loop always ends here",
             _ => "the iteration always ends here",
@@ -165,49 +165,49 @@ impl Flow<'_> {
         );
     }
 
-    fn step(&self, step: &Step, start: Paths) -> Ways {
-        let ways = match &step.verb {
+    fn step(&self, step: &Step, start: Paths) -> Exits {
+        let exits = match &step.verb {
             Verb::Respond(_) => {
                 if let (false, Some(first)) = (start.open, start.answered) {
                     self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
                 }
-                Ways::on(Paths {
+                Exits::on(Paths {
                     open: false,
                     answered: Some(step.span),
                     unsure: start.unsure || (start.open && start.answered.is_some()),
                 })
             }
-            Verb::Break => Ways { left: Some(start), ..Ways::default() },
-            Verb::Continue => Ways { next: Some(start), ..Ways::default() },
+            Verb::Break => Exits { left: Some(start), ..Exits::default() },
+            Verb::Continue => Exits { next: Some(start), ..Exits::default() },
             Verb::Stop { result } => {
                 if result.literal().is_some_and(Value::is_null) {
                     self.stops_unanswered(step, start);
                 }
-                Ways::default()
+                Exits::default()
             }
-            verb if verb.ends_block() => Ways::default(),
+            verb if verb.ends_block() => Exits::default(),
             verb => self.inside(step, verb, start),
         };
         if let Some(undo) = &step.undo {
             self.block(undo, Paths::START);
         }
-        let ways = match &step.on_error {
+        let exits = match &step.on_error {
             // A step that ends the execution, the loop or the iteration successfully has no error to handle.
-            _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => ways,
-            OnError::Fail => ways,
-            OnError::Continue => ways.or(Ways::on(start)),
+            _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => exits,
+            OnError::Fail => exits,
+            OnError::Continue => exits.or(Exits::on(start)),
             // An answer to a failure says nothing of what is right where there is none.
-            OnError::Steps(block) => ways.or(self.block(block, Paths { unsure: true, ..start })),
+            OnError::Steps(block) => exits.or(self.block(block, Paths { unsure: true, ..start })),
         };
         // An unreadable part may let the execution continue, and may have answered.
         if self.unreadable.is_unsure(&step.id) {
-            return ways.or(Ways::on(Paths { unsure: true, ..start }));
+            return exits.or(Exits::on(Paths { unsure: true, ..start }));
         }
-        if step.guard.is_some() { ways.or(Ways::on(start)) } else { ways }
+        if step.guard.is_some() { exits.or(Exits::on(start)) } else { exits }
     }
 
     /// The ways out of the lists inside a step.
-    fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Ways {
+    fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Exits {
         let lists = verb.nested_blocks();
         let beside =
             lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Parallel)).map(|inner| inner.block);
@@ -215,49 +215,49 @@ impl Flow<'_> {
         let cases: Vec<&NestedBlock<'_>> =
             lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Case { .. })).collect();
         let goes_through = cases.is_empty() || !verb.covers_every_case();
-        let mut ways = if goes_through { through } else { Ways::default() };
+        let mut exits = if goes_through { through } else { Exits::default() };
         for case in cases {
-            ways = self.block(case.block, start).or(ways);
+            exits = self.block(case.block, start).or(exits);
         }
         for once in lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Sequence)) {
-            ways = self.block(once.block, start);
+            exits = self.block(once.block, start);
         }
         for inner in &lists {
             if let BlockKind::Loop { certain, .. } = inner.kind {
-                ways = self.turns(step, inner.block, certain, start);
+                exits = self.turns(step, inner.block, certain, start);
             }
         }
-        ways
+        exits
     }
 
     /// The ways out of a loop. What leaves a turn leaves nothing around the loop.
-    fn turns(&self, step: &Step, block: &Block, certain: bool, start: Paths) -> Ways {
+    fn turns(&self, step: &Step, block: &Block, certain: bool, start: Paths) -> Exits {
         let turn = self.block(block, start);
         let again = Paths::merge(turn.on, turn.next);
         if let Some(Paths { open: false, answered: Some(place), .. }) = again.filter(|_| start.open) {
             self.in_loop(step, place);
         }
         let end = Paths::merge(again, turn.left);
-        Ways { on: if certain { end } else { Paths::merge(end, Some(start)) }, ..Ways::default() }
+        Exits { on: if certain { end } else { Paths::merge(end, Some(start)) }, ..Exits::default() }
     }
 
-    fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Ways {
-        let mut ways = Ways::on(start);
+    fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Exits {
+        let mut exits = Exits::on(start);
         for branch in branches {
             let own = self.block(branch, start);
             if let (true, Some(Some(first)), Some(Paths { open: false, answered: Some(second), .. })) =
-                (start.open, ways.on.filter(|end| !end.open).map(|end| end.answered), own.on)
+                (start.open, exits.on.filter(|end| !end.open).map(|end| end.answered), own.on)
             {
                 self.diagnostics.push(twice(second, first));
             }
-            let on = ways.on.zip(own.on).map(|(end, own)| Paths {
+            let on = exits.on.zip(own.on).map(|(end, own)| Paths {
                 open: end.open && own.open,
                 answered: end.answered.or(own.answered),
                 unsure: end.unsure || own.unsure,
             });
-            ways = Ways { on, ..ways.or(own) };
+            exits = Exits { on, ..exits.or(own) };
         }
-        ways
+        exits
     }
 
     fn in_loop(&self, step: &Step, place: Span) {

@@ -65,7 +65,7 @@ impl Number {
 
 /// All that was sent and received, and what was wrong with it.
 #[derive(Debug, Default)]
-pub struct Judge {
+pub struct Oracle {
     /// How often the daemon was started.
     life: u32,
     numbers: BTreeMap<u64, Number>,
@@ -78,7 +78,7 @@ pub struct Judge {
     violations: Vec<String>,
 }
 
-impl Judge {
+impl Oracle {
     /// The daemon was ended: from now on an effect whose result it could not store may be repeated once.
     pub fn next_life(&mut self) {
         self.life += 1;
@@ -279,156 +279,156 @@ mod tests {
         }
     }
 
-    fn effect(judge: &mut Judge, path: &str, execution: &str) {
+    fn effect(oracle: &mut Oracle, path: &str, execution: &str) {
         let key = format!("{execution}.{}", path.trim_start_matches('/'));
-        judge.received(&received(path, &key, r#"{"n": 1}"#));
+        oracle.received(&received(path, &key, r#"{"n": 1}"#));
     }
 
     /// A judge who knows of one asynchronous request.
-    fn one_sent() -> Judge {
-        let mut judge = Judge::default();
-        judge.sent(1, Sent::Async);
-        judge
+    fn one_sent() -> Oracle {
+        let mut oracle = Oracle::default();
+        oracle.sent(1, Sent::Async);
+        oracle
     }
 
-    fn only_violation(judge: &Judge) -> &str {
-        assert_eq!(judge.violations().len(), 1, "{:?}", judge.violations());
-        &judge.violations()[0]
+    fn only_violation(oracle: &Oracle) -> &str {
+        assert_eq!(oracle.violations().len(), 1, "{:?}", oracle.violations());
+        &oracle.violations()[0]
     }
 
     #[test]
     fn a_run_to_its_end_is_in_order_and_owes_nothing() {
-        let mut judge = one_sent();
-        judge.answered(1, Some("e".into()));
-        assert_eq!(judge.open_numbers(), [1]);
+        let mut oracle = one_sent();
+        oracle.answered(1, Some("e".into()));
+        assert_eq!(oracle.open_numbers(), [1]);
         for path in STAGES {
-            effect(&mut judge, path, "e");
+            effect(&mut oracle, path, "e");
         }
-        assert_eq!((judge.open(), judge.repeated(), judge.violations()), (0, 0, &[][..]));
-        assert!(judge.have_ended(&[1]) && !judge.have_ended(&[2]));
+        assert_eq!((oracle.open(), oracle.repeated(), oracle.violations()), (0, 0, &[][..]));
+        assert!(oracle.have_ended(&[1]) && !oracle.have_ended(&[2]));
     }
 
     #[test]
     fn what_was_accepted_is_owed_until_its_last_step() {
-        let mut judge = one_sent();
-        assert_eq!(judge.open(), 0, "nobody was told anything");
-        effect(&mut judge, "/first", "e");
-        assert_eq!(judge.open(), 1, "it has begun");
-        judge.answered(1, Some("e".into()));
-        assert_eq!(judge.open(), 1);
-        effect(&mut judge, "/last", "e");
-        assert_eq!(judge.open(), 0);
+        let mut oracle = one_sent();
+        assert_eq!(oracle.open(), 0, "nobody was told anything");
+        effect(&mut oracle, "/first", "e");
+        assert_eq!(oracle.open(), 1, "it has begun");
+        oracle.answered(1, Some("e".into()));
+        assert_eq!(oracle.open(), 1);
+        effect(&mut oracle, "/last", "e");
+        assert_eq!(oracle.open(), 0);
     }
 
     #[test]
     fn what_goes_on_after_a_time_out_is_owed_as_well() {
-        let mut judge = Judge::default();
-        judge.sent(1, Sent::Sync);
-        judge.goes_on(1, "e".into());
-        assert_eq!((judge.open_numbers(), judge.acknowledged()), (vec![1], 0));
-        effect(&mut judge, SYNC, "e");
-        assert_eq!((judge.open(), judge.violations()), (0, &[][..]));
+        let mut oracle = Oracle::default();
+        oracle.sent(1, Sent::Sync);
+        oracle.goes_on(1, "e".into());
+        assert_eq!((oracle.open_numbers(), oracle.acknowledged()), (vec![1], 0));
+        effect(&mut oracle, SYNC, "e");
+        assert_eq!((oracle.open(), oracle.violations()), (0, &[][..]));
     }
 
     #[test]
     fn an_effect_may_come_again_only_after_a_crash() {
-        let mut judge = one_sent();
-        effect(&mut judge, "/first", "e");
-        judge.next_life();
-        effect(&mut judge, "/first", "e");
-        assert_eq!((judge.repeated(), judge.violations()), (1, &[][..]));
-        effect(&mut judge, "/first", "e");
-        assert!(only_violation(&judge).contains("twice without a crash"));
+        let mut oracle = one_sent();
+        effect(&mut oracle, "/first", "e");
+        oracle.next_life();
+        effect(&mut oracle, "/first", "e");
+        assert_eq!((oracle.repeated(), oracle.violations()), (1, &[][..]));
+        effect(&mut oracle, "/first", "e");
+        assert!(only_violation(&oracle).contains("twice without a crash"));
     }
 
     #[test]
     fn a_try_that_is_made_to_fail_may_repeat_its_effect_once() {
-        let mut judge = one_sent();
-        judge.excuse_repeats(1);
-        effect(&mut judge, "/first", "e");
-        effect(&mut judge, "/first", "e");
-        assert_eq!((judge.repeated(), judge.violations()), (1, &[][..]));
-        effect(&mut judge, "/first", "e");
-        assert!(only_violation(&judge).contains("twice without a crash"));
+        let mut oracle = one_sent();
+        oracle.excuse_repeats(1);
+        effect(&mut oracle, "/first", "e");
+        effect(&mut oracle, "/first", "e");
+        assert_eq!((oracle.repeated(), oracle.violations()), (1, &[][..]));
+        effect(&mut oracle, "/first", "e");
+        assert!(only_violation(&oracle).contains("twice without a crash"));
     }
 
     #[test]
     fn an_effect_that_comes_again_has_the_same_key() {
-        let mut judge = one_sent();
-        effect(&mut judge, "/first", "e");
-        judge.next_life();
-        judge.received(&received("/first", "e.other", r#"{"n": 1}"#));
-        assert!(only_violation(&judge).contains("came again as e.other"));
+        let mut oracle = one_sent();
+        effect(&mut oracle, "/first", "e");
+        oracle.next_life();
+        oracle.received(&received("/first", "e.other", r#"{"n": 1}"#));
+        assert!(only_violation(&oracle).contains("came again as e.other"));
     }
 
     #[test]
     fn a_finished_step_never_runs_again() {
-        let mut judge = one_sent();
-        effect(&mut judge, "/first", "e");
-        effect(&mut judge, "/turn/0", "e");
-        judge.next_life();
-        effect(&mut judge, "/first", "e");
-        assert!(only_violation(&judge).contains("after a later step"));
+        let mut oracle = one_sent();
+        effect(&mut oracle, "/first", "e");
+        effect(&mut oracle, "/turn/0", "e");
+        oracle.next_life();
+        effect(&mut oracle, "/first", "e");
+        assert!(only_violation(&oracle).contains("after a later step"));
     }
 
     #[test]
     fn one_request_is_one_execution() {
-        let mut judge = one_sent();
-        effect(&mut judge, "/first", "e");
-        judge.next_life();
-        effect(&mut judge, "/first", "f");
-        assert!(only_violation(&judge).contains("runs twice"));
-        let mut judge = one_sent();
-        judge.answered(1, Some("e".into()));
-        effect(&mut judge, "/first", "f");
-        assert!(only_violation(&judge).contains("was acknowledged as"));
-        let mut judge = one_sent();
-        effect(&mut judge, "/first", "f");
-        judge.answered(1, Some("e".into()));
-        assert!(only_violation(&judge).contains("runs for it"));
+        let mut oracle = one_sent();
+        effect(&mut oracle, "/first", "e");
+        oracle.next_life();
+        effect(&mut oracle, "/first", "f");
+        assert!(only_violation(&oracle).contains("runs twice"));
+        let mut oracle = one_sent();
+        oracle.answered(1, Some("e".into()));
+        effect(&mut oracle, "/first", "f");
+        assert!(only_violation(&oracle).contains("was acknowledged as"));
+        let mut oracle = one_sent();
+        effect(&mut oracle, "/first", "f");
+        oracle.answered(1, Some("e".into()));
+        assert!(only_violation(&oracle).contains("runs for it"));
     }
 
     #[test]
     fn a_synchronous_answer_comes_after_the_effect_and_nothing_after_the_answer() {
-        let mut judge = Judge::default();
-        judge.sent(1, Sent::Sync);
-        effect(&mut judge, SYNC, "e");
-        judge.answered(1, None);
-        assert_eq!((judge.open(), judge.violations()), (0, &[][..]));
-        judge.next_life();
-        effect(&mut judge, SYNC, "e");
-        assert!(only_violation(&judge).contains("ran again"));
-        let mut judge = Judge::default();
-        judge.sent(1, Sent::Sync);
-        judge.answered(1, None);
-        assert!(only_violation(&judge).contains("before its effect"));
+        let mut oracle = Oracle::default();
+        oracle.sent(1, Sent::Sync);
+        effect(&mut oracle, SYNC, "e");
+        oracle.answered(1, None);
+        assert_eq!((oracle.open(), oracle.violations()), (0, &[][..]));
+        oracle.next_life();
+        effect(&mut oracle, SYNC, "e");
+        assert!(only_violation(&oracle).contains("ran again"));
+        let mut oracle = Oracle::default();
+        oracle.sent(1, Sent::Sync);
+        oracle.answered(1, None);
+        assert!(only_violation(&oracle).contains("before its effect"));
     }
 
     #[test]
     fn an_instant_runs_once_and_none_is_left_out() {
-        let mut judge = Judge::default();
+        let mut oracle = Oracle::default();
         let tick = |at: &str, execution: &str| {
             received(TICK, &format!("{execution}.tick"), &format!(r#"{{"at": "2026-01-01T00:00:{at}Z"}}"#))
         };
-        judge.received(&tick("01", "a"));
-        judge.received(&tick("02", "b"));
-        judge.next_life();
-        judge.received(&tick("02", "b"));
-        judge.judge_ticks();
-        assert_eq!((judge.ticks(), judge.violations()), (2, &[][..]));
-        judge.received(&tick("02", "c"));
-        assert!(only_violation(&judge).contains("ran twice"));
-        judge.received(&tick("05", "d"));
-        judge.judge_ticks();
-        assert!(judge.violations()[1].contains("no instant ran between"));
+        oracle.received(&tick("01", "a"));
+        oracle.received(&tick("02", "b"));
+        oracle.next_life();
+        oracle.received(&tick("02", "b"));
+        oracle.judge_ticks();
+        assert_eq!((oracle.ticks(), oracle.violations()), (2, &[][..]));
+        oracle.received(&tick("02", "c"));
+        assert!(only_violation(&oracle).contains("ran twice"));
+        oracle.received(&tick("05", "d"));
+        oracle.judge_ticks();
+        assert!(oracle.violations()[1].contains("no instant ran between"));
     }
 
     #[test]
     fn what_nobody_sent_is_a_violation() {
-        let mut judge = one_sent();
-        judge.received(&received("/first", "e.first", r#"{"n": 2}"#));
-        judge.received(&received("/other", "e.other", r#"{"n": 1}"#));
-        judge.received(&received("/first", "", r#"{"n": 1}"#));
-        assert_eq!(judge.violations().len(), 3, "{:?}", judge.violations());
+        let mut oracle = one_sent();
+        oracle.received(&received("/first", "e.first", r#"{"n": 2}"#));
+        oracle.received(&received("/other", "e.other", r#"{"n": 1}"#));
+        oracle.received(&received("/first", "", r#"{"n": 1}"#));
+        assert_eq!(oracle.violations().len(), 3, "{:?}", oracle.violations());
     }
 }

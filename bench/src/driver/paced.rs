@@ -11,14 +11,14 @@ use crate::statistics::Histogram;
 
 /// A load of which every request has its instant.
 #[derive(Clone)]
-pub(crate) struct Pace {
+pub(crate) struct PacedLoad {
     /// The requests and their address. The connections take turns; a late one catches up by sending at once.
     pub(crate) load: Load,
     /// Requests a second.
     pub(crate) rate: f64,
 }
 
-impl Pace {
+impl PacedLoad {
     /// Sends what is due within `time`, and waits for the answers. A time is counted from when its request was due, so
     /// that those which had to wait for others count for as long as they waited. One answer other than 200 ends it.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
