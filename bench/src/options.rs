@@ -97,8 +97,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             SERVE_CODE => return Ok(Command::Work),
             "--serve-baseline" => {
                 let kind = value()?;
-                let kind =
-                    Kind::parse(&kind).ok_or_else(|| Error::Usage(format!("there is no baseline `{kind}`")))?;
+                let kind = Kind::parse(&kind)
+                    .ok_or_else(|| Error::Usage(format!("there is no baseline `{kind}`")))?;
                 return Ok(Command::Serve(kind, value()?.into()));
             }
             "--quick" => (options.quick, options.time) = (true, Duration::from_secs(1)),

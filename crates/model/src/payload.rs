@@ -100,6 +100,26 @@ impl Payload {
         if let Self::Webhook(payload) = self { payload.code_result.as_deref() } else { None }
     }
 
+    /// Transforms the data from outside: the request of a webhook by `request`, every other value by `value`.
+    ///
+    /// # Errors
+    /// The first error of `request` or `value`.
+    pub fn try_map_data<E>(
+        self,
+        request: impl FnOnce(WebhookPayload) -> Result<WebhookPayload, E>,
+        mut value: impl FnMut(Value) -> Result<Value, E>,
+    ) -> Result<Self, E> {
+        Ok(match self {
+            Self::Webhook(payload) => Self::Webhook(request(payload)?),
+            Self::Poll { data, polled_at } => Self::Poll { data: value(data)?, polled_at },
+            Self::Manual { inputs } => {
+                let inputs = inputs.into_iter().map(|(name, input)| Ok((name, value(input)?)));
+                Self::Manual { inputs: inputs.collect::<Result<_, E>>()? }
+            }
+            Self::Schedule { .. } => self,
+        })
+    }
+
     /// Creates the payload of a manual start.
     #[must_use]
     pub fn manual(inputs: Map) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use connector::{Registry, check_value};
 use model::action::{ActionSpec, InputSpec};
-use model::automation::{Approval, Automation, BlockKind, SpannedName, Step, Trigger, Verb, WaitOn};
+use model::automation::{Approval, Automation, BlockKind, SpannedName, StartForm, Step, Verb, WaitOn};
 use model::diagnostic::{Diagnostic, nearest};
 use model::expression::Expression;
 use model::test_suite::{
@@ -112,7 +112,7 @@ impl<'a> Check<'a> {
             }
         }
         if let Some(response) = &case.expect.response
-            && !matches!(self.automation.trigger, Trigger::Webhook(_))
+            && !self.automation.trigger.answers_caller()
         {
             self.not_of_trigger("only a webhook answers a caller", response.span, "remove `response`");
         }
@@ -124,43 +124,40 @@ impl<'a> Check<'a> {
 
     fn start(&mut self, case: &Case) {
         let span = case.start_span;
-        match (&case.start, &self.automation.trigger) {
-            (Start::Inputs(_), Trigger::Webhook(_)) => {
+        match (&case.start, self.automation.trigger.start_form()) {
+            (Start::Inputs(_), StartForm::Request(_)) => {
                 self.not_of_trigger(
                     "a request starts this automation, not a manual start",
                     span,
                     "write `payload: {…}`",
                 );
             }
-            (
-                Start::Inputs(_) | Start::Request(_) | Start::ScheduledAt(_),
-                Trigger::Poll(_) | Trigger::Event(_),
-            ) => {
+            (Start::Inputs(_) | Start::Request(_) | Start::ScheduledAt(_), StartForm::Data { .. }) => {
                 self.not_of_trigger(
                     "new data starts this automation",
                     span,
                     "write `found: …` with the new data",
                 );
             }
-            (Start::Polled(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
+            (Start::Polled(_), StartForm::Request(_) | StartForm::Instant | StartForm::Inputs) => {
                 self.not_of_trigger("this automation does not poll", span, "remove `found`");
             }
             (Start::Inputs(inputs), _) => self.inputs(inputs),
-            (Start::Request(_), Trigger::Schedule(_)) => {
+            (Start::Request(_), StartForm::Instant) => {
                 self.not_of_trigger(
                     "a schedule starts this automation, not a request",
                     span,
                     "write `scheduledAt: …`",
                 );
             }
-            (Start::Request(_), Trigger::Manual) => {
+            (Start::Request(_), StartForm::Inputs) => {
                 self.not_of_trigger(
                     "this automation is started manually, not by a request",
                     span,
                     "write `inputs: {…}`",
                 );
             }
-            (Start::ScheduledAt(_), Trigger::Webhook(_) | Trigger::Manual) => {
+            (Start::ScheduledAt(_), StartForm::Request(_) | StartForm::Inputs) => {
                 self.not_of_trigger("this automation has no schedule", span, "remove `scheduledAt`");
             }
             _ => {}

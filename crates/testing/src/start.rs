@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::{SpannedName, Trigger, WebhookTrigger};
+use model::automation::{SpannedName, StartForm, Trigger, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::test_suite::{Case, Request, RequestBody, Start};
@@ -48,23 +48,21 @@ impl TestRun<'_> {
     /// Starts the execution as the test specifies.
     pub(super) async fn start(&self) -> Result<StartResult, TestError> {
         let automation = &self.deployment.automation;
-        match (&self.case.start, &automation.trigger) {
-            (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
-            (Start::Default, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
-            (Start::ScheduledAt(at), Trigger::Schedule(_)) => self.start_scheduled(*at).await,
-            (Start::Default, Trigger::Schedule(_)) => self.start_scheduled(self.clock.now()).await,
+        match (&self.case.start, automation.trigger.start_form()) {
+            (Start::Request(request), StartForm::Request(webhook)) => self.request(request, webhook).await,
+            (Start::Default, StartForm::Request(webhook)) => self.request(&Request::default(), webhook).await,
+            (Start::ScheduledAt(at), StartForm::Instant) => self.start_scheduled(*at).await,
+            (Start::Default, StartForm::Instant) => self.start_scheduled(self.clock.now()).await,
             (Start::Inputs(inputs), _) => self.start_manually(inputs).await,
-            (Start::Default, Trigger::Manual) => self.start_manually(&[]).await,
-            (Start::Polled(data), Trigger::Poll(_) | Trigger::Event(_)) => {
-                self.start_polled(data.clone()).await
-            }
-            (Start::Default, Trigger::Poll(_) | Trigger::Event(_)) => self.start_polled(Value::Null).await,
-            (Start::Request(_) | Start::ScheduledAt(_) | Start::Polled(_), trigger) => Err(TestError::new(
+            (Start::Default, StartForm::Inputs) => self.start_manually(&[]).await,
+            (Start::Polled(data), StartForm::Data { .. }) => self.start_polled(data.clone()).await,
+            (Start::Default, StartForm::Data { .. }) => self.start_polled(Value::Null).await,
+            (Start::Request(_) | Start::ScheduledAt(_) | Start::Polled(_), _) => Err(TestError::new(
                 self.case,
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
                     automation.id,
-                    trigger.keyword()
+                    automation.trigger.keyword()
                 ),
             )),
         }

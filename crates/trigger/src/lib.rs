@@ -17,5 +17,5 @@ mod rejection;
 mod results;
 
 pub use rejection::Rejection;
-pub use results::results;
+pub use results::{body_names, kind_with_result, result_names, results};
 pub use schedule::{MissedFires, Schedule, ScheduleError};

@@ -1,6 +1,6 @@
 //! `trigger.results`, the data of a trigger that steps read.
 
-use model::{Map, Payload, Value};
+use model::{Map, Payload, Trigger, Value};
 
 use crate::{Rejection, webhook};
 
@@ -33,6 +33,56 @@ pub fn results(payload: &Payload) -> Result<Value, Rejection> {
             Ok(map([("body", map([("data", inputs.clone())])), ("inputs", inputs)]))
         }
     }
+}
+
+/// The members of `trigger.results` of one trigger kind.
+struct Members {
+    names: &'static [&'static str],
+    /// The members of `body`.
+    body: &'static [&'static str],
+}
+
+const WEBHOOK: Members = Members {
+    names: &["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"],
+    body: &["data", "contentType"],
+};
+const SCHEDULE: Members =
+    Members { names: &["scheduledAt", "startedAt", "timezone", "body"], body: &["data"] };
+const POLL: Members = Members { names: &["body", "polledAt"], body: &["data"] };
+/// Members of both forms: the connector determines if an event is received or polled.
+const EVENT: Members = Members {
+    names: &["body", "polledAt", "rawBody", "headers", "pathFragment", "queryParameters", "method"],
+    body: &["data", "contentType"],
+};
+const MANUAL: Members = Members { names: &["body", "inputs"], body: &["data"] };
+
+fn members(trigger: &Trigger) -> &'static Members {
+    match trigger {
+        Trigger::Webhook(_) => &WEBHOOK,
+        Trigger::Schedule(_) => &SCHEDULE,
+        Trigger::Event(_) => &EVENT,
+        Trigger::Poll(_) => &POLL,
+        Trigger::Manual => &MANUAL,
+    }
+}
+
+/// Returns the members of `trigger.results` that executions of this trigger may have.
+#[must_use]
+pub fn result_names(trigger: &Trigger) -> &'static [&'static str] {
+    members(trigger).names
+}
+
+/// Returns the members of `trigger.results.body` that executions of this trigger may have.
+#[must_use]
+pub fn body_names(trigger: &Trigger) -> &'static [&'static str] {
+    members(trigger).body
+}
+
+/// Returns the first trigger kind whose results have this member.
+#[must_use]
+pub fn kind_with_result(name: &str) -> Option<&'static str> {
+    let kinds = [("webhook", &WEBHOOK), ("schedule", &SCHEDULE), ("poll", &POLL), ("manual", &MANUAL)];
+    kinds.into_iter().find(|(_, members)| members.names.contains(&name)).map(|(kind, _)| kind)
 }
 
 fn map<const N: usize>(entries: [(&'static str, Value); N]) -> Value {

@@ -32,17 +32,19 @@ pub(super) fn check(
 
 /// Checks the action or event of a trigger.
 fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
-    match &automation.trigger {
-        Trigger::Poll(poll) if crate::native::find(&poll.call.action.name).is_some() => {
-            let message = format!("`{}` needs an execution, and a poll has none", poll.call.action.name);
+    if let Trigger::Event(event) = &automation.trigger {
+        return check_event(event, context, found);
+    }
+    match automation.trigger.call() {
+        Some(call) if crate::native::find(&call.action.name).is_some() => {
+            let message = format!("`{}` needs an execution, and a poll has none", call.action.name);
             found.push(
-                Diagnostic::error("unknown-action", message, poll.call.action.span)
+                Diagnostic::error("unknown-action", message, call.action.span)
                     .help("poll an action of a connector, and call this one in a step"),
             );
         }
-        Trigger::Poll(poll) => check_call(&poll.call, &|_| false, context, found),
-        Trigger::Event(event) => check_event(event, context, found),
-        Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => {}
+        Some(call) => check_call(call, &|_| false, context, found),
+        None => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, Verb, WebhookMode};
+use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, Verb};
 use script::Module;
 
 use crate::code::module;
@@ -57,8 +57,7 @@ impl CodePlans {
         if let Trigger::Webhook(webhook) = &automation.trigger {
             plans.trigger = webhook.code.as_ref().and_then(|code| module(code, automation));
         }
-        let is_sync =
-            matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync);
+        let is_sync = automation.trigger.is_synchronous();
         plans.visit_list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
             plans.visit_list(automation, block, &[], false);

@@ -1,13 +1,13 @@
 //! Payloads saved as files of the project: `payloads/<automation>/<name>.json`. People can view, edit and version them,
 //! and run them again.
 
+use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use model::AutomationId;
 use model::payload::{Payload, WebhookPayload};
 use model::redact::Redactor;
-use model::value::Value;
 use serde::Serialize;
 
 use crate::hooks::remove_credentials;
@@ -69,13 +69,12 @@ pub enum PayloadError {
 
 /// Masks credentials and secrets, since other people may read the file.
 fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
-    match payload {
-        Payload::Webhook(payload) => Payload::Webhook(remove_credentials(payload, redactor)),
-        Payload::Poll { data, polled_at } => Payload::Poll { data: redactor.redact_value(data), polled_at },
-        Payload::Manual { inputs } => Payload::Manual {
-            inputs: inputs.into_iter().map(|(name, value)| (name, redactor.redact_value(value))).collect(),
-        },
-        Payload::Schedule { .. } => payload,
+    let masked: Result<_, Infallible> = payload.try_map_data(
+        |request| Ok(remove_credentials(request, redactor)),
+        |value| Ok(redactor.redact_value(value)),
+    );
+    match masked {
+        Ok(payload) => payload,
     }
 }
 
@@ -94,7 +93,7 @@ impl Ingress {
         let (root, path, redactor) =
             (self.runtime.settings.dir.clone(), shown.clone(), self.runtime.settings.redactor.clone());
         let work = tokio::task::spawn_blocking(move || {
-            write(&root, Path::new(&path), &without_secrets(whole(payload)?, &redactor))
+            write(&root, Path::new(&path), &without_secrets(with_file_contents(payload)?, &redactor))
         });
         let bytes = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let bytes = bytes.map_err(|error| PayloadError::Io { path: shown.clone(), error })?;
@@ -204,21 +203,15 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
 }
 
 /// Loads the bytes of all files into the payload, since readers of the file have no access to the store.
-fn whole(payload: Payload) -> io::Result<Payload> {
+fn with_file_contents(payload: Payload) -> io::Result<Payload> {
     let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
-    let value = |value: &Value| value.load_files(max).map_err(io::Error::other);
-    Ok(match payload {
-        Payload::Webhook(request) => {
+    payload.try_map_data(
+        |request| {
             let body = request.body.load(max).map_err(io::Error::other)?;
-            Payload::Webhook(WebhookPayload { body, ..request })
-        }
-        Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },
-        Payload::Manual { inputs } => {
-            let inputs = inputs.iter().map(|(name, input)| Ok((name.clone(), value(input)?)));
-            Payload::manual(inputs.collect::<io::Result<_>>()?)
-        }
-        Payload::Schedule { .. } => payload,
-    })
+            Ok(WebhookPayload { body, ..request })
+        },
+        |value| value.load_files(max).map_err(io::Error::other),
+    )
 }
 
 /// Returns true if the text is an allowed name, which cannot leave its folder.

@@ -86,7 +86,7 @@ impl<'a> PollRequest<'a> {
                 let spec = registry.event(&event.call.action.name)?;
                 matches!(spec.source, EventSource::Poll(_)).then(|| Self::Event(event, spec.clone()))
             }
-            Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => None,
+            _ => None,
         }
     }
 

@@ -45,6 +45,30 @@ impl Trigger {
         }
     }
 
+    /// Returns the form of the data with which a person starts the automation by hand.
+    #[must_use]
+    pub fn start_form(&self) -> StartForm<'_> {
+        match self {
+            Self::Webhook(webhook) => StartForm::Request(webhook),
+            Self::Schedule(_) => StartForm::Instant,
+            Self::Event(_) => StartForm::Data { or_request: true },
+            Self::Poll(_) => StartForm::Data { or_request: false },
+            Self::Manual => StartForm::Inputs,
+        }
+    }
+
+    /// Returns true if a caller gets a response from the trigger.
+    #[must_use]
+    pub fn answers_caller(&self) -> bool {
+        matches!(self, Self::Webhook(_))
+    }
+
+    /// Returns true if a caller waits for the end of the execution.
+    #[must_use]
+    pub fn is_synchronous(&self) -> bool {
+        matches!(self, Self::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
+    }
+
     /// Calls `visit` with every expression of a poll or event trigger.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         for (_, template) in self.call().into_iter().flat_map(|call| &call.with) {
@@ -54,6 +78,22 @@ impl Trigger {
             [&poll.items, &poll.id, &poll.cursor].into_iter().flatten().for_each(visit);
         }
     }
+}
+
+/// The form of the data of a start by hand: by the command line, the API or a test.
+#[derive(Clone, Copy, Debug)]
+pub enum StartForm<'a> {
+    /// A request to this webhook.
+    Request(&'a WebhookTrigger),
+    /// An instant of the schedule.
+    Instant,
+    /// The data that a poll finds or an event brings.
+    Data {
+        /// True if the data may also be a request: the connector determines if an event is received or polled.
+        or_request: bool,
+    },
+    /// The declared inputs by name.
+    Inputs,
 }
 
 /// A trigger on an event of another application. The connector determines if it is received by subscription or polled.

@@ -71,8 +71,22 @@ impl Run {
             Verb::Action(call) => self.action_effect(call),
             // A received signal or an elapsed time limit must not be decided again.
             Verb::Call(_) | Verb::Wait(_) | Verb::WaitFor(_) => Effect::Write,
-            // The inner steps of a block have recorded their own effects.
-            _ => Effect::Pure,
+            // The inner steps of a block record their own effects.
+            Verb::If(_)
+            | Verb::Switch(_)
+            | Verb::ForEach(_)
+            | Verb::Repeat(_)
+            | Verb::Parallel(_)
+            | Verb::Group(_) => Effect::Pure,
+            // Code reaches nothing outside its run: a repetition has no effect.
+            Verb::Code(_) => Effect::Pure,
+            // The result depends on values in the log only.
+            Verb::Set(_)
+            | Verb::Respond(_)
+            | Verb::Break
+            | Verb::Continue
+            | Verb::Stop { .. }
+            | Verb::Fail { .. } => Effect::Pure,
         }
     }
 

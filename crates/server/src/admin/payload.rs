@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use engine::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
-use model::automation::{Trigger, WebhookTrigger};
+use model::automation::{StartForm, WebhookTrigger};
 use model::diagnostic::nearest;
 use model::{Map, Payload, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -64,19 +64,18 @@ impl Reader<'_> {
             };
             return self.request(&parts, None);
         }
-        match &self.deployment.automation.trigger {
-            Trigger::Webhook(webhook) => self.request(&parts, Some(webhook)),
-            // An application tells of the event with a request; what is polled for is data.
-            Trigger::Event(_) if !parts.contains_key("data") && !parts.is_empty() => {
+        match self.deployment.automation.trigger.start_form() {
+            StartForm::Request(webhook) => self.request(&parts, Some(webhook)),
+            StartForm::Data { or_request: true } if !parts.contains_key("data") && !parts.is_empty() => {
                 self.request(&parts, None)
             }
-            Trigger::Event(_) | Trigger::Poll(_) => {
+            StartForm::Data { .. } => {
                 self.only(&parts, &["data"]);
                 let data = parts.remove("data").map(Value::from_serde).unwrap_or_default();
                 Some(Payload::Poll { data, polled_at: self.now })
             }
-            Trigger::Schedule(_) => self.schedule(&parts),
-            Trigger::Manual => {
+            StartForm::Instant => self.schedule(&parts),
+            StartForm::Inputs => {
                 self.only(&parts, &["inputs"]);
                 match parts.remove("inputs") {
                     None => Some(Payload::manual(Map::new())),

@@ -1,7 +1,7 @@
 //! Suggests corrections for unresolved paths: terms of other tools, a missing `.data`, a dash in a name.
 
 use model::ResultType;
-use model::automation::{Trigger, Verb};
+use model::automation::{StartForm, Trigger, Verb};
 use model::diagnostic::Diagnostic;
 
 use super::{Checker, NamePosition, PathRead, names};
@@ -14,8 +14,8 @@ impl Checker<'_> {
         let is_step = |id: &&str| self.order.path_of(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
-            return match (root, &self.automation.trigger) {
-                ("body" | "payload" | "request" | "data", Trigger::Manual)
+            return match (root, self.automation.trigger.start_form()) {
+                ("body" | "payload" | "request" | "data", StartForm::Inputs)
                     if self
                         .automation
                         .inputs
@@ -26,13 +26,13 @@ impl Checker<'_> {
                 }
                 (
                     "body" | "payload" | "request" | "data" | "json",
-                    Trigger::Webhook(_) | Trigger::Poll(_) | Trigger::Event(_),
+                    StartForm::Request(_) | StartForm::Data { .. },
                 ) => {
                     let rest = names::behind_body(&names[1..]).join(".");
                     let rest = if rest.is_empty() { rest } else { format!(".{rest}") };
                     Some(format!("did you mean `trigger.results.body.data{rest}`?"))
                 }
-                ("headers" | "query", Trigger::Webhook(_)) => {
+                ("headers" | "query", StartForm::Request(_)) => {
                     let part = if root == "query" { "queryParameters" } else { root };
                     Some(format!("did you mean `trigger.results.{part}.{rest}`?"))
                 }
@@ -116,12 +116,8 @@ impl Checker<'_> {
         if body != "body" || has_code || self.unreadable.has("trigger") {
             return None;
         }
-        let members: &[&str] = match trigger {
-            // The connector decides whether an event is polled or pushed.
-            Trigger::Webhook(_) | Trigger::Event(_) => &["data", "contentType"],
-            Trigger::Schedule(_) | Trigger::Poll(_) | Trigger::Manual => &["data"],
-        };
-        let is_schedule = matches!(trigger, Trigger::Schedule(_));
+        let members = trigger::body_names(trigger);
+        let is_schedule = matches!(trigger.start_form(), StartForm::Instant);
         if is_schedule && (member != "data" || !rest.is_empty()) {
             // A manual start may supply data.
             if optional && member == "data" {
@@ -141,7 +137,7 @@ impl Checker<'_> {
         let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
         let diagnostic =
             Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
-        let meant = if matches!(trigger, Trigger::Manual) {
+        let meant = if matches!(trigger.start_form(), StartForm::Inputs) {
             format!("did you mean `inputs.{}`?", read.path.get(3..).unwrap_or_default().join("."))
         } else {
             format!(
@@ -159,7 +155,7 @@ impl Checker<'_> {
     /// Checks `trigger.results.<name>`.
     pub(super) fn trigger(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let first = read.path.get(1)?;
-        let known = names::trigger_results(&self.automation.trigger);
+        let known = trigger::result_names(&self.automation.trigger);
         if first != "results" {
             let diagnostic = read.member(1, &["results"])?;
             let rest: Vec<&str> =
@@ -181,7 +177,7 @@ impl Checker<'_> {
         }
         let word = self.automation.trigger.keyword();
         let position = read.position(2);
-        let Some(other) = names::trigger_with(name) else {
+        let Some(other) = trigger::kind_with_result(name) else {
             let message = format!("the results of a `{word}` trigger have no `{name}`");
             let diagnostic = Diagnostic::error("unknown-member", message, position.span);
             return Some(position.nearest(diagnostic, name, known));

@@ -1,6 +1,6 @@
 //! Names that expressions may read, and their members.
 
-use model::automation::{Automation, Trigger};
+use model::automation::Automation;
 
 /// Names in scope of steps.
 pub(super) const ALWAYS: [&str; 8] =
@@ -49,15 +49,6 @@ pub(super) const STEP_ROOTS: [&str; 10] =
     ["outputs", "output", "results", "result", "needs", "jobs", "tasks", "nodes", "actions", "step"];
 /// Terms of other tools for the result of a step.
 pub(super) const RESULT_WORDS: [&str; 6] = ["outputs", "output", "result", "results", "response", "value"];
-
-const WEBHOOK: [&str; 7] =
-    ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];
-const SCHEDULE: [&str; 4] = ["scheduledAt", "startedAt", "timezone", "body"];
-const POLL: [&str; 2] = ["body", "polledAt"];
-/// All members: the connector decides whether an event is polled or pushed.
-const EVENT_RESULTS: [&str; 7] =
-    ["body", "polledAt", "rawBody", "headers", "pathFragment", "queryParameters", "method"];
-const MANUAL: [&str; 2] = ["body", "inputs"];
 
 /// Kind of position of an expression, which determines the names in scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,17 +182,6 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Returns the members of `trigger.results` for this trigger.
-pub(super) fn trigger_results(trigger: &Trigger) -> &'static [&'static str] {
-    match trigger {
-        Trigger::Webhook(_) => &WEBHOOK,
-        Trigger::Schedule(_) => &SCHEDULE,
-        Trigger::Event(_) => &EVENT_RESULTS,
-        Trigger::Poll(_) => &POLL,
-        Trigger::Manual => &MANUAL,
-    }
-}
-
 /// Strips a term of other tools from a path below the body, leaving the part below `trigger.results.body.data`.
 pub(super) fn behind_body<'a, 'p>(path: &'a [&'p str]) -> &'a [&'p str] {
     match path {
@@ -232,13 +212,6 @@ pub(super) fn behind_trigger<'p>(path: &[&'p str], known: &[&str]) -> Vec<&'p st
     }
 }
 
-/// Returns the trigger kind whose results have this member.
-pub(super) fn trigger_with(name: &str) -> Option<&'static str> {
-    let kinds: [(&str, &[&str]); 4] =
-        [("webhook", &WEBHOOK), ("schedule", &SCHEDULE), ("poll", &POLL), ("manual", &MANUAL)];
-    kinds.into_iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| kind)
-}
-
 /// Suggests a step, variable, input or trigger result with this name.
 pub(super) fn meant(automation: &Automation, name: &str) -> Option<String> {
     let mut meant = None;
@@ -257,7 +230,7 @@ pub(super) fn meant(automation: &Automation, name: &str) -> Option<String> {
     };
     let result = || {
         let path = if name == "body" { "body.data" } else { name };
-        trigger_results(&automation.trigger).contains(&name).then(|| format!("trigger.results.{path}"))
+        trigger::result_names(&automation.trigger).contains(&name).then(|| format!("trigger.results.{path}"))
     };
     meant.or_else(input).or_else(variable).or_else(result)
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use anyhow::Context as _;
 use engine::Deployment;
 use model::action::{InputSpec, InputType};
-use model::automation::{Trigger, WebhookTrigger};
+use model::automation::{StartForm, WebhookTrigger};
 use model::payload::{Payload, WebhookPayload};
 use model::value::{JsonLimits, Map, Value};
 
@@ -51,20 +51,20 @@ impl PayloadOptions {
     /// The options do not fit the trigger.
     pub(super) fn payload(&self, deployed: &Deployment) -> anyhow::Result<Payload> {
         let automation = &deployed.automation;
-        match &automation.trigger {
-            Trigger::Manual => self.manual(&automation.inputs),
-            Trigger::Webhook(webhook) => self.webhook(webhook),
-            Trigger::Schedule(_) if self.payload.is_some() || !self.inputs.is_empty() => Err(Fault::usage(
+        match automation.trigger.start_form() {
+            StartForm::Inputs => self.manual(&automation.inputs),
+            StartForm::Request(webhook) => self.webhook(webhook),
+            StartForm::Instant if self.payload.is_some() || !self.inputs.is_empty() => Err(Fault::usage(
                 "a schedule starts with the time alone; it takes no --payload and no --input",
             )),
-            Trigger::Poll(_) | Trigger::Event(_) if !self.inputs.is_empty() => Err(Fault::usage(
+            StartForm::Data { .. } if !self.inputs.is_empty() => Err(Fault::usage(
                 "what a poll finds or an event brings has no inputs; give it as JSON with --payload",
             )),
-            Trigger::Poll(_) | Trigger::Event(_) => {
+            StartForm::Data { .. } => {
                 let data = self.json()?.unwrap_or(Value::Null);
                 Ok(Payload::Poll { data, polled_at: time::now() })
             }
-            Trigger::Schedule(_) => {
+            StartForm::Instant => {
                 let now = time::now();
                 let schedule = deployed.schedule.as_ref().context("the schedule was not compiled")?;
                 Ok(schedule.payload(now, now))

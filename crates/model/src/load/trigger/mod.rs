@@ -15,7 +15,7 @@ pub use event::event_webhook;
 
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::condition;
-use crate::automation::{Trigger, WebhookMode};
+use crate::automation::Trigger;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
 use crate::yaml::{Field, MapReader, Node};
@@ -96,7 +96,7 @@ pub(super) struct Read {
 impl Read {
     /// True if a caller certainly waits for the end of the execution.
     pub(super) fn is_sync(&self) -> bool {
-        matches!(&self.trigger, Some((Trigger::Webhook(webhook), _)) if webhook.mode == WebhookMode::Sync)
+        self.trigger.as_ref().is_some_and(|(trigger, _)| trigger.is_synchronous())
     }
 
     /// The trigger, if its mode is known.

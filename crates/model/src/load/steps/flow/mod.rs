@@ -3,7 +3,7 @@
 
 mod loop_exits;
 
-use crate::automation::{Block, BlockKind, NestedBlock, OnError, Step, Trigger, Verb, WebhookMode};
+use crate::automation::{Block, BlockKind, NestedBlock, OnError, Step, Trigger, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::load::Unreadable;
 use crate::value::Value;
@@ -50,7 +50,7 @@ pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnos
         Flow { unreadable, diagnostics, answers: None }.block(list, Paths::START);
     }
     // The result of an execution answers its caller as well; where the file names one, that is meant.
-    let answers = lists.trigger.filter(|trigger| waits(trigger) && !lists.has_outputs);
+    let answers = lists.trigger.filter(|trigger| trigger.is_synchronous() && !lists.has_outputs);
     let answers = answers.and_then(|_| last_answer(lists.steps));
     let flow = Flow { unreadable, diagnostics, answers };
     let before = diagnostics.error_count();
@@ -70,21 +70,17 @@ fn last_answer(steps: &Block) -> Option<&Step> {
     last
 }
 
-fn waits(trigger: &Trigger) -> bool {
-    matches!(trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
-}
-
 /// Reports an answer that nobody waits for.
 fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
     let (Verb::Respond(_), Some(trigger)) = (&step.verb, trigger) else { return };
     let diagnostic = match trigger {
-        trigger if waits(trigger) => return,
-        Trigger::Webhook(_) => {
+        trigger if trigger.is_synchronous() => return,
+        trigger if trigger.answers_caller() => {
             let message = "nobody waits for this answer: the webhook is asynchronous";
             Diagnostic::warning("respond-without-caller", message, step.span)
                 .help("write `mode: sync` in the webhook, or answer with its own `respond`")
         }
-        Trigger::Schedule(_) | Trigger::Event(_) | Trigger::Poll(_) | Trigger::Manual => {
+        _ => {
             let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.keyword());
             Diagnostic::error("respond-without-caller", message, step.span)
                 .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")
