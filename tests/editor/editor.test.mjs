@@ -1,5 +1,5 @@
 // What an author sees in an editor: the schemas of this repository in the real yaml-language-server, which editors such
-// as VS Code, Neovim, Helix and Zed run. `make editor-test` installs it and says where it is.
+// as VS Code, Neovim, Helix and Zed run. `make editor-check` installs it and says where it is.
 
 import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, readdir, rm } from "node:fs/promises";
@@ -20,7 +20,7 @@ let session;
 let opened = 0;
 
 before(async () => {
-  assert.ok(SERVER, "YAML_LANGUAGE_SERVER is not set; run `make editor-test`");
+  assert.ok(SERVER, "YAML_LANGUAGE_SERVER is not set; run `make editor-check`");
   project = await mkdtemp(path.join(tmpdir(), "cogwork-editor-"));
   await cp(path.join(REPOSITORY, "schemas"), path.join(project, "schemas"), { recursive: true });
   session = await Session.start(SERVER, project);
