@@ -1,18 +1,14 @@
 //! Attachments: the lists, the get, both deletes, uploads through the older API, and downloads.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::error::ApiError;
 use super::model::{Attachment, Container, FileVersion, Kept, Parent, Status, Version};
 use super::paging::{DEFAULT_ATTACHMENT_PAGE, Order, OrderValue, Slice, page_of};
 use super::query::Query;
-use super::shapes::{
-    AttachmentLinks, AttachmentShape, Included, IncludedShapes, UploadShape, UploadedExtensions,
-    UploadedMetadata, UploadedShape, UploadedVersion, VersionShape,
-};
+use super::shapes::{AttachmentLinks, AttachmentShape, Included, IncludedShapes, VersionShape};
 use super::state::State;
 use super::users::{Right, Who};
 
@@ -153,7 +149,7 @@ impl State {
         page: u64,
         upload: Upload,
         on_existing: OnExisting,
-    ) -> Result<UploadShape, ApiError> {
+    ) -> Result<Value, ApiError> {
         let found = self.page_for(who, page, Right::Create)?;
         if found.status == Status::Trashed {
             return Err(ApiError::not_found());
@@ -178,10 +174,10 @@ impl State {
             ids.push(self.store_file(&who.account_id, page, file, &upload.comment, upload.minor_edit));
         }
         let attachments = ids.iter().filter_map(|id| self.attachments.get(id)).map(Kept::get);
-        let results: Vec<UploadedShape> =
+        let results: Vec<Value> =
             attachments.filter_map(|attachment| self.uploaded_shape(attachment)).collect();
-        let links = BTreeMap::from([("base", format!("{}/wiki", self.base_url))]);
-        Ok(UploadShape { start: 0, limit: results.len(), size: results.len(), results, links })
+        let (size, base) = (results.len(), format!("{}/wiki", self.base_url));
+        Ok(json!({"results": results, "start": 0, "limit": size, "size": size, "_links": {"base": base}}))
     }
 
     /// Stores one file: a new attachment, or a new version of the one with this name.
@@ -293,28 +289,22 @@ impl State {
         }
     }
 
-    fn uploaded_shape(&self, attachment: &Attachment) -> Option<UploadedShape> {
+    /// An uploaded file in the shape of the older API.
+    fn uploaded_shape(&self, attachment: &Attachment) -> Option<Value> {
         let file = attachment.version(None)?;
-        Some(UploadedShape {
-            id: format!("att{}", attachment.id),
-            kind: "attachment",
-            status: attachment.status,
-            title: attachment.title.clone(),
-            version: UploadedVersion {
-                number: file.version.number,
-                message: file.version.message.clone(),
-                minor_edit: file.version.minor_edit,
-                when: file.version.created_at,
+        let FileVersion { version, media_type, comment, file_id, bytes } = file;
+        Some(json!({
+            "id": format!("att{}", attachment.id),
+            "type": "attachment",
+            "status": attachment.status,
+            "title": attachment.title,
+            "version": {
+                "number": version.number, "message": version.message, "minorEdit": version.minor_edit, "when": version.created_at,
             },
-            metadata: UploadedMetadata { media_type: file.media_type.clone(), comment: file.comment.clone() },
-            extensions: UploadedExtensions {
-                media_type: file.media_type.clone(),
-                file_size: file.bytes.len(),
-                comment: file.comment.clone(),
-                file_id: file.file_id.clone(),
-            },
-            links: self.attachment_links(attachment, file),
-        })
+            "metadata": {"mediaType": media_type, "comment": comment},
+            "extensions": {"mediaType": media_type, "fileSize": bytes.len(), "comment": comment, "fileId": file_id},
+            "_links": self.attachment_links(attachment, file),
+        }))
     }
 }
 

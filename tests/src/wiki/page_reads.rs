@@ -2,15 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::model::{Kept, Page, Parent, Snapshot, Status, Which};
 use super::paging::{DEFAULT_PAGE, Order, OrderValue, Slice, page_of};
 use super::query::Query;
-use super::shapes::{
-    BodyShape, BodyShapes, Included, IncludedShapes, LikeShape, OperationShape, PageLinks, PageShape,
-    VersionShape,
-};
+use super::shapes::{BodyShape, BodyShapes, Included, IncludedShapes, PageLinks, PageShape, VersionShape};
 use super::state::State;
 use super::storage_format::{as_document, as_storage};
 use super::users::{Right, Who};
@@ -243,12 +241,12 @@ impl State {
     }
 
     /// The operations that the caller may perform on a page.
-    pub(super) fn page_operations(&self, who: &Who, page: &Page) -> Vec<OperationShape> {
+    pub(super) fn page_operations(&self, who: &Who, page: &Page) -> Vec<Value> {
         self.operations(who, page.space, "page")
     }
 
     /// The operations that the caller may perform on content of a kind in a space.
-    pub(super) fn operations(&self, who: &Who, space: u64, kind: &'static str) -> Vec<OperationShape> {
+    pub(super) fn operations(&self, who: &Who, space: u64, kind: &'static str) -> Vec<Value> {
         let known = [
             ("read", Right::View),
             ("update", Right::Edit),
@@ -257,7 +255,7 @@ impl State {
             ("purge", Right::Admin),
         ];
         let allowed = known.into_iter().filter(|(_, right)| self.may(who, space, *right));
-        allowed.map(|(operation, _)| OperationShape { operation, target_type: kind }).collect()
+        allowed.map(|(operation, _)| json!({"operation": operation, "targetType": kind})).collect()
     }
 
     /// Pages that exist in any status, for the seeding of tests and for computed answers.
@@ -267,8 +265,8 @@ impl State {
 }
 
 /// Everybody who likes a page.
-pub(super) fn page_likes(page: &Page) -> Vec<LikeShape> {
-    page.likes.iter().map(|account| LikeShape { account_id: account.to_string() }).collect()
+pub(super) fn page_likes(page: &Page) -> Vec<Value> {
+    page.likes.iter().map(|account| json!({"accountId": account})).collect()
 }
 
 /// The versions of a page, the newest first.

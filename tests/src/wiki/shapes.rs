@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::clock::Moment;
@@ -89,13 +90,13 @@ pub(super) struct IncludedShapes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) properties: Option<Included<PropertyShape>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) operations: Option<Included<OperationShape>>,
+    pub(super) operations: Option<Included<Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) likes: Option<Included<LikeShape>>,
+    pub(super) likes: Option<Included<Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) versions: Option<Included<VersionShape>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) permissions: Option<Included<PermissionShape>>,
+    pub(super) permissions: Option<Included<Value>>,
 }
 
 /// An included list: at most 50 entries, and where the rest is.
@@ -136,45 +137,6 @@ impl<T> Included<T> {
     }
 }
 
-/// Something the caller may do with a piece of content.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct OperationShape {
-    pub(super) operation: &'static str,
-    pub(super) target_type: &'static str,
-}
-
-/// Somebody who likes a page.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LikeShape {
-    pub(super) account_id: String,
-}
-
-/// An operation that a permission allows.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct PermissionShape {
-    pub(super) id: String,
-    pub(super) principal: PrincipalShape,
-    pub(super) operation: PermittedShape,
-}
-
-/// The holder of a permission.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct PrincipalShape {
-    #[serde(rename = "type")]
-    pub(super) kind: &'static str,
-    pub(super) id: String,
-}
-
-/// The operation of a permission.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PermittedShape {
-    pub(super) key: &'static str,
-    pub(super) target_type: &'static str,
-}
-
 /// A content property. The value is written exactly as it was sent.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PropertyShape {
@@ -211,19 +173,11 @@ pub(super) struct SpaceShape {
     pub(super) homepage_id: String,
     pub(super) current_active_alias: String,
     pub(super) description: Option<BodyShapes>,
-    pub(super) icon: Option<IconShape>,
+    pub(super) icon: Option<Value>,
     #[serde(flatten)]
     pub(super) included: IncludedShapes,
     #[serde(rename = "_links")]
     pub(super) links: SpaceLinks,
-}
-
-/// The picture of a space.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IconShape {
-    pub(super) path: String,
-    pub(super) api_download_link: String,
 }
 
 /// Where a space is in the wiki's own interface.
@@ -286,58 +240,4 @@ pub(super) struct CustomContentShape {
     pub(super) created_at: Moment,
     pub(super) version: VersionShape,
     pub(super) body: BodyShapes,
-}
-
-/// The answer of an upload through the older API.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct UploadShape {
-    pub(super) results: Vec<UploadedShape>,
-    pub(super) start: usize,
-    pub(super) limit: usize,
-    pub(super) size: usize,
-    #[serde(rename = "_links")]
-    pub(super) links: BTreeMap<&'static str, String>,
-}
-
-/// One uploaded file in the shape of the older API.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct UploadedShape {
-    pub(super) id: String,
-    #[serde(rename = "type")]
-    pub(super) kind: &'static str,
-    pub(super) status: Status,
-    pub(super) title: String,
-    pub(super) version: UploadedVersion,
-    pub(super) metadata: UploadedMetadata,
-    pub(super) extensions: UploadedExtensions,
-    #[serde(rename = "_links")]
-    pub(super) links: AttachmentLinks,
-}
-
-/// The version of an uploaded file.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct UploadedVersion {
-    pub(super) number: u32,
-    pub(super) message: String,
-    pub(super) minor_edit: bool,
-    pub(super) when: Moment,
-}
-
-/// The media type and the comment of an uploaded file.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct UploadedMetadata {
-    pub(super) media_type: String,
-    pub(super) comment: String,
-}
-
-/// The size and the media id of an uploaded file.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct UploadedExtensions {
-    pub(super) media_type: String,
-    pub(super) file_size: usize,
-    pub(super) comment: String,
-    pub(super) file_id: String,
 }

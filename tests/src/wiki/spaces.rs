@@ -1,12 +1,13 @@
 //! Spaces and custom content: seeded, and only read through the API.
 
+use serde_json::{Value, json};
+
 use super::error::ApiError;
 use super::model::{Space, Status};
 use super::paging::{DEFAULT_PAGE, Order, OrderValue, Slice, page_of};
 use super::query::Query;
 use super::shapes::{
-    BodyShape, BodyShapes, CustomContentShape, IconShape, Included, IncludedShapes, PermissionShape,
-    PermittedShape, PrincipalShape, SpaceLinks, SpaceShape, VersionShape,
+    BodyShape, BodyShapes, CustomContentShape, Included, IncludedShapes, SpaceLinks, SpaceShape, VersionShape,
 };
 use super::state::State;
 use super::storage_format::as_storage;
@@ -91,7 +92,7 @@ impl State {
     }
 
     /// The permissions in a space.
-    pub(super) fn space_permissions(&self, space: &Space) -> Vec<PermissionShape> {
+    pub(super) fn space_permissions(&self, space: &Space) -> Vec<Value> {
         self.users.iter().flat_map(|user| permissions_of(user, &space.key)).collect()
     }
 
@@ -123,7 +124,7 @@ impl State {
     }
 }
 
-fn permissions_of(user: &User, key: &str) -> Vec<PermissionShape> {
+fn permissions_of(user: &User, key: &str) -> Vec<Value> {
     let known = [
         ("read", "space", Right::View),
         ("create", "page", Right::Create),
@@ -132,13 +133,18 @@ fn permissions_of(user: &User, key: &str) -> Vec<PermissionShape> {
         ("administer", "space", Right::Admin),
     ];
     let allowed = known.into_iter().filter(|(_, _, right)| user.permissions_in(key).allow(*right));
-    let shape = |(operation, target_type, _)| PermissionShape {
-        id: format!("{key}:{}:{operation}", user.account_id),
-        principal: PrincipalShape { kind: "user", id: user.account_id.clone() },
-        operation: PermittedShape { key: operation, target_type },
+    let shape = |(operation, target_type, _)| {
+        json!({
+            "id": format!("{key}:{}:{operation}", user.account_id),
+            "principal": {"type": "user", "id": user.account_id},
+            "operation": {"key": operation, "targetType": target_type},
+        })
     };
     allowed.map(shape).collect()
 }
+
+/// The picture of a space.
+const DEFAULT_ICON: &str = "/images/logo/default-space-logo.svg";
 
 fn space_shape(space: &Space, description: Option<&'static str>, icon: bool) -> SpaceShape {
     SpaceShape {
@@ -158,10 +164,7 @@ fn space_shape(space: &Space, description: Option<&'static str>, icon: bool) -> 
                 BodyShape { representation: format, value: space.description.clone() },
             )])
         }),
-        icon: icon.then(|| IconShape {
-            path: "/images/logo/default-space-logo.svg".to_owned(),
-            api_download_link: "/images/logo/default-space-logo.svg".to_owned(),
-        }),
+        icon: icon.then(|| json!({"path": DEFAULT_ICON, "apiDownloadLink": DEFAULT_ICON})),
         included: IncludedShapes::default(),
         links: SpaceLinks { webui: format!("/spaces/{}", space.key), base: None },
     }
