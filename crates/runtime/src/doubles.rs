@@ -11,19 +11,29 @@ pub trait Doubles: Send + Sync + 'static {
     fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
 
     /// Returns a secret of the test; `None` if it is not set.
-    fn secret(&self, name: &str) -> Option<String>;
+    fn secret(&self, _name: &str) -> Option<String> {
+        None
+    }
 
     /// Returns an environment variable of the test; `None` if it is not set.
-    fn variable(&self, name: &str) -> Option<String>;
+    fn variable(&self, _name: &str) -> Option<String> {
+        None
+    }
 
     /// Returns true if requests need no verification.
-    fn trusts_senders(&self) -> bool;
+    fn trusts_senders(&self) -> bool {
+        true
+    }
 
     /// Returns a guard to hold during a call to the real system; `None` if calls need none.
-    fn track_live_call(&self) -> Option<Box<dyn Send>>;
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
+        None
+    }
 
     /// Returns a guard to hold while work runs outside of the test's thread, so that the test clock does not advance.
-    fn track_offloaded_work(&self) -> Box<dyn Send>;
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
+        Box::new(())
+    }
 }
 
 /// A call that may be stubbed.

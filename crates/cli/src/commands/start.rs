@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use server::{Events, ServerEvent};
 
 use super::Subcommand;
-use super::run::payload::PayloadOptions;
+use super::run::payload::{PayloadOptions, StartArgs};
 use crate::context::{Context, LogProfile};
 use crate::exit::{Exit, Fault};
 use crate::history::{self, Outcome};
@@ -41,24 +41,8 @@ pub(crate) struct Start {
     /// The automation's id
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// The data of the start, as JSON: the body of a webhook, the result of a poll or an event, or all inputs of a
-    /// manual start; `-` reads stdin
-    #[arg(long, value_name = "FILE|-")]
-    payload: Option<String>,
-    /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with_all = ["payload", "inputs"],
-        add = ArgValueCandidates::new(candidates::payloads)
-    )]
-    saved: Option<String>,
-    /// Mark it as a test, shown apart and with a state of its own
-    #[arg(long)]
-    test: bool,
-    /// One input of a manual start; again for more
-    #[arg(long = "input", value_name = "NAME=VALUE")]
-    inputs: Vec<String>,
+    #[command(flatten)]
+    start: StartArgs,
     /// Show each step and log line as it comes, and end with the execution, with 1 if it fails
     #[arg(long)]
     watch: bool,
@@ -86,7 +70,7 @@ impl Subcommand for Start {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), LogProfile::Tool)?;
-        let given = PayloadOptions::read(self.payload.as_deref(), &self.inputs)?;
+        let given = PayloadOptions::read(&self.start)?;
         daemon::runtime()?.block_on(start(&config, &self, &given))
     }
 }
@@ -94,11 +78,11 @@ impl Subcommand for Start {
 async fn start(config: &Config, what: &Start, given: &PayloadOptions) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let known: Known = daemon::fetch(config, &daemon::path(&["automations", &what.automation])).await?;
-    let mut body = match &what.saved {
+    let mut body = match &what.start.saved {
         Some(name) => json!({ "saved": name }),
         None => body(&known, given)?,
     };
-    body["test"] = what.test.into();
+    body["test"] = what.start.test.into();
     let path = daemon::path(&["automations", &what.automation, "run"]);
     let Started { execution_id: id } = daemon::post(config, &path, &body).await?;
     if !what.watch {

@@ -88,24 +88,4 @@ impl Doubles for SimulatedActions {
         };
         Some(call.boxed())
     }
-
-    fn secret(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn trusts_senders(&self) -> bool {
-        true
-    }
-
-    fn track_live_call(&self) -> Option<Box<dyn Send>> {
-        None
-    }
-
-    fn track_offloaded_work(&self) -> Box<dyn Send> {
-        Box::new(())
-    }
 }

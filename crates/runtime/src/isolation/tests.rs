@@ -99,26 +99,6 @@ impl Doubles for Double {
             Fate::Ends => Some(std::future::ready(Ok(Value::from(1))).boxed()),
         }
     }
-
-    fn secret(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn trusts_senders(&self) -> bool {
-        true
-    }
-
-    fn track_live_call(&self) -> Option<Box<dyn Send>> {
-        None
-    }
-
-    fn track_offloaded_work(&self) -> Box<dyn Send> {
-        Box::new(())
-    }
 }
 
 const CALL: &str = "  - {action: http.request, with: {method: POST, url: \"http://x/y\"}}\n";

@@ -57,24 +57,8 @@ pub(crate) struct Run {
     /// The automation's id, or a file
     #[arg(value_name = "ID|FILE", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// The input as JSON: the body of a webhook, the records of a poll or event, or all inputs of a manual
-    /// start; `-` reads stdin
-    #[arg(long, value_name = "FILE|-")]
-    payload: Option<String>,
-    /// The name of a saved payload in payloads/ID; `cogwork listen ID --save NAME` saves one
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with_all = ["payload", "inputs"],
-        add = ArgValueCandidates::new(candidates::payloads)
-    )]
-    saved: Option<String>,
-    /// Mark the execution as a test, with a separate state
-    #[arg(long)]
-    test: bool,
-    /// One input of a manual start; can be repeated
-    #[arg(long = "input", value_name = "NAME=VALUE")]
-    inputs: Vec<String>,
+    #[command(flatten)]
+    start: payload::StartArgs,
     /// The answer to an approval, or the data of an event that a step waits for; can be repeated. An answer is one
     /// of the options, or JSON with a form: `ask={"option": "approve", "form": {"reason": "checked"}}`
     #[arg(long = "answer", value_name = "STEP=ANSWER")]
@@ -91,7 +75,7 @@ impl Subcommand for Run {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), LogProfile::Tool)?;
-        let given = payload::PayloadOptions::read(self.payload.as_deref(), &self.inputs)?;
+        let given = payload::PayloadOptions::read(&self.start)?;
         let answers: Vec<PresetAnswer> =
             self.answers.iter().map(|text| PresetAnswer::parse(text)).collect::<anyhow::Result<_>>()?;
         daemon::runtime()?.block_on(execute(&config, &self, &given, &answers))
@@ -133,11 +117,11 @@ async fn start_and_wait(
     let catalog = engine.catalog();
     let deployed = project::find(&catalog, &workspace.wanted, workspace.is_file)?;
     let automation = &deployed.automation.id;
-    let payload = match &run.saved {
+    let payload = match &run.start.saved {
         Some(name) => engine.ingress().saved_payload(automation, name).await?,
         None => given.payload(deployed)?,
     };
-    let origin = if run.test { Origin::Test } else { Origin::Manual };
+    let origin = if run.start.test { Origin::Test } else { Origin::Manual };
     let id = engine.ingress().start(automation, Start { payload, origin }).await?;
     let mut progress = Progress::new(id, run.watch, Some(&deployed.automation));
     progress.begin(&deployed.automation.name);

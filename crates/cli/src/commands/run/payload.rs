@@ -5,19 +5,45 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use anyhow::Context as _;
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use engine::Deployment;
 use model::action::{InputSpec, InputType};
 use model::automation::{StartForm, WebhookTrigger};
 use model::payload::{Payload, WebhookPayload};
 use model::value::{JsonLimits, Map, Value};
 
+use crate::candidates;
 use crate::exit::Fault;
 use crate::time;
 
 /// The most bytes of a payload: the most that any webhook can be set to take.
 const MAX_BYTES: u64 = 25 << 20;
 
-/// The payload options of the command line.
+/// The options of `cogwork run` and `cogwork start` that give the data of a start.
+#[derive(Args, Debug)]
+pub(in crate::commands) struct StartArgs {
+    /// The input as JSON: the body of a webhook, the records of a poll or event, or all inputs of a manual
+    /// start; `-` reads stdin
+    #[arg(long, value_name = "FILE|-")]
+    payload: Option<String>,
+    /// The name of a saved payload in payloads/ID; `cogwork listen ID --save NAME` saves one
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["payload", "inputs"],
+        add = ArgValueCandidates::new(candidates::payloads)
+    )]
+    pub(in crate::commands) saved: Option<String>,
+    /// Mark the execution as a test, with a separate state
+    #[arg(long)]
+    pub(in crate::commands) test: bool,
+    /// One input of a manual start; can be repeated
+    #[arg(long = "input", value_name = "NAME=VALUE")]
+    inputs: Vec<String>,
+}
+
+/// The data of a start as read from the command line.
 pub(in crate::commands) struct PayloadOptions {
     payload: Option<Vec<u8>>,
     inputs: Vec<(String, String)>,
@@ -28,13 +54,13 @@ impl PayloadOptions {
     ///
     /// # Errors
     /// The file cannot be read or is too large, or an input is not `name=value`.
-    pub(in crate::commands) fn read(payload: Option<&str>, inputs: &[String]) -> anyhow::Result<Self> {
-        let inputs = inputs.iter().map(|input| match input.split_once('=') {
+    pub(in crate::commands) fn read(args: &StartArgs) -> anyhow::Result<Self> {
+        let inputs = args.inputs.iter().map(|input| match input.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
             _ => Err(Fault::usage(format!("`--input {input}`: write it as name=value"))),
         });
         let inputs = inputs.collect::<anyhow::Result<_>>()?;
-        let payload = match payload {
+        let payload = match args.payload.as_deref() {
             None => None,
             Some("-") => Some(read(io::stdin().lock()).context("cannot read the payload from stdin")?),
             Some(path) => {
@@ -171,11 +197,15 @@ mod tests {
         assert_eq!(value(None, "7"), Value::from("7"));
     }
 
+    fn with_input(input: &str) -> StartArgs {
+        StartArgs { payload: None, saved: None, test: false, inputs: vec![input.to_owned()] }
+    }
+
     #[test]
     fn an_input_needs_a_name() {
-        assert!(PayloadOptions::read(None, &["=x".to_owned()]).is_err());
-        assert!(PayloadOptions::read(None, &["x".to_owned()]).is_err());
-        let given = PayloadOptions::read(None, &["a=b=c".to_owned()]).expect("an input");
+        assert!(PayloadOptions::read(&with_input("=x")).is_err());
+        assert!(PayloadOptions::read(&with_input("x")).is_err());
+        let given = PayloadOptions::read(&with_input("a=b=c")).expect("an input");
         assert_eq!(given.inputs, [("a".to_owned(), "b=c".to_owned())]);
     }
 }
