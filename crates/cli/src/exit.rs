@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// How the process ends. The codes are part of the command line's contract and are told by `--help`.
+/// Exit codes. They are part of the command line's contract, and `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.
@@ -14,12 +14,12 @@ pub(crate) enum Exit {
     Usage,
     /// The store cannot be trusted: what is stored has to be read anew, or restored.
     StoreLost,
-    /// Somebody interrupted it.
+    /// A signal interrupted the command.
     Interrupted,
 }
 
 impl Exit {
-    /// The code that the shell sees.
+    /// The numeric exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -40,7 +40,7 @@ impl From<Exit> for ExitCode {
 /// An error that says itself how the process ends.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It was asked for in a wrong way.
+    /// The command line or a setting is invalid.
     Usage(String),
     /// Everything has been said already.
     Told(Exit),

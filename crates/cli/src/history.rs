@@ -173,7 +173,7 @@ pub(crate) async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Execut
     rows.pop().with_context(cleared)
 }
 
-/// That a text is the beginning of several ids, and of which.
+/// The error that a text is the prefix of several ids, with the ids.
 fn ambiguous(text: &str, rows: &[ExecutionRow]) -> String {
     let shown = rows.iter().take(CANDIDATES as usize).map(|row| {
         let (started, status) = (time::local(row.started_at), row.status.as_str());

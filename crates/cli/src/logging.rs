@@ -37,7 +37,7 @@ pub(crate) fn start(level: &str, format: LogFormat, redactor: &Redactor) -> anyh
     Ok(())
 }
 
-/// The crates that the part `engine` of a log level stands for.
+/// The crates that `engine` in a log level includes.
 const ENGINE: [&str; 5] = ["engine", "catalog", "runtime", "ingress", "testing"];
 
 /// A list of levels in which the part `engine` names each crate of the engine.

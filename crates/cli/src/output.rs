@@ -1,4 +1,4 @@
-//! The one place that prints. Data goes to stdout, talk to stderr; colour only where somebody sees it.
+//! The only module that prints. Data goes to stdout, messages to stderr; colour only on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -44,7 +44,7 @@ pub(crate) fn is_seen() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Says something about the work. Where stderr is closed there is nobody to tell.
+/// Prints a message about the work. Errors of a closed stderr are ignored.
 pub(crate) fn say(text: impl Display) {
     let mut out = anstream::stderr().lock();
     let _ = writeln!(out, "{text}");

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 pub(crate) enum Named {
     /// Below the project folder: its path relative to it.
     Inside(PathBuf),
-    /// Anywhere else: its path as it was given.
+    /// Elsewhere: the path as given.
     Outside(PathBuf),
 }
 

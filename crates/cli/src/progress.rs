@@ -202,7 +202,7 @@ impl Progress {
     fn started(&mut self, step: &str, attempt: u32) {
         let which = if attempt > 1 { format!(" (try {attempt})") } else { String::new() };
         let Some(bars) = &self.bars else {
-            // A step's start is told at once and again when it is committed.
+            // A step's start is published at once, and again when it is committed.
             if self.running.insert(step.to_owned(), ProgressBar::hidden()).is_none() {
                 self.line(&format!("{} {step}{which}", paint(QUIET, "▸")));
             }

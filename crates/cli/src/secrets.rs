@@ -29,7 +29,7 @@ impl<'c> Known<'c> {
         Self { config, kept: kept(config).await.ok() }
     }
 
-    /// Returns true if there is a secret of this name, or nobody can tell.
+    /// Returns true if a secret of this name exists, or its existence is unknown.
     pub(crate) fn has(&self, name: &str) -> bool {
         let is_kept = || self.kept.as_ref().is_none_or(|kept| kept.contains(name));
         engine::is_secret_set(&self.config.secrets_dir, name) || is_kept()

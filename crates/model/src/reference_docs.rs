@@ -105,7 +105,7 @@ fn keys(text: &mut String, keys: &'static [Key], path: &str) {
     text.push_str("\n| Key | Takes | Default | Meaning |\n|---|---|---|---|\n");
     let mut inside = Vec::new();
     for key in keys {
-        // A verb's own key has the verb's name, which stands in the path already.
+        // A verb's own key has the verb's name, which the path contains already.
         let own = if path.is_empty() || path == key.name {
             key.name.to_owned()
         } else {

@@ -111,7 +111,7 @@ pub enum Level {
     Error,
 }
 
-/// A key of the state that the code has written; applied by whoever called.
+/// A state key that the code has written; the caller applies the write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateWrite {
     /// The key.

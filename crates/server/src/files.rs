@@ -14,7 +14,7 @@ use crate::Error;
 
 /// The fewest characters of an admin token that a person chooses.
 const LEAST_TOKEN: usize = 16;
-/// The most bytes that are read of either file.
+/// The most bytes that are read from either file.
 const MOST_BYTES: u64 = 4096;
 
 /// A running daemon, as `daemon.json` in its data folder describes it.
@@ -37,7 +37,7 @@ impl Daemon {
     pub fn find(data_dir: &Path) -> Result<Option<Self>, Error> {
         let path = Self::path(data_dir);
         match read_text(&path) {
-            // A file cut short by a crash names nobody.
+            // A file truncated by a crash names no daemon.
             Ok(text) => Ok(serde_json::from_str(&text).ok()),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::File { path, source }),
@@ -57,7 +57,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Writes the file beside its place and moves it there, so that nobody reads half of it.
+    /// Writes a temporary file and renames it, so that no reader sees a part.
     pub(crate) fn write(data_dir: &Path, daemon: Daemon) -> Result<Self, Error> {
         let (path, draft) = (Daemon::path(data_dir), data_dir.join(format!("daemon.json.{}", daemon.pid)));
         let text = serde_json::to_string(&daemon).unwrap_or_default();

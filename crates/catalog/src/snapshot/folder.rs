@@ -47,7 +47,7 @@ pub(crate) struct Stamp {
 type Candidates = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
 
 impl Folder {
-    /// A project folder of which nothing has been read yet.
+    /// A project folder that has not been scanned yet.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }

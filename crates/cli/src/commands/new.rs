@@ -68,7 +68,7 @@ impl Subcommand for New {
     }
 }
 
-/// The id of a new automation. Where it differs from the name, a person is asked, and anybody else is told.
+/// The id of a new automation. If it differs from the name, an interactive user confirms it, and others get a message.
 fn choose_id(name: &str) -> anyhow::Result<AutomationId> {
     let none = || Fault::usage(format!("`{name}` has no letter or digit that an id could be made of"));
     let suggested = suggest(name).ok_or_else(none)?;

@@ -117,7 +117,7 @@ fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<
                 inside
                     .extend(["automations", "connections", "connectors", settings::FILE].map(PathBuf::from));
             }
-            // A draft that lies about in the project.
+            // A draft somewhere in the project.
             Named::Inside(below) if path.is_file() && !is_of_project(&below) => outside.push(path.clone()),
             Named::Inside(below) => inside.push(below),
             Named::Outside(path) if path.is_file() => outside.push(path),
@@ -148,7 +148,7 @@ fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
 impl Findings {
     /// Adds what there is to say of secrets that these files name and that are not set.
     fn missing_secrets(&mut self, context: &Context, catalog: &Catalog, is_wanted: impl Fn(&str) -> bool) {
-        // A setting that is wrong is told of by itself.
+        // An invalid setting is reported separately.
         let Ok(config) = context.config(&[], LogProfile::Tool) else { return };
         for missing in Known::new(&config).missing(catalog) {
             let path = missing.source().path();

@@ -101,7 +101,7 @@ pub(crate) fn files(catalog: &Catalog) -> anyhow::Result<Vec<(String, String)>> 
     Ok(files)
 }
 
-/// A settings file in which every setting stands in a comment, with its default or an example.
+/// A settings file that lists every setting in a comment, with its default or an example.
 fn settings() -> String {
     let mut text = String::from(
         "# The settings of this project. Everything has a default; remove the `#` of a setting to change it.\n\

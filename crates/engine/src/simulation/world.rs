@@ -258,7 +258,7 @@ impl World {
         Ok(())
     }
 
-    /// Records that a caller was told of an execution's acceptance, and if the response contains its outcome.
+    /// Records that a caller got the acceptance of an execution, and if the response contains its outcome.
     pub(super) fn heard(&self, id: ExecutionId, decided: bool) {
         let events = self.events(id);
         if events.is_empty() {

@@ -1,7 +1,7 @@
 //! Warnings that an author switches off in place: `# cogwork: allow(no-retry)` behind a line, or on the line above it.
 //!
 //! A comment counts for the problems that begin on its line; where a text of several lines begins there, for all of it.
-//! Errors cannot be switched off. A comment that switches nothing off is told itself: `unused-allow`.
+//! Errors cannot be switched off. A comment without effect is reported itself: `unused-allow`.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;

@@ -2,7 +2,7 @@
 
 use crate::yaml::{Kind, Node, quote};
 
-/// The mapping that `node` most likely stands for where `what`, named with its article, is expected.
+/// The mapping that `node` probably abbreviates, where the file must have `what` (a noun with its article).
 pub(super) fn long_form(what: &str, node: &Node) -> Option<String> {
     let text = node.as_str().filter(|text| !text.contains('\n'));
     let number = node.as_integer();

@@ -109,7 +109,7 @@ impl Unreadable {
         self.names.insert(name.to_owned());
     }
 
-    /// Notes every name below a value that nobody reads: keys, and the ids and names of what may be steps.
+    /// Notes every name below an unread value: keys, and the ids and names of possible steps.
     pub(super) fn note_names(&mut self, node: &Node) {
         match &node.kind {
             Kind::List(items) => items.iter().for_each(|item| self.note_names(item)),

@@ -1,4 +1,4 @@
-//! From what stands in a file to templates and expressions, each expression compiled and placed.
+//! Conversion of YAML nodes to templates and expressions, each compiled and with its span.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
     found
 }
 
-/// As [`expression`], for a condition, or a value to tell cases by: one that is always the same is told.
+/// As [`expression`], for a condition or a `switch` value: reports one that is constant.
 pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
     let before = diagnostics.error_count();
     let expression = expression(node, name, diagnostics)?;

@@ -1,11 +1,11 @@
-//! The schemas of inputs: what [`InputSpec`]s declare, and the expressions that may stand in its place.
+//! The schemas of inputs: those that [`InputSpec`]s declare, or an expression.
 
 use serde_json::{Map, Value, json};
 
 use super::{Definitions, set};
 use crate::action::{InputSpec, InputType};
 
-/// The name of what may stand in the place of every value.
+/// The name of the definition for an expression in place of a value.
 const EXPRESSION: &str = "expression";
 
 /// Puts there what every input may be: a text with an expression, or null, which counts as not given. What it may not be
@@ -79,7 +79,7 @@ fn kind(of: &InputType) -> Value {
         InputType::List { items } => {
             let list = json!({"type": "array", "items": kind(items)});
             match items.as_ref() {
-                // One value stands for a list of it; of words there may be several, as in `a,b`.
+                // A single value is accepted as a list of one; text may list several words, as in `a,b`.
                 InputType::Choice { .. } => any_of([list, kind(items), json!({"type": "string"})]),
                 InputType::List { .. } => any_of([list]),
                 other => any_of([list, kind(other)]),

@@ -55,11 +55,11 @@ pub struct Suite {
 /// One test.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// StimulusKind it shows, and where that is written.
+    /// The automation under test, with its span.
     pub name: SpannedName,
     /// Why it does not run, where it does not.
     pub skip: Option<String>,
-    /// StimulusKind starts the execution.
+    /// The start of the execution.
     pub start: Start,
     /// Where that is written; the name of the test where it is not.
     pub start_span: Span,
@@ -69,15 +69,15 @@ pub struct Case {
     pub secrets: BTreeMap<String, String>,
     /// The environment variables there are.
     pub env: BTreeMap<String, String>,
-    /// StimulusKind is remembered from earlier executions, by key.
+    /// The initial state, by key.
     pub state: Vec<(SpannedName, Value)>,
-    /// StimulusKind answers in the place of actions; those of the test before those of the file.
+    /// The stubs in place of actions; those of the test precede those of the file.
     pub doubles: Vec<Stub>,
-    /// StimulusKind happens while it runs, in the order of the file.
+    /// The stimuli while it runs, in the order of the file.
     pub stimuli: Vec<Stimulus>,
     /// The recording that answers HTTP requests.
     pub cassette: Option<SpannedName>,
-    /// StimulusKind must hold.
+    /// The expectations.
     pub expect: Expect,
 }
 
@@ -92,7 +92,7 @@ pub enum Start {
     Inputs(Vec<(SpannedName, Value)>),
     /// An instant of its schedule.
     ScheduledAt(Timestamp),
-    /// StimulusKind a poll found, or an event brought.
+    /// The data that a poll found, or an event brought.
     Polled(Value),
 }
 
@@ -101,7 +101,7 @@ pub enum Start {
 pub struct Request {
     /// The method, and where it is written; the first that the webhook takes where it is not.
     pub method: Option<SpannedName>,
-    /// StimulusKind follows the token in the path.
+    /// The path after the token.
     pub path_fragment: String,
     /// The parameters of the query: a list repeats its parameter.
     pub query_parameters: Vec<(SpannedName, Value)>,
@@ -127,7 +127,7 @@ pub enum RequestBody {
     File(SpannedName),
 }
 
-/// StimulusKind answers in the place of an action, or of a step.
+/// A stub that answers in place of an action, or of a step.
 #[derive(Clone, Debug)]
 pub struct Stub {
     /// In whose place.
@@ -150,7 +150,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// StimulusKind is written for it: an action has a dot in its name, and no id of a step has one.
+    /// The target as written: the name of an action contains a dot, and no id of a step does.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         if text.contains('.') { Self::Action(text.to_owned()) } else { Self::Step(text.to_owned()) }
@@ -176,11 +176,11 @@ pub struct StubResponse {
     pub times: Option<u32>,
     /// How long the call takes on the test's clock.
     pub takes: Duration,
-    /// StimulusKind it says.
+    /// The response.
     pub reply: StubOutcome,
 }
 
-/// StimulusKind a double says.
+/// The response of a stub.
 #[derive(Clone, Debug)]
 pub enum StubOutcome {
     /// This result. Its expressions read `inputs`, those of the call, and `index`, how many calls came before.
@@ -194,7 +194,7 @@ pub enum StubOutcome {
 pub struct StubError {
     /// Its kind.
     pub kind: ErrorKind,
-    /// StimulusKind went wrong, in words.
+    /// The message of the error.
     pub message: Option<String>,
     /// The HTTP status.
     pub status: Option<u16>,
@@ -211,20 +211,20 @@ pub struct StubError {
 pub struct Stimulus {
     /// Where it is written.
     pub span: Span,
-    /// How long after the start; as soon as somebody waits for it where it says nothing.
+    /// The time after the start; `None` for as soon as a step waits for it.
     pub after: Option<Duration>,
-    /// StimulusKind.
+    /// The kind of stimulus.
     pub what: StimulusKind,
 }
 
-/// StimulusKind happens.
+/// The kind of stimulus.
 #[derive(Clone, Debug)]
 pub enum StimulusKind {
     /// An event comes.
     Event {
         /// Its name.
         name: SpannedName,
-        /// StimulusKind it carries.
+        /// The data of the event.
         data: Value,
     },
     /// A person answers.
@@ -233,17 +233,17 @@ pub enum StimulusKind {
         step: SpannedName,
         /// The answer that is chosen.
         option: SpannedName,
-        /// StimulusKind else is filled in.
+        /// The values of the form.
         form: Map,
     },
-    /// Somebody ends the execution.
+    /// A cancellation.
     Cancel {
         /// Why.
         reason: String,
     },
 }
 
-/// StimulusKind must hold.
+/// The expectations of a test.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     /// Where it is written; the name of the test where it is not.
@@ -268,7 +268,7 @@ pub struct Expect {
     pub logs: Option<Pattern>,
     /// How long it takes on the test's clock.
     pub duration: Option<DurationExpect>,
-    /// StimulusKind is remembered afterwards, by key.
+    /// The state after the execution, by key.
     pub state: Vec<(SpannedName, Pattern)>,
     /// Conditions.
     pub that: Vec<Expression>,
@@ -281,7 +281,7 @@ pub enum Ending {
     Succeeded,
     /// With an error.
     Failed,
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -301,7 +301,7 @@ impl Ending {
     }
 }
 
-/// StimulusKind must hold of a step.
+/// The expectations of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepExpect {
     /// How it ends.
@@ -312,7 +312,7 @@ pub struct StepExpect {
     pub error: Option<Pattern>,
     /// Which list of steps inside it ran: `then`, `else`, a case, `default`, or `none`.
     pub branch: Option<SpannedName>,
-    /// How many turns it had.
+    /// The expected number of iterations.
     pub turns: Option<(u32, Span)>,
     /// How often it was tried.
     pub tries: Option<(u32, Span)>,
@@ -341,7 +341,7 @@ impl StepEnding {
     ];
 }
 
-/// StimulusKind must hold of the answer to the caller.
+/// The expectations of the response to the caller.
 #[derive(Clone, Debug)]
 pub struct ResponseExpect {
     /// Where it is written.
@@ -354,7 +354,7 @@ pub struct ResponseExpect {
     pub body: Option<Pattern>,
 }
 
-/// StimulusKind must hold of the calls.
+/// The expectations of the calls.
 #[derive(Clone, Debug)]
 pub enum CallsExpect {
     /// These calls and no others, in any order.

@@ -1,4 +1,4 @@
-//! StimulusKind a value must be like: maps in part, lists whole, everything else equal, and a few rules beside.
+//! Patterns: maps are compared in part, lists completely, other values for equality, and a few rules.
 
 use std::fmt::Write as _;
 
@@ -9,16 +9,16 @@ use crate::value::{Number, Value};
 /// The most characters of a value in a message.
 const SHOWN: usize = 160;
 
-/// StimulusKind a value must be like.
+/// A pattern that a value must match.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// Where it is written.
     pub span: Span,
-    /// StimulusKind it says.
+    /// The rule.
     pub matcher: Matcher,
 }
 
-/// StimulusKind a pattern says.
+/// The rule of a pattern.
 #[derive(Clone, Debug)]
 pub enum Matcher {
     /// It is this text, number, truth value or null.
@@ -62,9 +62,9 @@ pub struct Mismatch {
     pub path: String,
     /// Where it is written what it must be like.
     pub span: Span,
-    /// StimulusKind it must be like, in words.
+    /// A description of the expected value.
     pub expected: String,
-    /// StimulusKind it is, in words.
+    /// A description of the value found.
     pub found: String,
 }
 
@@ -154,7 +154,7 @@ impl Pattern {
         }
     }
 
-    /// StimulusKind it says, in words.
+    /// Describes the rule.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.matcher {
@@ -193,7 +193,7 @@ impl Rule {
         }
     }
 
-    /// StimulusKind is expected and what is found, where the rule does not hold.
+    /// The expected and the found value, if the rule does not hold.
     fn broken(&self, value: &Value) -> Option<(String, String)> {
         let holds = match self {
             Self::Type(kind) => *kind == "any" || value.kind() == *kind,

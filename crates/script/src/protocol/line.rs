@@ -17,7 +17,7 @@ pub(crate) const MAX_LINES: usize = 1_000;
 /// The most bytes of all lines of a run, without their margins.
 pub(crate) const MAX_LOG: usize = 64 * 1024;
 
-/// A text as a worker sends it: [`MAX_TEXT`] characters, then up to [`MARGIN`] bytes and a mark where it is longer.
+/// Truncates a text to [`MAX_TEXT`] characters, then up to [`MARGIN`] bytes and a mark.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     let Some((kept, _)) = text.char_indices().nth(MAX_TEXT) else { return Cow::Borrowed(text) };
     let end = text.floor_char_boundary(kept + MARGIN);

@@ -56,7 +56,7 @@ pub(crate) enum Tag {
     Unknown = 8,
     /// The analysis of a module, or its syntax errors.
     Checked = 9,
-    /// A line of the log of the run that goes on.
+    /// A log line of the current run.
     Line = 10,
     /// A call that follows others was not begun: one before it gave no result, or they took too long together.
     Skipped = 11,

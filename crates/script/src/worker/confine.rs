@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const STACK: u64 = 8 * 1024 * 1024;
 /// Address space beside the heap: messages in and out, JSON on its way, the parser's tree.
 const BESIDE_HEAP: u64 = 192 * 1024 * 1024;
-/// Processor time of a whole life, in seconds. A deadline ends a run long before; this ends a worker that nobody watches.
+/// Processor time of a process, in seconds. Deadlines end runs long before; this limit ends a worker without a pool.
 const CPU_SECONDS: u64 = 900;
 
 /// Confines this process. What confines it is said in a few words.
@@ -88,7 +88,7 @@ mod linux {
     /// the first read says so.
     pub(super) fn die_with_the_pool() -> io::Result<()> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Nor may others of the same user look into it while it holds somebody's data.
+        // Nor may other processes of the same user inspect it while it holds data of executions.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         // Touched memory is counted in pages, which should have one size. An old kernel has no huge pages.
         let _ = nix::sys::prctl::set_thp_disable(true);

@@ -150,7 +150,7 @@ impl ListQuery {
     }
 }
 
-/// A cursor is the last execution of a page, in a form that invites nobody to make one up.
+/// A cursor is the last execution of a page, encoded so that clients do not build one themselves.
 fn cursor(last: ExecutionId) -> String {
     URL_SAFE_NO_PAD.encode(last.as_bytes())
 }

@@ -178,7 +178,7 @@ impl Follow {
         let (events, logs) = match (events, logs) {
             (Ok(Some(events)), Ok(logs)) => (events, logs),
             (Err(error), _) | (_, Err(error)) => return self.fail(&error),
-            // Deleted by age while somebody looked on.
+            // Deleted by age during the request.
             (Ok(None), _) => {
                 self.ended = true;
                 return;

@@ -43,7 +43,7 @@ pub(crate) struct Listening {
     captures: Vec<CaptureView>,
 }
 
-/// A request that came while somebody listened.
+/// A request captured during a listening session.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Capture)]
@@ -238,7 +238,7 @@ pub(crate) async fn captures(
 )]
 pub(crate) async fn stop(State(api): Shared, Segment(id): Segment) -> Result<Answer<Listening>, Problem> {
     let automation = api.id_of(&id)?;
-    // Known first: where nobody has listened, nothing changes.
+    // Checked first: without a session nothing changes.
     api.captured(&automation, u32::MAX, Duration::ZERO).await?;
     api.engine.ingress().stop_listening(&automation);
     let view = api.captured(&automation, u32::MAX, Duration::ZERO).await?;

@@ -94,7 +94,7 @@ impl Api {
         Self { engine, addresses, wait: options.wait, streams, closing, tasks }
     }
 
-    /// Does something that must not stop half-way, also where whoever asked for it goes away.
+    /// Runs an operation to its end, even if the client disconnects.
     pub(crate) async fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

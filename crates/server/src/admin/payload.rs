@@ -59,7 +59,7 @@ impl Reader<'_> {
                 Err(error) if named != "webhook" => {
                     return self.no(format!("it is none that an execution could have: {error}"));
                 }
-                // A request of which some parts are missing, or are written as a person writes them.
+                // A request with missing parts, or in the short form.
                 _ => parts.remove("kind"),
             };
             return self.request(&parts, None);

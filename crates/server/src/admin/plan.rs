@@ -59,7 +59,7 @@ struct ChangeView {
     next_fires: Option<Vec<String>>,
     /// The zone of its schedule.
     timezone: Option<String>,
-    /// Executions that have not ended and go on with an earlier version.
+    /// Unfinished executions that continue with an earlier version.
     executions: Option<Vec<InFlightView>>,
 }
 
@@ -96,7 +96,7 @@ struct FileChangeView {
 #[schema(as = InFlight, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 struct InFlightView {
-    /// The version that they go on with: the first digits of its hash.
+    /// The version that they continue with: the first digits of its hash.
     definition: String,
     /// How many there are.
     count: usize,

@@ -41,7 +41,7 @@ pub(crate) struct PollView {
     error: Option<String>,
     /// How many failed since the last one that did not.
     failures: u32,
-    /// Where the next one goes on: of an event an instant, else what the trigger's `cursor` gave.
+    /// The cursor of the next poll: for an event an instant, else the value of the trigger's `cursor`.
     #[schema(value_type = Object)]
     cursor: serde_json::Value,
     /// How many there were.
@@ -85,7 +85,7 @@ pub(crate) struct PollDetail {
     latest: Vec<EntryView>,
 }
 
-/// Where a poll goes on from.
+/// The cursor from which a poll continues.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RewindBody {
@@ -187,7 +187,7 @@ pub(crate) async fn reset(State(api): Shared, Segment(name): Segment) -> Result<
     Ok(Answer::ok(api.poll(&automation)?))
 }
 
-/// Have a poll go on from a cursor, with all that it has seen forgotten
+/// Continue a poll from a cursor, and forget the items that it has seen
 #[utoipa::path(
     post, path = "/api/v1/polls/{automation}/rewind", tag = "automations", request_body = RewindBody,
     params(("automation" = String, Path, description = "The automation's id")),

@@ -1,4 +1,4 @@
-//! The values that `state.*` steps keep, for whoever looks at them or sets them right.
+//! The values of `state.*` steps, to be read and corrected.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;

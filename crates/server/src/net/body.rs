@@ -210,7 +210,7 @@ pub(crate) async fn arrive(
     arriving.whole().await
 }
 
-/// A body of which a part has come.
+/// A body that has arrived in part.
 struct Arriving {
     held: BufferedBody,
     /// The received bytes while in memory: the first chunk, then all chunks together.

@@ -14,7 +14,7 @@ pub(crate) struct Slots {
     total: usize,
     per_peer: usize,
     loopback_exempt: bool,
-    /// The most strangers, where they are told apart.
+    /// The limit of unauthenticated connections, if they are counted separately.
     strangers: Option<usize>,
     taken: Mutex<Taken>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Slot {
     anonymous: Option<(u64, CancellationToken)>,
 }
 
-/// A stranger's way to become known.
+/// An unauthenticated connection, which can become authenticated.
 #[derive(Debug)]
 pub(crate) struct AnonymousSlot {
     slots: Arc<Slots>,

@@ -21,7 +21,7 @@ const LINGER_BYTES: usize = 16 << 20;
 pub(crate) struct FramingState {
     fault: AtomicU8,
     request: AtomicBool,
-    /// Where strangers are told apart.
+    /// Set if unauthenticated connections are counted separately.
     anonymous: Option<AnonymousSlot>,
     trusted: AtomicBool,
 }

@@ -82,7 +82,7 @@ pub(super) async fn gone_with_the_end(fixture: &dyn Fixture) {
     let all = || vec![until("a", 30), event("b", "paid"), child("c", called)];
     put(&*store, pause(first, 1, all())).await;
     put(&*store, pause(second, 1, all())).await;
-    // It ends while it waits, by somebody's hand, or while another of its steps runs.
+    // It ends while it waits, by a cancellation, or while another of its steps runs.
     put(&*store, append(second, 2, vec![step("d", 1_u32)], Status::Running)).await;
     let late = append(first, 1, vec![finished(3, success())], Status::Succeeded);
     assert!(matches!(store.append(&late).await, Err(Error::Conflict { found: 2, .. })));

@@ -1,4 +1,4 @@
-//! Parser for the parameters of `Content-Disposition` and `Content-Type` headers, as tolerant as senders require.
+//! A parser for the parameters of `Content-Disposition` and `Content-Type` headers, as tolerant as senders require.
 
 /// A header value.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::{daemon, time};
 
 /// The most characters of a payload.
 const PAYLOAD: usize = 200;
-/// The most pauses that are told.
+/// The most waiting steps that are printed.
 const PAUSES: usize = 10;
 
 /// Shows one execution.

@@ -9,7 +9,7 @@ use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
 use crate::{time, waiting};
 
-/// The most turns of one loop that are shown.
+/// The most iterations of one loop that are printed.
 const TURNS: usize = 25;
 /// The most characters of a result.
 const RESULT: usize = 80;
@@ -78,7 +78,7 @@ impl Drawing<'_> {
                     continue;
                 }
                 let steps = self.block(list.block, around);
-                // The branch that was taken is told; without its name there would be no way to tell.
+                // The chosen branch is printed with its name.
                 match list.name {
                     Some(name) if !steps.is_empty() => {
                         inside.push(Branch { text: paint(QUIET, name), note: None, inside: steps });

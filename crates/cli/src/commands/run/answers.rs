@@ -191,14 +191,14 @@ impl<'r> Answers<'r> {
             }
         };
         match result {
-            // Its time was up, or somebody else was first.
+            // Its time limit has passed, or another answer came first.
             Ok(()) | Err(SignalError::NotWaiting) => Ok(()),
             Err(SignalError::Answer(message)) => Err(wrong(message)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Says what a step waits for that nobody at the terminal answers.
+    /// Prints a waiting step that the terminal cannot answer.
     async fn announce(&mut self, pending: &Pending, progress: &mut Progress) {
         let url = self.resume_url(pending.execution).await;
         let workspace = url.map_or_else(String::new, |url| format!("at {url}, or "));
@@ -225,7 +225,7 @@ impl<'r> Answers<'r> {
         self.listener.is_some().then(|| self.engine.runtime().resume_url(id))
     }
 
-    /// Puts the first question to whoever sits at the terminal.
+    /// Shows the first question at the terminal.
     async fn show_prompt(&mut self, progress: &mut Progress) {
         let Some(id) = self.prompts.front().map(|prompt| prompt.execution) else {
             return progress.hush(false);
@@ -238,7 +238,7 @@ impl<'r> Answers<'r> {
         }
     }
 
-    /// Takes back the questions that nobody need answer any more.
+    /// Removes questions that no longer need an answer.
     async fn withdraw(&mut self, progress: &mut Progress, is_over: impl Fn(&Prompt) -> bool) {
         let was_put = self.prompts.front().is_some_and(&is_over);
         self.prompts.retain(|prompt| !is_over(prompt));
@@ -250,7 +250,7 @@ impl<'r> Answers<'r> {
 
     async fn answered(&mut self, line: Option<String>, progress: &mut Progress) -> anyhow::Result<()> {
         let (Some(line), Some(prompt)) = (line, self.prompts.front_mut()) else {
-            // The input has ended: there is nobody to ask.
+            // The input has ended, so no prompt can be answered.
             self.can_ask = false;
             self.prompts.clear();
             progress.hush(false);

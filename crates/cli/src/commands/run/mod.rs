@@ -129,7 +129,7 @@ async fn start_and_wait(
     progress.end();
     answers.end().await;
     if ended.is_err() {
-        // Nobody will answer it.
+        // No answer will come.
         engine.runtime().cancel(id, "given up on the command line").await?;
         engine.runtime().wait(id).await?;
     }

@@ -1,4 +1,4 @@
-//! A question put to whoever sits at the terminal, line by line.
+//! A prompt at the terminal, read line by line.
 
 use std::io::{self, BufRead as _};
 
@@ -15,7 +15,7 @@ use crate::output::{self, QUIET, STRONG, paint, plain};
 pub(super) struct Lines(mpsc::Receiver<Option<String>>);
 
 impl Lines {
-    /// Begins to read. The thread ends with the process.
+    /// Starts the reading thread, which ends with the process.
     pub(super) fn read() -> Self {
         let (send, lines) = mpsc::channel(1);
         std::thread::spawn(move || {

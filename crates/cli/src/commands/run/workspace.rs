@@ -101,7 +101,8 @@ impl Workspace {
     }
 }
 
-/// Says that the execution takes place here, since somebody else holds the store, and how one is started there.
+/// The message that the execution runs in this process, since another process holds the store, with the command that
+/// starts it there.
 fn beside(config: &Config, id: Option<&str>) -> String {
     let here = "this execution runs here, with a temporary store";
     match (config.data_dir.join("daemon.json").is_file(), id) {

@@ -130,7 +130,7 @@ fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
     Ok(RealSecrets { vault, folder: config.secrets_dir.clone() })
 }
 
-/// The paths relative to the project folder: an automation stands for its tests.
+/// Converts arguments to paths relative to the project folder: an automation selects its tests.
 fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut wanted = Vec::with_capacity(given.len());
     for path in given {

@@ -52,7 +52,7 @@ impl PlayedTest<'_> {
     }
 }
 
-/// Plays the tests of a plan. Each file is told of once all its tests have ended, in the order of the files.
+/// Runs the tests of a plan. A file is reported once all its tests have ended, in the order of the files.
 ///
 /// # Errors
 /// A recording cannot be read.

@@ -32,7 +32,7 @@ fn place(expression: &Expression, node: &Node, part: &Constant) -> Span {
     }
 }
 
-/// A condition that reads nothing. `true` and `false` themselves are a switch that somebody has set.
+/// A condition without names. A plain `true` or `false` is a deliberate switch.
 fn same(key: &str, holds: bool, is_switch: bool, span: Span) -> Diagnostic {
     let severity = if is_switch { Severity::Hint } else { Severity::Warning };
     let always = if holds { "always" } else { "never" };

@@ -40,7 +40,7 @@ pub(super) fn automation(
 /// A webhook that anybody can start who learns its address, where the author does not say that this is meant.
 fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
     let trigger = node.get("trigger")?.as_map()?;
-    // Of two kinds nobody knows which was meant.
+    // With two kinds the intended one is unknown.
     let Trigger::Webhook(_) = automation.trigger else { return None };
     let webhook = trigger.entry("webhook").filter(|webhook| is_unverified(&webhook.value))?;
     let message = "whoever learns the address of this webhook can start it: nothing verifies the sender";
@@ -69,7 +69,7 @@ fn tree(
     let mut walk = Walk { source, steps, automation, step: None, keys, places, found };
     walk.node(node);
     let mut found: Vec<Diagnostic> = credential::in_text(source).map(|found| walk.placed(found)).collect();
-    // A token under a telling key is told once, as what it is.
+    // A token under a key such as `password` is reported once, by its format.
     let told: Vec<Span> = found.iter().map(|diagnostic| diagnostic.span).collect();
     let apart = |place: Span| told.iter().all(|told| place.end <= told.start || told.end <= place.start);
     let more = walk.found.into_iter().filter(|more| more.code != credential::CODE || apart(more.span));

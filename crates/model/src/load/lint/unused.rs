@@ -38,7 +38,7 @@ fn unused(severity: Severity, message: String, name: &str, span: Span) -> Diagno
     Diagnostic::new(severity, CODE, message, span).help(format!("remove it, or call it `_{name}` to keep it"))
 }
 
-/// Calls `tell` with the names below a key of the file that nobody reads, if it is known what is read.
+/// Calls `tell` with the unread names below a key of the file, if the reads are known.
 fn declared<'n>(node: &'n Node, key: &str, reads: &Names, tell: &mut dyn FnMut(&'n str, Span)) {
     let Names::These(read) = reads else { return };
     let entries = node.get(key).and_then(Node::as_map).into_iter().flatten();

@@ -179,7 +179,7 @@ impl<'d> Steps<'d> {
         let mut present = present_verbs(map);
         let mut row = present.first().copied();
         if present.iter().all(|verb| std::ptr::eq(*verb, &group::GROUP)) {
-            // `steps` stands in loops too, and the loop's own word may be the misspelt one.
+            // Loops use `steps` too, and the loop's own word may be the misspelt one.
             let meant = meant_verb(map).filter(|meant| present.is_empty() || is_key_of(meant, "steps"));
             if meant.is_some() {
                 present.clear();
@@ -199,7 +199,7 @@ impl<'d> Steps<'d> {
         let verb = match row {
             Some(row) => {
                 let is_list = |word: &str| map.get(word).is_some_and(|value| value.as_list().is_some());
-                // Cases that stand under `switch` itself are told of there.
+                // Cases beside `switch` itself are reported there.
                 let told = |key: &Key| key.name == "cases" && is_list("switch");
                 row.keys.iter().filter(|key| key.required && !told(key)).for_each(|key| {
                     reader.required(key.name);

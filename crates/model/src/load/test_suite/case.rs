@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostics;
 use crate::test_suite::{Case, Expect, Start};
 use crate::yaml::Node;
 
-/// Where the clock stands where nobody says: 2026-01-01T00:00:00Z.
+/// The default start of the test clock: 2026-01-01T00:00:00Z.
 const USUAL_NOW: i64 = 1_767_225_600;
 
 pub(super) static CASE: Object = Object {

@@ -1,4 +1,4 @@
-//! StimulusKind must hold after a test.
+//! Lowering of the expectations of a test.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ pub(super) static EXPECT: Object = Object {
     choice: Choice::Any,
 };
 
-/// StimulusKind may be said of a list without writing it out.
+/// The rules for a list, in place of its items.
 static RULES: Object = Object {
     what: "rules",
     keys: &[
@@ -280,7 +280,7 @@ fn patterns(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(SpannedName
     read.collect()
 }
 
-/// A map of which some entries are compared; a text stands for its `message`.
+/// A map compared in part; a plain text is compared with its `message`.
 fn entries_of(node: &Node, of: &'static Object, diagnostics: &Diagnostics) -> Option<Pattern> {
     let entries = if let Kind::Map(_) = node.kind {
         let mut reader = of.open(node, diagnostics)?;

@@ -45,7 +45,7 @@ pub(crate) static SUITE: Object = Object {
     choice: Choice::Any,
 };
 
-/// StimulusKind stands for the outside: of the whole file, and of each test over it.
+/// The keys that replace the outside world: for the whole file, and for one test.
 const NOW: Key = Key::new(
     "now",
     Shape::NonBlankText,
@@ -77,7 +77,7 @@ const DOUBLES: Key = Key::new(
 static ANSWERS: Shape = Shape::OneOrMore(&ANSWER);
 static ANSWER: Shape = Shape::Object(&stub::ANSWER);
 
-/// StimulusKind stands for the outside, as it is read.
+/// The replacements of the outside world, as read.
 struct Environment {
     now: Option<Timestamp>,
     secrets: BTreeMap<String, String>,
@@ -133,7 +133,7 @@ fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagn
     given.unwrap_or_else(|| SpannedName { name: stem.to_owned(), span: Span::at(node.span.start as usize) })
 }
 
-/// Two tests of one name cannot be told apart in what is reported.
+/// Two tests of one name could not be distinguished in reports.
 fn check_name(name: &SpannedName, before: &[crate::test_suite::Case], diagnostics: &Diagnostics) {
     if let Some(first) = before.iter().find(|case| case.name.name == name.name) {
         let message = format!("there is another test called `{}`", shorten(&name.name));
@@ -156,7 +156,7 @@ impl Environment {
         }
     }
 
-    /// StimulusKind a test says over what the file says.
+    /// The test's own keys, which take precedence over those of the file.
     fn over(self, file: &Self) -> Self {
         let mut state = self.state;
         let more = file.state.iter().filter(|(key, _)| !state.iter().any(|(own, _)| own.name == key.name));
@@ -195,8 +195,8 @@ fn instant(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Timestamp>
     }
 }
 
-/// StimulusKind there is to say of a file in which instants stand everywhere: that YAML 1.1 had a type of its own for them
-/// confuses nobody here, since they are read as texts and only by Cogwork.
+/// The findings of a test suite without those about instants: YAML 1.1 had a type for them, but suites read them as
+/// text.
 pub(super) fn doubtful(found: Vec<Diagnostic>, source: &Source) -> Vec<Diagnostic> {
     let is_instant = |place: Span| source.slice(place).parse::<Timestamp>().is_ok();
     found.into_iter().filter(|found| found.code != "yaml-surprise" || !is_instant(found.span)).collect()

@@ -1,4 +1,4 @@
-//! StimulusKind a value must be like, as it is written: the value itself, or rules with a `$`.
+//! Lowering of patterns: a value, or rules with a `$`.
 
 use super::super::common::no_expression;
 use super::super::template::literal;

@@ -1,4 +1,4 @@
-//! StimulusKind starts the execution of a test.
+//! Lowering of the start of a test.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -54,7 +54,7 @@ pub(super) static PAYLOAD: Object = Object {
     choice: Choice::AtMostOne(&["body", "bodyBase64", "bodyFile"]),
 };
 
-/// StimulusKind a test says of its start, and where.
+/// The start of a test, with its span.
 pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<(Start, Span)> {
     let [payload, inputs, due, found] =
         ["payload", "inputs", "scheduledAt", "found"].map(|key| reader.take(key));

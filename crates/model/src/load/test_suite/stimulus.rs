@@ -1,4 +1,4 @@
-//! StimulusKind happens while the execution of a test runs.
+//! Events, answers and cancellations that a test sends while the execution runs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! StimulusKind answers in the place of actions.
+//! Lowering of stubs, which answer in place of actions.
 
 use std::time::Duration;
 

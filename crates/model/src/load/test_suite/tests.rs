@@ -27,13 +27,13 @@ fn file(lines: &str) -> String {
     format!("tests:\n  - name: it works\n{lines}")
 }
 
-/// StimulusKind is said of a file: `code line:column`.
+/// The diagnostics of a file: `code line:column`.
 fn said(text: &str) -> Vec<String> {
     let entries = load(text).report.entries();
     entries.iter().map(|entry| format!("{} {}:{}", entry.code, entry.line, entry.column)).collect()
 }
 
-/// StimulusKind is said of a test, with lines counted from the one after its name.
+/// The diagnostics of a test, with lines relative to the one after its name.
 #[track_caller]
 fn check(lines: &str, expected: &[&str]) {
     let text = file(lines);
@@ -49,7 +49,7 @@ fn json(text: &str) -> Value {
     Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON")
 }
 
-/// StimulusKind `expect: {result: …}` says of a result.
+/// The mismatches of `expect: {result: …}` with a result.
 #[track_caller]
 fn compare(pattern: &str, found: &str, expected: &[&str]) {
     let case = case(&format!("expect:\n  result: {pattern}"));

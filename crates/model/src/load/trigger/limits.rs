@@ -83,7 +83,7 @@ pub(super) fn dedup(
         by_word => {
             let word = if by_word.is_some() { by.choice(&["id", "mac"])? } else { "id" };
             if is_unread(webhook, verify) {
-                // That has been told, and nobody knows what it was to say.
+                // The invalid value has been reported; its intention is unknown.
                 return None;
             }
             match word {
@@ -124,7 +124,7 @@ fn signed(by: Field<'_, '_>, verify: Option<&Verify>) -> Option<DedupBy> {
     None
 }
 
-/// Where the sender's own id stands: what `verify` says, or what is known of its preset.
+/// The location of the sender's delivery id, from `verify` or its preset.
 fn id_of_sender(
     node: &Node,
     webhook: &Node,

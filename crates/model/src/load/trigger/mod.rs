@@ -128,7 +128,7 @@ fn read_node(node: &Node, diagnostics: &Diagnostics) -> Option<Read> {
             settled = kind.word != "webhook" || webhook::has_known_mode(value);
         }
     }
-    // Of two kinds nobody knows which was meant.
+    // With two kinds the intended one is unknown.
     let trigger = match kinds.pop() {
         Some((Some(trigger), span)) if kinds.is_empty() => Some((trigger, span)),
         _ => None,

@@ -92,7 +92,7 @@ const fn signed(name: &'static str, signature: Signature) -> Preset {
     Preset { name, scheme: Scheme::Signature(signature), id: None }
 }
 
-/// As [`signed`], with the header that its id stands in.
+/// As [`signed`], with the header that contains the delivery id.
 const fn with_header(name: &'static str, id: &'static str, signature: Signature) -> Preset {
     Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestField::Header(Cow::Borrowed(id))) }
 }

@@ -86,13 +86,13 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     let misfire = reader.take("misfire").one_of(&MISFIRES).unwrap_or(Misfire::Latest);
     let overlap = reader.take("overlap").one_of(&OVERLAPS).unwrap_or(Overlap::Skip);
     reader.finish();
-    // Any cadence stands in for one that could not be read, so that the zone is checked all the same.
+    // A placeholder for an unreadable cadence, so that the zone is checked too.
     let (cadence, cadence_span) = cadence.unwrap_or((Cadence::Every(LEAST_PERIOD), node.head()));
     let timezone = zone.unwrap_or(SpannedName { name: "UTC".to_owned(), span: cadence_span });
     Some(Trigger::Schedule(ScheduleTrigger { cadence, cadence_span, timezone, misfire, overlap }))
 }
 
-/// The cadence and where it is written. Each one written is read, so that its problems are told too.
+/// The cadence and its span. Each of several is read, so that its errors are reported too.
 fn cadence(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<(Cadence, Span)> {
     let mut found = None;
     for word in CADENCES {

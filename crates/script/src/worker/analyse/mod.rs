@@ -119,7 +119,7 @@ impl<'tree> Code<'tree> {
             .find_map(|node| node.child_by_field_name("name"))
     }
 
-    /// The function or value itself, where a name of the module's top level stands for it.
+    /// The function or value itself, also through a name at the module's top level.
     fn resolve(&self, node: Node<'tree>) -> Option<Node<'tree>> {
         let mut node = node;
         while node.kind() == "parenthesized_expression" {

@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::{Code, children, visit};
 use crate::module_info::Reference;
 
-/// The most references that are told of.
+/// The most references that are reported.
 const MAX: usize = 2_000;
 /// How deep a pattern such as `{a: {b}}` is followed.
 const MAX_DEPTH: usize = 8;

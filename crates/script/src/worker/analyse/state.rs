@@ -7,7 +7,7 @@ use tree_sitter::Node;
 use super::{Code, visit};
 use crate::module_info::{ModuleInfo, StateKey};
 
-/// The most keys that are told of.
+/// The most keys that are reported.
 const MAX: usize = 1_000;
 
 /// Finds `context.state.get("key")` and the like, also where `state` was taken out of the context before. Whatever is
@@ -61,7 +61,7 @@ fn is_state(code: &Code<'_>, names: &HashSet<&str>, node: Node<'_>) -> bool {
     }
 }
 
-/// The names that stand for the state: of `({state}) =>`, `const {state: s} = context`, `const s = context.state`.
+/// The names bound to the state: by `({state}) =>`, `const {state: s} = context`, `const s = context.state`.
 fn names<'tree>(code: &Code<'tree>) -> HashSet<&'tree str> {
     let mut names = HashSet::new();
     visit(code.root, |node| {

@@ -1,4 +1,4 @@
-//! Texts: to bytes and back, in the encodings that the web knows.
+//! Text encoding and decoding, for the encodings of the web.
 
 use encoding_rs::{Encoding, UTF_8};
 use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object, Result};

@@ -87,7 +87,7 @@ fn is_json(kind: &InputType) -> bool {
     placeholder(kind).is_some()
 }
 
-/// A value as it stands in an input of a type.
+/// The text of a value in an input of this type.
 fn text(kind: &InputType, value: &Value) -> String {
     if is_json(kind) { value.to_json() } else { value.to_text() }
 }

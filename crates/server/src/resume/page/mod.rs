@@ -17,7 +17,7 @@ use super::questions::QuestionOutcome;
 use super::submission::{Form, OPTION};
 use super::view_model::{Closed, Focus, MAX_SHOWN, ResumeView};
 
-/// The style sheet, which stands in every page.
+/// The style sheet, inlined in every page.
 pub(super) const STYLE: &str = include_str!("style.css");
 
 /// An invalid submission, shown again for correction.
@@ -162,7 +162,7 @@ fn question(
             (since(now, pending))
             @if let Some(draft) = draft { (problem(&draft.fault)) }
             form method="post" action=(link(&pending.step)) {
-                // The enter key presses a form's first button. This one does nothing, so that nobody answers by accident.
+                // The enter key presses a form's first button. This one does nothing, to prevent accidental answers.
                 button type="submit" disabled hidden aria-hidden="true" tabindex="-1" {}
                 @for (index, input) in pending.form.iter().enumerate() {
                     (field::field(input, &format!("{heading}f{index}"), draft.map(|draft| &draft.form)))

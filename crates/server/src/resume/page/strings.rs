@@ -59,7 +59,7 @@ pub(super) fn label(name: &str) -> String {
     capital(strings.trim())
 }
 
-/// A message in which what stands in backticks is set as code.
+/// A message whose parts in backticks are shown as code.
 pub(super) fn ticked(message: &str) -> Markup {
     html! {
         @for (index, part) in message.split('`').enumerate() {

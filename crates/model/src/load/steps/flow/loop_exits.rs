@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 struct LoopContext {
     /// The loop, and whether its turns run side by side.
     each: Option<(Span, bool)>,
-    /// The step in it, if any, whose lists run side by side, of which the place is in one.
+    /// The concurrent step inside it that contains the place in one of its lists, if any.
     beside: Option<Span>,
     /// The step with the `undo` list that the place is in.
     undo: Option<Span>,

@@ -70,7 +70,7 @@ fn last_answer(steps: &Block) -> Option<&Step> {
     last
 }
 
-/// Reports an answer that nobody waits for.
+/// Reports a `respond` without a waiting caller.
 fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
     let (Verb::Respond(_), Some(trigger)) = (&step.verb, trigger) else { return };
     let diagnostic = match trigger {
