@@ -49,7 +49,7 @@ pub(crate) struct Config {
     pub(crate) secrets_dir: PathBuf,
     /// The file of the key that seals the secrets of the store; `master.key` of the data folder if not given.
     pub(crate) key_file: Option<PathBuf>,
-    /// That key itself, where the environment or systemd gives it.
+    /// The key itself, if the environment or systemd provides it.
     pub(crate) master_key: Option<Secret>,
     pub(crate) hooks: SocketAddr,
     pub(crate) admin: SocketAddr,

@@ -23,7 +23,7 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("it happens in time")
 }
 
-/// Has code run in workers that are a program of their own, since the tests are not the one that serves as such.
+/// Makes code run in workers of the separate worker program, since a test binary has no hidden subcommand.
 pub(crate) fn workers() {
     static SET: Once = Once::new();
     SET.call_once(|| engine::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));

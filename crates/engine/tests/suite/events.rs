@@ -126,7 +126,7 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
     }
     queue_status(&engine, |one| one.remote == Value::from(8)).await;
     stop(engine).await;
-    // Gone while nothing ran, and gone there too.
+    // Removed while no daemon ran; the subscription must be removed too.
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
     let engine = project.start().await;
     asked(&mut peer, "DELETE /repos/acme/store/hooks/8")

@@ -321,7 +321,7 @@ pub struct StepExpect {
 /// How a step ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEnding {
-    /// Well.
+    /// It succeeded.
     Succeeded,
     /// With an error, dealt with or not.
     Failed,

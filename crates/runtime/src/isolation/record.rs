@@ -39,7 +39,7 @@ struct Named {
 /// The storage of a crash record.
 enum Medium {
     File(File),
-    /// None, for a process without a successor.
+    /// No record, for a process whose crash nobody will examine.
     None,
     /// Memory that outlives the engine, in a test.
     #[cfg(any(test, feature = "simulation"))]

@@ -40,7 +40,7 @@ pub(crate) struct Sender {
     pub(crate) files: Vec<Bytes>,
     /// Where each belongs: the name of the root, then keys and indices.
     pub(crate) paths: Vec<serde_json::Value>,
-    /// Where bytes are missing, and what is said of it.
+    /// The locations of unreadable files, each with its error.
     unread: Vec<serde_json::Value>,
     /// How many bytes came from outside of memory.
     kept: usize,

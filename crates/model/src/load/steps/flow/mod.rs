@@ -192,7 +192,7 @@ impl Flow<'_> {
             _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => exits,
             OnError::Fail => exits,
             OnError::Continue => exits.or(Exits::on(start)),
-            // An answer to a failure says nothing of what is right where there is none.
+            // A `respond` in `onError` does not make one after the failed step superfluous.
             OnError::Steps(block) => exits.or(self.block(block, Paths { unsure: true, ..start })),
         };
         // An unreadable part may let the execution continue, and may have answered.
