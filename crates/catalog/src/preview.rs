@@ -10,7 +10,7 @@ use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, Page, Store};
 
-use crate::Error;
+use crate::error::Error;
 use crate::reload::Loader;
 use crate::snapshot::{
     AssembleInput, Catalog, Change, ChangeKind, File, FileChange, Folder, InFlightExecutions, MAX_FILES,

@@ -12,12 +12,12 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
 use crate::admission::Admission;
 use crate::api::EngineEvent;
 use crate::clock::Clock;
 use crate::connections::Connections;
 use crate::doubles::Doubles;
+use crate::error::Error;
 use crate::evaluator::Evaluator;
 use crate::isolation::Isolation;
 use crate::locks::KeyedLocks;

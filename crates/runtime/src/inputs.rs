@@ -5,7 +5,7 @@ use model::action::{ActionSpec, InputSpec, InputType};
 use model::automation::Automation;
 use model::value::Map;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Checks the inputs of a manual start or a call against the automation's declaration.
 pub fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use model::execution::{Event, ExecutionId, Outcome, Signal};
 use model::value::Value;
 
-use crate::Error;
 use crate::api::{QueueStatus, Status};
 use crate::context::Runtime;
+use crate::error::Error;
 use crate::secrets::ListedSecret;
 use crate::vault::{Rotation, StoredSecret};
 

@@ -14,8 +14,8 @@ use serde::Serialize;
 use trigger::verify::{Key, Verifier};
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::doubles::Doubles;
+use crate::error::Error;
 use crate::vault::{self, RowKind, StoredSecret, Vault};
 use catalog::{Catalog, how_to_set_secret, secret_variable};
 

@@ -8,8 +8,8 @@ use model::execution::ExecutionId;
 use serde::Serialize;
 use store::{ExecutionRow, Wait};
 
-use crate::Error;
 use crate::context::Runtime;
+use crate::error::Error;
 
 /// The maximum number of waiting steps that a list shows of one execution.
 const SHOWN: usize = 5;

@@ -8,7 +8,7 @@ use model::diagnostic::Span;
 use model::execution::{Event, StepOutcome};
 
 use crate::observed::{ObservedSteps, split};
-use crate::runner::TestTrace;
+use crate::test_run::TestTrace;
 
 /// Coverage of one automation.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use model::Span;
 use model::execution::WaitReason;
 use model::test_suite::{Stimulus, StimulusKind};
 
-use crate::TestError;
-use crate::runner::TestRun;
+use crate::error::TestError;
+use crate::test_run::TestRun;
 use runtime::Answer;
 use runtime::Clock as _;
 use runtime::Pending;

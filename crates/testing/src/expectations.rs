@@ -14,8 +14,8 @@ use model::value::{JsonLimits, Map, Value};
 use model::{ActionError, Span};
 
 use crate::observed::{self, ObservedStep, ObservedSteps, split};
-use crate::runner::TestTrace;
 use crate::stubs::{Call, Unanswered};
+use crate::test_run::TestTrace;
 
 /// Maximum number of diagnostics per test.
 const MOST: usize = 20;

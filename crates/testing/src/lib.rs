@@ -6,6 +6,7 @@
 mod check;
 mod coverage;
 mod driver;
+mod error;
 mod expectations;
 mod files;
 mod observed;
@@ -14,23 +15,24 @@ mod result;
 mod runner;
 mod start;
 mod stubs;
+mod test_run;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::Cassette;
-use model::Span;
-use model::automation::{Automation, SpannedName};
-use model::diagnostic::{Diagnostic, Report};
+use model::automation::Automation;
+use model::diagnostic::Report;
 use model::execution::{Event, LogLine};
 use model::test_suite::{CASSETTE_DIR, Case, Suite};
 
 use catalog::Catalog;
-use runner::TestSetup;
-use runtime::Vault;
+use error::TestError;
+use test_run::TestSetup;
 
 pub use coverage::{Coverage, Goal, GoalKind};
 pub use files::{TestFile, check_text, find_test_files};
+pub use test_run::RealSecrets;
 
 /// Environment for running tests: a project with its automations, connections and connectors.
 pub struct TestRunner {
@@ -39,15 +41,6 @@ pub struct TestRunner {
     dir: PathBuf,
     outbound_allow: Vec<String>,
     real: RealSecrets,
-}
-
-/// Secrets of this machine, for recordings, which call the real system.
-#[derive(Clone)]
-pub struct RealSecrets {
-    /// Secrets in the project's store.
-    pub vault: Option<Arc<Vault>>,
-    /// Folder with one file per secret.
-    pub folder: PathBuf,
 }
 
 /// Result of a test.
@@ -160,48 +153,4 @@ impl TestRunner {
 pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
     let tests = Path::new(suite.source.path());
     tests.parent().unwrap_or(Path::new("")).join(CASSETTE_DIR).join(name)
-}
-
-/// Reason why a test could not run.
-#[derive(Debug)]
-struct TestError {
-    message: String,
-    /// Position in the test file.
-    span: Span,
-    help: Option<String>,
-}
-
-impl TestError {
-    fn new(case: &Case, message: String) -> Self {
-        Self { message, span: case.name.span, help: None }
-    }
-
-    fn no_recording(name: &SpannedName) -> Self {
-        Self {
-            message: format!("there is no recording `{}` yet", name.name),
-            span: name.span,
-            help: Some("make it with `cogwork test --record`, which calls the real system".to_owned()),
-        }
-    }
-
-    /// Creates an error of the environment, not of the test.
-    fn system(what: &str, error: &dyn std::fmt::Display) -> Self {
-        Self { message: format!("{what}: {error}"), span: Span::default(), help: None }
-    }
-
-    fn store(error: store::Error) -> Self {
-        Self::system("the store of the test failed", &error)
-    }
-
-    fn engine(error: runtime::Error) -> Self {
-        Self::system("the engine of the test failed", &error)
-    }
-
-    fn diagnostic(self) -> Diagnostic {
-        let diagnostic = Diagnostic::error("cannot-play", self.message, self.span);
-        match self.help {
-            Some(help) => diagnostic.help(help),
-            None => diagnostic,
-        }
-    }
 }

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use model::automation::{SpannedName, StartForm, Trigger, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use model::test_suite::{Case, Request, RequestBody, Start};
+use model::test_suite::{Request, RequestBody, Start};
 use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::TestError;
-use crate::runner::TestRun;
+use crate::error::TestError;
+use crate::test_run::TestRun;
+use catalog::Route;
 use catalog::read_project_file;
-use catalog::{Deployment, Route};
 use runtime::AcceptOptions;
 use runtime::Clock as _;
 
@@ -32,16 +32,6 @@ pub(super) enum StartResult {
     Refused(String),
     /// The execution started, or the trigger's condition rejected the start.
     Accepted,
-}
-
-/// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
-pub(super) fn now(case: &Case, deployment: &Deployment) -> Timestamp {
-    let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
-    let next = deployment.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
-    match case.start {
-        Start::Default => next.unwrap_or(case.now),
-        _ => case.now,
-    }
 }
 
 impl TestRun<'_> {

@@ -15,7 +15,7 @@ use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse,
 use model::value::{Map, Value};
 
 use crate::quiescence::Quiescence;
-use crate::runner::TestSetup;
+use crate::test_run::TestSetup;
 use runtime::Secrets;
 use runtime::{CallTarget, Doubles, StubRequest};
 use runtime::{Clock as _, ManualClock};

@@ -152,9 +152,9 @@ fn schedule_problem(trigger: &ScheduleTrigger, error: &trigger::schedule::Schedu
 }
 
 /// Loads the connectors that come with Cogwork.
-pub fn builtin() -> Result<Registry, crate::Error> {
+pub fn builtin() -> Result<Registry, crate::error::Error> {
     Registry::builtin().map(crate::native::add).map_err(|reports| {
         let text: Vec<String> = reports.iter().map(|report| report.render(false)).collect();
-        crate::Error::Connectors(text.join("\n"))
+        crate::error::Error::Connectors(text.join("\n"))
     })
 }

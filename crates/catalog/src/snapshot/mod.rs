@@ -170,12 +170,12 @@ impl Catalog {
     ///
     /// # Errors
     /// Returns an error that suggests the nearest name if there is no such automation.
-    pub fn find(&self, name: &str) -> Result<&Arc<Deployment>, crate::Error> {
+    pub fn find(&self, name: &str) -> Result<&Arc<Deployment>, crate::error::Error> {
         let found = AutomationId::parse(name).and_then(|id| self.automations.get(&id));
         found.ok_or_else(|| {
             let names = self.automations.keys().map(AutomationId::as_str);
             let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
-            crate::Error::NoSuchAutomation { id: name.to_owned(), nearest }
+            crate::error::Error::NoSuchAutomation { id: name.to_owned(), nearest }
         })
     }
 

@@ -18,10 +18,10 @@ use tracing::Instrument as _;
 
 use super::concurrency::RunGuard;
 use super::table::Queued;
-use crate::Error;
 use crate::api::Start;
 use crate::context::Runtime;
 use crate::detached::spawn_on_drop;
+use crate::error::Error;
 use crate::memory::Share;
 use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use catalog::Deployment;

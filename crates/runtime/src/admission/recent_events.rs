@@ -8,8 +8,8 @@ use model::execution::{ExecutionId, Signal};
 use model::value::Value;
 use store::StateWrite;
 
-use crate::Error;
 use crate::context::Runtime;
+use crate::error::Error;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);

@@ -11,8 +11,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::RunParts;
 use super::table::Queued;
-use crate::Error;
 use crate::context::Runtime;
+use crate::error::Error;
 use crate::run::{Exit, Journal, ReplaySource};
 use catalog::Deployment;
 

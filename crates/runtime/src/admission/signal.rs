@@ -13,9 +13,9 @@ use model::value::{JsonLimits, Map, Value};
 
 use super::suspend::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
-use crate::Error;
 use crate::api::Pending;
 use crate::context::Runtime;
+use crate::error::Error;
 use crate::inputs::check_declared;
 use crate::run::{ReplaySource, Taken};
 

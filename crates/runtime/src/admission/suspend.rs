@@ -7,10 +7,10 @@ use model::execution::{Event, ExecutionId, Outcome, Status};
 use store::{Append, ExecutionFilter, Page};
 
 use super::table::{Claim, ExecutionState, Queued, Suspended};
-use crate::Error;
 use crate::api::EngineEvent;
 use crate::clock::MonotonicTime;
 use crate::context::Runtime;
+use crate::error::Error;
 use crate::run::{ReplaySource, Wake};
 use crate::timer::{until, until_monotonic};
 

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use super::grant::Grant;
 use super::{tokens, unknown_connection};
-use crate::Error;
 use crate::context::Runtime;
+use crate::error::Error;
 
 /// Time limit of a login (threat model 4.8).
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);

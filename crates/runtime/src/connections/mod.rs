@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use serde::Serialize;
 
-use crate::Error;
 use crate::context::Runtime;
+use crate::error::Error;
 use crate::locks::KeyedLocks;
 use crate::vault::RowKind;
 use catalog::Catalog;

@@ -19,7 +19,7 @@ impl Run {
         };
         match self.runtime.deliver_signal(&signal).await {
             Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
-            Err(crate::Error::Closing) => Err(Exit::ShuttingDown),
+            Err(crate::error::Error::Closing) => Err(Exit::ShuttingDown),
             Err(error) => Err(Exit::Failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
         }
     }

@@ -9,8 +9,8 @@ use serde::Serialize;
 use store::{StateEntry, StateRow, StateWrite};
 
 use super::state::{check_key, check_size, is_alive, scope_name};
-use crate::Error;
 use crate::context::Runtime;
+use crate::error::Error;
 
 /// Text form of the shared scope.
 const SHARED: &str = "shared";

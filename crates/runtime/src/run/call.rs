@@ -102,8 +102,10 @@ impl Run {
         };
         let accepted = self.runtime.accept(&deployment, start, options).await;
         let admission = accepted.map_err(|error| match error {
-            crate::Error::Closing => Exit::ShuttingDown,
-            crate::Error::Store(error) if error.outcome_unknown() => Exit::StoreFailed(Arc::new(error)),
+            crate::error::Error::Closing => Exit::ShuttingDown,
+            crate::error::Error::Store(error) if error.outcome_unknown() => {
+                Exit::StoreFailed(Arc::new(error))
+            }
             error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
         })?;
         self.journal.step_called(key, CallRecord::Execution { id: admission.id });
@@ -129,8 +131,8 @@ impl Run {
                 }
                 Err(Exit::Suspended)
             }
-            Err(crate::Error::Closing) => Err(Exit::ShuttingDown),
-            Err(crate::Error::Store(error)) if error.outcome_unknown() => {
+            Err(crate::error::Error::Closing) => Err(Exit::ShuttingDown),
+            Err(crate::error::Error::Store(error)) if error.outcome_unknown() => {
                 Err(Exit::StoreFailed(Arc::new(error)))
             }
             Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),

@@ -10,7 +10,7 @@ use model::Secret;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Maximum size of a key file, in bytes.
 const MAX_BYTES: u64 = 4096;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use store::{StateWrite, Store};
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::error::Error;
 use keys::KeyRing;
 pub use keys::KeySource;
 use sealed::Sealed;

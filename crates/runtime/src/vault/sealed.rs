@@ -9,7 +9,7 @@ use model::value::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::keys::{Key, KeyRing};
-use crate::Error;
+use crate::error::Error;
 
 /// An encrypted value as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
