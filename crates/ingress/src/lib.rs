@@ -2,6 +2,7 @@
 //! checks each start and hands it to the runtime.
 
 mod changes;
+mod credentials;
 mod hooks;
 mod ingress;
 mod listen;

@@ -33,7 +33,7 @@ impl Evaluator {
         is_address: bool,
         scope: &Value,
     ) -> Result<Value, EvaluationError> {
-        let evaluate = if is_address { crate::run::address } else { Template::evaluate_with_clock };
+        let evaluate = if is_address { evaluate_url } else { Template::evaluate_with_clock };
         match inline(None, |budget| evaluate(template, scope, None, budget)) {
             Inline::Done(value, _) => value,
             Inline::TooShort => {
@@ -123,4 +123,16 @@ impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Evaluates a template that is a URL.
+pub(crate) fn evaluate_url(
+    template: &Template,
+    scope: &Value,
+    moment: Option<&Arc<dyn EvalClock>>,
+    budget: &Budget,
+) -> Result<Value, EvaluationError> {
+    model::url_template::evaluate(template, &mut |expression| {
+        expression.evaluate_with_clock(scope, moment, budget)
+    })
 }

@@ -4,7 +4,6 @@
 mod answer;
 mod challenge;
 mod code;
-mod credentials;
 mod limits;
 mod route;
 
@@ -29,10 +28,10 @@ use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 
-pub(crate) use credentials::remove_credentials;
+use crate::credentials;
 pub(crate) use limits::RateLimits;
 pub use route::RouteMatch;
-pub(crate) use runtime::check_chain_depth;
+use runtime::check_chain_depth;
 
 use crate::ingress::Ingress;
 use crate::listen::NonTrigger;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use trigger::Rejection;
 use trigger::webhook::Request;
 
-use crate::hooks::remove_credentials;
+use crate::credentials::remove_credentials;
 use crate::ingress::Ingress;
 use catalog::{Route, trigger_hook};
 use runtime::Error;

@@ -10,7 +10,7 @@ use model::payload::{Payload, WebhookPayload};
 use model::redact::Redactor;
 use serde::Serialize;
 
-use crate::hooks::remove_credentials;
+use crate::credentials::remove_credentials;
 use crate::ingress::Ingress;
 use catalog::{EntryKind, check_project_target, list_project_folder, read_project_file};
 

@@ -9,11 +9,11 @@ use trigger::verify::{Key, Verifier};
 use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
 
-use crate::hooks::check_chain_depth;
 use crate::ingress::Ingress;
 use crate::listen::NonTrigger;
 use catalog::{Catalog, Route, trigger_hook};
 use runtime::Start;
+use runtime::check_chain_depth;
 use runtime::{AcceptOptions, Acceptance};
 
 impl Ingress {

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use model::Budget;
 use model::action::{ActionError, ActionSpec, ErrorKind};
 use model::automation::SpannedName;
 use model::execution::Origin;
 use model::expression::{EvalClock, EvaluationError, Expression};
 use model::template::Template;
 use model::value::{Map, Value};
-use model::{Budget, url_template};
 
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::evaluator::{Inline, inline};
+use crate::evaluator::{Inline, evaluate_url, inline};
 use crate::inputs::is_address;
 
 /// Work of a pure step without its expressions, in the units of a [`Budget`].
@@ -83,7 +83,7 @@ impl Run {
         let mut inputs = Map::with_capacity(with.len());
         for (name, template) in with {
             let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
-            let way: EvalFn<Template> = if is_address { address } else { Template::evaluate_with_clock };
+            let way: EvalFn<Template> = if is_address { evaluate_url } else { Template::evaluate_with_clock };
             let value = self.evaluate_by(template, way, scope, context).await?;
             let value =
                 value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
@@ -184,16 +184,6 @@ impl Run {
     fn count_work(&self, units: u64) -> u64 {
         self.stretch.fetch_add(units, Ordering::Relaxed) + units
     }
-}
-
-/// Evaluates a template that is a URL.
-pub(crate) fn address(
-    template: &Template,
-    scope: &Value,
-    moment: Option<&Arc<dyn EvalClock>>,
-    budget: &Budget,
-) -> Result<Value, EvaluationError> {
-    url_template::evaluate(template, &mut |expression| expression.evaluate_with_clock(scope, moment, budget))
 }
 
 /// Converts an evaluation error to a step error.

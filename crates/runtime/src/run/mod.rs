@@ -37,7 +37,6 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
 pub use determinism::Secret;
-pub(crate) use evaluate::address;
 pub use evaluate::expression_error;
 pub(crate) use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
 use scope::Scope;

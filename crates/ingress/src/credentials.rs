@@ -11,7 +11,7 @@ use trigger::webhook::ReceivedRequest;
 
 /// Masks the credentials in a verified request. Steps read the masked values at once, so that they read the same after
 /// a restart.
-pub(super) fn mask_credentials(
+pub(crate) fn mask_credentials(
     webhook: &WebhookTrigger,
     mut received: ReceivedRequest,
     redactor: &Redactor,
