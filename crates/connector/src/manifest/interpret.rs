@@ -5,7 +5,7 @@ use ::http::header::ACCEPT;
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Value};
 
-use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
+use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, fetch_all, page};
 use crate::action::{Action, Call, SendMode};
 use crate::connection::{BaseUrl, ResolvedConnection};
 use crate::http::{BodyFormat, Part, Request, Response, encode, load_files, may_have_acted};
@@ -28,17 +28,18 @@ impl Action for Rest {
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.definition.spec)?;
         let base = self.head.address(connection.map(|connection| connection.base()))?;
-        let result =
-            if let Some(paging) = self.definition.paging.as_ref().filter(|_| all::is_wanted(call.inputs)) {
-                all::fetch(self, paging, &call, base).await?
-            } else {
-                let response = self.send(&call, base, call.inputs).await?;
-                let (body, cursor) = self.definition.read(&self.head, base, call.inputs, &response)?;
-                match cursor {
-                    Some(cursor) => page::put_cursor(body, cursor),
-                    None => body,
-                }
-            };
+        let result = if let Some(paging) =
+            self.definition.paging.as_ref().filter(|_| fetch_all::is_wanted(call.inputs))
+        {
+            fetch_all::fetch(self, paging, &call, base).await?
+        } else {
+            let response = self.send(&call, base, call.inputs).await?;
+            let (body, cursor) = self.definition.read(&self.head, base, call.inputs, &response)?;
+            match cursor {
+                Some(cursor) => page::put_cursor(body, cursor),
+                None => body,
+            }
+        };
         let vocabulary =
             connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
         Ok(match vocabulary {

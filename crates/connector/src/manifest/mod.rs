@@ -3,8 +3,8 @@
 //! A manifest has no logic: no conditions, no loops, no templates except input names. An action is a request line
 //! with the location of each input, and an example that is checked without a network.
 
-pub(crate) mod all;
 mod example;
+pub(crate) mod fetch_all;
 mod interpret;
 pub(crate) mod page;
 mod read;

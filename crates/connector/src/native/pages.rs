@@ -8,7 +8,7 @@ use super::{choice, defaulted, input_error, optional, text_of};
 use crate::connection::BaseUrl;
 use crate::http::{Request, Response};
 use crate::log::LogSink;
-use crate::manifest::all::{self, Cursors};
+use crate::manifest::fetch_all::{self, Cursors};
 use crate::manifest::page;
 use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 
@@ -143,7 +143,7 @@ impl Pages {
         let next = page::next_cursor(&self.paging, head, &base, &parameters(&request.url), response, body)?;
         let Some(next) = next.as_str() else { return Ok(false) };
         if is_full {
-            log.line(LogLevel::Warn, &all::stopped(subject, self.items.len(), "paging.maxItems"));
+            log.line(LogLevel::Warn, &fetch_all::stopped(subject, self.items.len(), "paging.maxItems"));
             return Ok(false);
         }
         if self.by_address {
@@ -152,10 +152,10 @@ impl Pages {
             request.merge_query(&Map::from_iter([(self.paging.input.as_str(), next)]));
         }
         if !self.asked.is_new(request.url.as_str()) {
-            return wrong(ErrorKind::Response, all::goes_round(subject));
+            return wrong(ErrorKind::Response, fetch_all::goes_round(subject));
         }
-        if self.empty == all::MOST_EMPTY {
-            return wrong(ErrorKind::Response, all::stays_empty(subject));
+        if self.empty == fetch_all::MOST_EMPTY {
+            return wrong(ErrorKind::Response, fetch_all::stays_empty(subject));
         }
         Ok(true)
     }

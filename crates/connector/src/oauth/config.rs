@@ -3,7 +3,7 @@
 use model::{Map, Secret, Value};
 use url::Url;
 
-use super::sites::Sites;
+use super::tenants::Sites;
 use super::{Flow, Gateway, OAuthClient};
 use crate::connection::{BaseUrl, BaseUrlError};
 

@@ -5,7 +5,7 @@
 //! time and that new tokens are stored before they are used.
 
 mod config;
-mod sites;
+mod tenants;
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response
 use crate::log::LogSink;
 
 pub(crate) use config::{OAuthConfig, SitesConfig};
-pub use sites::Site;
+pub use tenants::Site;
 
 /// The grant by which a connection obtains tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct OAuthClient {
     pub(crate) issuer: Option<String>,
     /// True if token requests are JSON rather than a form; some providers document only that.
     pub(crate) json: bool,
-    pub(crate) sites: Option<sites::Sites>,
+    pub(crate) sites: Option<tenants::Sites>,
 }
 
 /// Tokens as the provider issued them.

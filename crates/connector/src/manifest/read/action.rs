@@ -13,7 +13,7 @@ use super::{check_example, check_identifier, read_example};
 use crate::action::Action;
 use crate::http::{BodyFormat, decode};
 use crate::manifest::interpret::fits_text;
-use crate::manifest::{Definition, Encoding, Head, Paging, Piece, Place, Rest, Wire, all, page};
+use crate::manifest::{Definition, Encoding, Head, Paging, Piece, Place, Rest, Wire, fetch_all, page};
 
 /// The methods that a request line may have.
 const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
@@ -67,7 +67,8 @@ fn action(
     let is_read = matches!(line.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let (mut specs, wires): (Vec<_>, _) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
     if pages.is_some() {
-        let own = all::inputs().into_iter().filter(|own| !specs.iter().any(|spec| spec.name == own.name));
+        let own =
+            fetch_all::inputs().into_iter().filter(|own| !specs.iter().any(|spec| spec.name == own.name));
         specs.extend(own.collect::<Vec<_>>());
     }
     let spec = ActionSpec {
