@@ -56,6 +56,7 @@ impl Doubles for SimulatedActions {
             id,
             key: asked.key.to_owned(),
             idempotency_key: asked.idempotency_key.to_owned(),
+            reads: asked.inputs.get("method").and_then(Value::as_str) == Some("GET"),
             saw: asked.inputs.get("body").cloned().unwrap_or_default(),
             once: url.ends_with("/once"),
             limit: self.program.limits.get(asked.automation.as_str()).copied(),

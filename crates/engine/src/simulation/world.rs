@@ -49,6 +49,8 @@ pub(super) struct State {
     /// First execution of each deduplication key, and the time of its request.
     pub(super) sent: HashMap<String, (ExecutionId, Timestamp)>,
     effects: u64,
+    /// Results of calls that only read.
+    read_tokens: HashSet<String>,
     /// Attempts that must not start twice: execution, step, number of attempts in its log.
     once: HashSet<(ExecutionId, String, usize)>,
     /// Executions with a concurrency limit that had an effect, with their concurrency group and the last life of an
@@ -75,6 +77,8 @@ pub(super) struct Effect {
     pub(super) key: String,
     /// Idempotency key of all attempts.
     pub(super) idempotency_key: String,
+    /// True if the call only reads: it may begin before the reads whose results it saw are committed.
+    pub(super) reads: bool,
     /// Result of the previous step.
     pub(super) saw: Value,
     /// True if an attempt must not start twice.
@@ -106,6 +110,7 @@ impl World {
             violation: None,
             sent: HashMap::new(),
             effects: 0,
+            read_tokens: HashSet::new(),
             once: HashSet::new(),
             placed: BTreeMap::new(),
             keys: IdempotencyKeys::default(),
@@ -163,7 +168,11 @@ impl World {
         let (count, number) = (state.effects, state.number(effect.id));
         state.trace.push(format!("effect {number} {}", effect.key));
         state.under_way.insert((effect.id, effect.key.clone()));
-        let result = Value::from(format!("token-{count}"));
+        let token = format!("token-{count}");
+        if effect.reads {
+            state.read_tokens.insert(token.clone());
+        }
+        let result = Value::from(token);
         Some(match state.chance.below(12) {
             0 | 1 => Answer::Fails,
             2 => Answer::Takes(u64::from(state.chance.below(90)), result),
@@ -204,8 +213,8 @@ impl World {
     /// Checks the invariants at the start of an effect.
     fn check_effect(&self, effect: &Effect) -> Result<(), String> {
         let events = self.events(effect.id);
-        check_log(effect, &events)?;
         let mut state = self.state();
+        check_log(effect, &events, &state.read_tokens)?;
         state.keys.check(effect)?;
         let key = &effect.key;
         let name = (effect.id, key.clone());
@@ -273,7 +282,7 @@ impl World {
 }
 
 /// Checks the log of an execution at the start of an effect.
-fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
+fn check_log(effect: &Effect, events: &[Event], read_tokens: &HashSet<String>) -> Result<(), String> {
     let key = &effect.key;
     if events.is_empty() {
         return Err(format!("`{key}` begins in an execution that is not stored"));
@@ -292,6 +301,9 @@ fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
         return Err(format!("`{key}` begins again although its end is committed"));
     }
     let Some(token) = effect.saw.as_str().filter(|text| text.starts_with("token-")) else { return Ok(()) };
+    if effect.reads && read_tokens.contains(token) {
+        return Ok(());
+    }
     let committed = finished.values().any(|outcome| match outcome {
         StepOutcome::Succeeded { result } => result.as_str() == Some(token),
         _ => false,
@@ -335,6 +347,10 @@ impl State {
     }
 
     fn crash(&mut self, world: &World) {
+        // A process dies once: a second notification would end the next life at its start.
+        if self.crashed {
+            return;
+        }
         self.crashed = true;
         world.record.freeze();
         self.trace.push("crash".to_owned());

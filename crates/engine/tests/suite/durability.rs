@@ -450,6 +450,71 @@ async fn a_call_at_the_end_is_written_with_the_end() {
     stop(engine).await;
 }
 
+/// A step that reads an address of the peer.
+fn read(id: &str, base: &str) -> String {
+    call(id, base, &format!("/{id}")).replace("method: POST", "method: GET")
+}
+
+#[tokio::test]
+async fn reads_in_a_row_are_written_with_the_end() {
+    let mut peer = Peer::new().await;
+    let steps = ["a", "b", "c"].map(|id| read(id, &peer.base)).concat();
+    let project = Project::with(&manual(&steps));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    for line in ["GET /a", "GET /b", "GET /c"] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.line, line);
+        asked.answer(200, "1").await;
+    }
+    soon(engine.runtime().wait(id)).await.expect("it ends");
+    assert_eq!(counting.written(), (1, 1));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_change_starts_only_when_the_reads_before_it_are_committed() {
+    let mut peer = Peer::new().await;
+    let steps = read("a", &peer.base) + &call("b", &peer.base, "/b");
+    let project = Project::with(&manual(&steps));
+    let gated = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(gated.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    let first = peer.asked().await;
+    gated.shut();
+    first.answer(200, "1").await;
+    gated.held(1).await;
+    assert!(peer.asked_already().is_none());
+    gated.gate.add_permits(1000);
+    let second = peer.asked().await;
+    assert_eq!(second.line, "POST /b");
+    second.answer(200, "2").await;
+    soon(engine.runtime().wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_read_starts_only_when_the_changes_before_it_are_committed() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + &read("b", &peer.base);
+    let project = Project::with(&manual(&steps));
+    let gated = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(gated.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    let first = peer.asked().await;
+    gated.shut();
+    first.answer(200, "1").await;
+    gated.held(1).await;
+    assert!(peer.asked_already().is_none());
+    gated.gate.add_permits(1000);
+    let second = peer.asked().await;
+    assert_eq!(second.line, "GET /b");
+    second.answer(200, "2").await;
+    soon(engine.runtime().wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
 #[tokio::test]
 async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
     let mut peer = Peer::new().await;

@@ -59,7 +59,7 @@ impl Run {
             _ => None,
         };
         if effect {
-            self.begin_effect(step, key, attempt, context).await?;
+            self.begin_effect(step, self.action_effect(call), key, attempt, context).await?;
         }
         if double.is_none()
             && let Some(native) = catalog::find_native(&call.action.name)
@@ -113,12 +113,13 @@ impl Run {
     async fn begin_effect(
         &self,
         step: &Step,
+        effect: Effect,
         key: &str,
         attempt: u32,
         context: &Context,
     ) -> Result<(), Exit> {
-        // The effect may depend on all earlier results, so none of them may be lost once it has happened.
-        self.await_commit(key, context, self.journal.before_effect()).await?;
+        // A change may depend on all earlier results, so none of them may be lost once it has happened.
+        self.await_commit(key, context, self.journal.before_effect(effect)).await?;
         self.journal.step_started(key, attempt);
         if step.on_interrupt == OnInterrupt::Fail {
             // The start must be durable before the call is made (guarantee G6).

@@ -82,7 +82,7 @@ impl Run {
             return Err(refuse(ErrorKind::Limit, message));
         }
         // The inputs may depend on all earlier results.
-        self.await_commit(key, context, self.journal.before_effect()).await?;
+        self.await_commit(key, context, self.journal.before_effect(Effect::Write)).await?;
         let origin = Origin::Call {
             execution: self.journal.id(),
             step: key.to_owned(),

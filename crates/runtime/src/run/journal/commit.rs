@@ -89,12 +89,19 @@ async fn append_when_room(
 }
 
 impl Journal {
-    /// Completes when the execution is accepted and every recorded effect is committed, so that an outside effect may begin.
-    pub(crate) async fn before_effect(&self) -> Result<(), Exit> {
+    /// Completes when a call with this effect may begin: the execution is accepted and, before a read, the results of all
+    /// changes are committed; before a change those of reads too, since it may depend on them.
+    ///
+    /// Reads in a row share a commit: a crash repeats those that are not committed, which has no effect. Their results are
+    /// committed in the background at most [`MOMENT`] after the first, while a later call waits for its response.
+    pub(crate) async fn before_effect(&self, effect: Effect) -> Result<(), Exit> {
         if self.unaccepted.load(Ordering::Relaxed) {
             // Writes the acceptance only. If parallel branches committed all events, each would wait for the commit of the
             // start of the branch before it.
             self.transit.lock().await.accept(self).await?;
+        }
+        if effect == Effect::Read && self.uncommitted() != Effect::Write {
+            return Ok(());
         }
         self.barrier().await
     }
