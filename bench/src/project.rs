@@ -121,6 +121,15 @@ pub(crate) fn gets(count: usize, url: &str) -> String {
     text
 }
 
+/// A synchronous webhook with this many GETs one after another.
+pub(crate) fn gets_in_turn(count: usize, url: &str) -> String {
+    let mut text = "trigger:\n  webhook: {mode: sync, verify: none}\nsteps:\n".to_owned();
+    for _ in 0..count {
+        let _ = write!(text, "  - action: http.request\n    with: {{url: \"{url}\"}}\n    retry: 1\n");
+    }
+    text
+}
+
 /// A manual start of this many pure steps, each a sum over what the one before it left.
 pub(crate) fn sums(steps: usize) -> String {
     format!("trigger:\n  manual: {{}}\nsteps:\n{}", chain("1", steps))
@@ -226,6 +235,7 @@ mod tests {
             ("three", synchronous(3)),
             ("forty", synchronous(40)),
             ("gets", gets(10, "http://127.0.0.1:8080/")),
+            ("gets-in-turn", gets_in_turn(10, "http://127.0.0.1:8080/")),
             ("sums", sums(1000)),
             ("copies", copies(1000)),
             ("lines", log_lines(1000)),

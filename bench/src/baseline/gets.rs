@@ -1,4 +1,4 @@
-//! A client that does nothing but send requests side by side: what an execution that does the same is compared with.
+//! A client that only sends requests, concurrently or one after another: the baseline of an execution that does the same.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::Error;
 
-/// How many requests go out side by side.
+/// The number of requests.
 pub(crate) const GETS: usize = 10;
 /// How many connections are kept, and for how long: as the daemon keeps them.
 const KEPT: usize = 16;
@@ -34,14 +34,26 @@ pub(super) fn client() -> Result<reqwest::Client, Error> {
     client.map_err(|error| Error::Server(format!("the bare client: {error}")))
 }
 
-/// Gets what is at the address in `body` so many times side by side, and says how many nanoseconds that took from the
-/// first request to the end of the last answer. That it was asked for it and tells about it is no part of it.
+/// The prefix of a body that asks for requests one after another.
+pub(crate) const IN_TURN: &str = "in turn ";
+
+/// Sends the requests to the address in `body`, and returns the time from the first request to the end of the last
+/// answer, in nanoseconds. The incoming request and the answer to it are not part of that time.
 pub(super) async fn timed(client: &reqwest::Client, body: &Bytes) -> Result<String, Error> {
     let url =
         std::str::from_utf8(body).map_err(|_| Error::Server("an address that is no text".to_owned()))?;
+    let (url, in_turn) = url.strip_prefix(IN_TURN).map_or((url, false), |url| (url, true));
+    let get = async || client.get(url).send().await?.error_for_status()?.bytes().await;
     let started = Instant::now();
-    let gets = (0..GETS).map(|_| async { client.get(url).send().await?.error_for_status()?.bytes().await });
-    let answers = try_join_all(gets).await.map_err(|error| Error::Server(error.to_string()))?;
+    let answers = if in_turn {
+        let mut answers = Vec::with_capacity(GETS);
+        for _ in 0..GETS {
+            answers.push(get().await.map_err(|error| Error::Server(error.to_string()))?);
+        }
+        answers
+    } else {
+        try_join_all((0..GETS).map(|_| get())).await.map_err(|error| Error::Server(error.to_string()))?
+    };
     let took = started.elapsed();
     drop(answers);
     Ok(took.as_nanos().to_string())

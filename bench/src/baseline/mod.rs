@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::Error;
 use log::Log;
 
-pub(crate) use gets::GETS;
+pub(crate) use gets::{GETS, IN_TURN};
 
 /// The file in a baseline's folder that holds its address, once it answers.
 pub(crate) const ADDRESS: &str = "address";

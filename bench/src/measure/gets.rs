@@ -1,4 +1,4 @@
-//! Ten requests that one execution sends side by side, beside a client that does nothing but send them.
+//! Ten requests that one execution sends concurrently, or one after another, beside a client that only sends them.
 //!
 //! The daemon's time is that of whoever calls the webhook, with nothing taken off: the request that comes in, the
 //! execution on disk before the first of its requests goes out, ten steps with their guard, limits and log, their
@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::Terms;
 use super::contest::start_baseline;
 use crate::Error;
-use crate::baseline::{GETS, Kind};
+use crate::baseline::{GETS, IN_TURN, Kind};
 use crate::daemon::Daemon;
 use crate::driver::{Connection, request};
 use crate::process::Process;
@@ -34,29 +34,51 @@ use crate::statistics::{Histogram, median};
 /// How long whoever is asked takes to answer: no time, and that of a quick service.
 const DELAYS: [(Duration, &str); 2] =
     [(Duration::ZERO, "answered at once"), (Duration::from_millis(5), "answered after 5 ms")];
+/// The orders of the requests, each with the daemon's largest multiple of the client's time.
+const ORDERS: [(Order, f64); 2] = [(Order::SideBySide, 1.5), (Order::InTurn, 2.0)];
 /// How often each has its turn.
 const ROUNDS: u32 = 5;
-/// How many times the client's time the daemon's may be.
-const MOST: f64 = 1.5;
 /// The response of the called server.
 const ANSWER: &[u8] =
     br#"{"id":42,"title":"Cogs and how to oil them","space":"WORKSHOP","version":{"number":7}}"#;
 /// The time limit of one answer, after which the measurement is abandoned.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures both, in turns, with each delay.
+/// The order of the requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    SideBySide,
+    InTurn,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SideBySide => "side by side",
+            Self::InTurn => "one after another",
+        }
+    }
+}
+
+/// Measures both, in turns, with each delay and order.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
-    for (delay, how) in DELAYS {
+    for ((order, most), (delay, how)) in
+        ORDERS.into_iter().flat_map(|order| DELAYS.map(|delay| (order, delay)))
+    {
         let asked = Server::start(delay).await?;
         let url = format!("http://{}/", asked.address);
         let project = Project::new()?;
-        project.put("measured", &project::gets(GETS, &url))?;
+        let (text, body) = match order {
+            Order::SideBySide => (project::gets(GETS, &url), url),
+            Order::InTurn => (project::gets_in_turn(GETS, &url), format!("{IN_TURN}{url}")),
+        };
+        project.put("measured", &text)?;
         let arguments = ["--outbound-allow", "127.0.0.1"];
         let daemon = Daemon::start_with(terms.processors, &project, &arguments).await?;
         let (process, _folder, address) = start_baseline(terms, Kind::Gets).await?;
         let path = daemon.path("measured").await?;
         let mut ours = Side::new(daemon.hooks(), &request("POST", &path, b"{}"), false).await?;
-        let mut client = Side::new(address, &request("POST", "/", url.as_bytes()), true).await?;
+        let mut client = Side::new(address, &request("POST", "/", body.as_bytes()), true).await?;
         // Connections are made, and whatever is made at the first request.
         for side in [&mut ours, &mut client] {
             side.turn(terms.options.time / ROUNDS).await?;
@@ -68,20 +90,20 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
             ours.turn(terms.options.time / ROUNDS).await?;
         }
         let costs = (cost(daemon.process()) - before, cost(&process) - theirs_before);
-        add(report, how, &ours, &client, costs);
+        let name = format!("{GETS} GETs {}, {how}", order.name());
+        add(report, &name, most, &ours, &client, costs);
         drop((ours, client));
         daemon.stop().await?;
     }
     Ok(())
 }
 
-fn add(report: &mut Report, how: &str, ours: &Side, client: &Side, costs: (f64, f64)) {
-    let name = format!("{GETS} GETs side by side, {how}");
+fn add(report: &mut Report, name: &str, most: f64, ours: &Side, client: &Side, costs: (f64, f64)) {
     let rounds = ours.medians.iter().zip(&client.medians);
     let ratio = median(rounds.map(|(ours, client)| ours / client));
     let row = Row::new("gets", format!("{name}, median time"), ours.percentile_us(0.5), Unit::Microseconds);
     let row = row.beside("bare client", client.percentile_us(0.5), ratio);
-    report.add(row.target(Some(Target::RatioAtMost(MOST))));
+    report.add(row.target(Some(Target::RatioAtMost(most))));
     for (name, ours, client) in [
         (format!("{name}, 99th percentile time"), ours.percentile_us(0.99), client.percentile_us(0.99)),
         (format!("{name}, processor time"), costs.0 / ours.count(), costs.1 / client.count()),
