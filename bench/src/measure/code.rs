@@ -1,6 +1,7 @@
 //! The cost of code: a trivial step beside the minimum of any engine of its kind, and the distribution of runs over
 //! processors.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -22,6 +23,9 @@ const ASIDE: usize = 4;
 const TRIVIAL: &str = "export default (context, stepResults) => ({ data: stepResults.list.length })";
 /// The same, as a function of a warm context.
 const WARM: &str = "(text) => JSON.stringify({ data: JSON.parse(text).list.length })";
+/// A step that computes a little.
+const FIBONACCI: &str =
+    "const fib = (n) => (n < 2 ? n : fib(n - 1) + fib(n - 2)); export default () => ({ data: fib(10) });";
 /// A step that computes for about a millisecond.
 const BUSY: &str =
     "const fib = (n) => (n < 2 ? n : fib(n - 1) + fib(n - 2));\nexport default () => ({ data: fib(18) });";
@@ -31,6 +35,7 @@ const GIVEN: &str = r#"{"list":[1,2,3]}"#;
 /// Measures a trivial step, and the throughput of one worker and of two.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     trivial(terms, report).await?;
+    different(terms, report).await?;
     throughput(terms, report).await
 }
 
@@ -62,6 +67,38 @@ async fn trivial(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let row = Row::new("code", "a trivial code step".to_owned(), 1e6 / median(ours), Unit::PerSecond);
     let row = row.beside("round trip and warm call", 1e6 / median(least), ratio);
     report.add(row.target(Some(Target::Ratio(0.5))));
+    Ok(())
+}
+
+/// Runs of many different modules in random order, beside runs of one of them.
+async fn different(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    for count in [40_u32, 1_000] {
+        let pool = pool(1)?;
+        let module =
+            |number| Module::new(format!("{FIBONACCI} // automation {number}"), Origin::start_of("bench"));
+        let modules: Vec<Module> = (0..count).map(module).collect();
+        let given = Value::from(Map::new());
+        // Each is compiled once, before anything counts.
+        for module in &modules {
+            run(&pool, module, &given).await?;
+        }
+        let (round, next) = (terms.options.time / 10, Cell::new(0_usize));
+        let (mut many, mut one) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let in_turn = async || {
+                // A step that has no factor in common with the number of modules.
+                next.set((next.get() + 617) % modules.len());
+                run(&pool, &modules[next.get()], &given).await
+            };
+            many.push(each(round, in_turn).await?);
+            one.push(each(round, async || run(&pool, &modules[0], &given).await).await?);
+        }
+        let ratio = median(many.iter().zip(&one).map(|(many, one)| one / many));
+        let name = format!("code of {count} different texts in turn");
+        let row = Row::new("code", name, 1e6 / median(many), Unit::PerSecond);
+        let row = row.beside("one text", 1e6 / median(one), ratio);
+        report.add(row.target(Some(Target::Ratio(0.5))));
+    }
     Ok(())
 }
 

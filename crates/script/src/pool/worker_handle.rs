@@ -1,7 +1,7 @@
 //! The pool's handle of a worker: its process, the socket to it, the pipe for batched results that do not wake the
 //! daemon, and its history.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::io::{ErrorKind, PipeReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Child;
@@ -43,7 +43,7 @@ pub(super) struct WorkerHandle {
     has_ended: bool,
     lines: Lines,
     random: RandomPool,
-    known: VecDeque<Digest>,
+    modules: ModuleList,
     is_ready: bool,
     was_idle: bool,
     runs: u32,
@@ -105,7 +105,7 @@ impl WorkerHandle {
             has_ended: false,
             lines: Lines::default(),
             random: RandomPool::default(),
-            known: VecDeque::with_capacity(MAX_MODULES),
+            modules: ModuleList::default(),
             is_ready: false,
             was_idle: false,
             runs: 0,
@@ -353,25 +353,19 @@ impl WorkerHandle {
         self.random.draw().map(Nonce)
     }
 
+    /// True if the worker has a module, as far as is known: it may have evicted it.
     pub(super) fn has_module(&self, digest: Digest) -> bool {
-        self.known.contains(&digest)
+        self.modules.last_use.contains_key(&digest)
     }
 
-    /// Records that the worker has a module; the one used last is at the end.
+    /// Records that the worker has a module, and uses it.
     pub(super) fn add_module(&mut self, digest: Digest) {
-        if self.known.back() == Some(&digest) {
-            return;
-        }
-        self.known.retain(|known| *known != digest);
-        if self.known.len() == MAX_MODULES {
-            self.known.pop_front();
-        }
-        self.known.push_back(digest);
+        self.modules.touch(digest);
     }
 
     /// Records that the worker may not have a module.
     pub(super) fn remove_module(&mut self, digest: Digest) {
-        self.known.retain(|known| *known != digest);
+        self.modules.last_use.remove(&digest);
     }
 
     /// True if the process runs.
@@ -432,6 +426,27 @@ fn send<'bytes>(mut socket: &UnixStream, bytes: &'bytes [u8]) -> Result<&'bytes 
         }
     }
     Ok(rest)
+}
+
+/// The modules that a worker has: at most [`MAX_MODULES`], those used last.
+#[derive(Default)]
+struct ModuleList {
+    last_use: HashMap<Digest, u64>,
+    uses: u64,
+}
+
+impl ModuleList {
+    fn touch(&mut self, digest: Digest) {
+        self.uses += 1;
+        self.last_use.insert(digest, self.uses);
+        if self.last_use.len() > MAX_MODULES {
+            let oldest =
+                self.last_use.iter().min_by_key(|(_, last_use)| **last_use).map(|(digest, _)| *digest);
+            if let Some(oldest) = oldest {
+                self.last_use.remove(&oldest);
+            }
+        }
+    }
 }
 
 /// Random bytes, drawn for many runs at once.

@@ -28,7 +28,7 @@ pub(crate) use value::{Nonce, Sender, Unreadable, restore};
 pub(crate) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 /// How many modules a worker knows at the same time, each with a context of its own (about half a megabyte). The pool
 /// counts along, so that it seldom leaves out a text that is wanted.
-pub(crate) const MAX_MODULES: usize = 16;
+pub(crate) const MAX_MODULES: usize = 1_024;
 /// The most parts of a message: a few, and the files.
 const MAX_PARTS: usize = 4096;
 /// Length, tag and count.

@@ -1,14 +1,17 @@
-//! An isolate: a QuickJS runtime with hardened intrinsics in which one module is compiled, and evaluated anew for each run.
+//! An isolate: a QuickJS runtime with hardened intrinsics, in which modules are compiled once, and evaluated anew for each
+//! run.
 //!
-//! The module is wrapped in a function ([`super::prepare`]), and evaluating it anew is calling that function: the module's
-//! declarations live in the call and end with it. All that outlives a call is frozen. An error discards the isolate, with
-//! the jobs that the run may have left in its queue. Else it lives as long as its worker: after twenty thousand runs that
-//! made classes, symbols and promises its heap had the size that it had after two thousand. An isolate whose heap does
-//! grow is discarded.
+//! Each module is wrapped in a function ([`super::prepare`]), and evaluating it anew is calling that function: the module's
+//! declarations live in the call and end with it. All that outlives a call is frozen, so that no run sees another, of the
+//! same module or of a different one. An isolate lives as long as its worker: after twenty thousand runs that made classes,
+//! symbols and promises its heap had the size that it had after two thousand. It is discarded if a run exhausted its memory
+//! or its time, if a failed run left jobs in the queue, if its heap grows, and if its modules take too much memory.
 //!
-//! A worker caches that function by the digest of the module's text, and not the module's bytecode: QuickJS does not verify
-//! bytecode, so loading it is `unsafe`, and each run would pay for it.
+//! An isolate caches the functions by the digest of the module's text, and not the module's bytecode: QuickJS does not
+//! verify bytecode, so loading it is `unsafe`, and each run would pay for it. One isolate serves all modules of a worker,
+//! since hardening the intrinsics takes more than ten times as long as compiling a module.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -27,7 +30,8 @@ use super::memory::Memory;
 use super::prepare::{LINES_BEFORE, Prepared};
 use super::transport::ReplySender;
 use crate::call::Kind;
-use crate::protocol::{Fault, FaultKind, Request, Write};
+use crate::module::Digest;
+use crate::protocol::{Fault, FaultKind, MAX_MODULES, Request, Write};
 
 /// The stack of QuickJS, in bytes; the process has several times that.
 const MAX_STACK: usize = 1024 * 1024;
@@ -37,24 +41,35 @@ const MAX_GROWTH: i64 = 8 * 1024 * 1024;
 /// The number of runs between checks of the heap: a check takes longer than a small run.
 const LOOK_EVERY: u32 = 500;
 
-/// A compiled module in a QuickJS runtime of its own.
+/// The most memory of compiled modules, in bytes, after which an isolate is discarded.
+const MAX_COMPILED_HEAP: i64 = 48 * 1024 * 1024;
+/// The most modules that an isolate compiles: QuickJS keeps a record of each until the end of its context.
+const MAX_COMPILED: usize = 4 * MAX_MODULES;
+
+/// A QuickJS runtime with its compiled modules.
 pub(super) struct Isolate {
     // Dropped in this order: references into the context before the context, and the context before its runtime.
+    modules: HashMap<Digest, Persistent<Function<'static>>>,
     parts: Parts,
     context: Context,
     runtime: Runtime,
     host_state: Rc<HostState>,
     runs: u32,
+    compiled: usize,
+    /// The heap without garbage of runs, in bytes.
     heap: i64,
+    /// The heap before the first module was compiled, in bytes.
+    empty_heap: i64,
+    memory: Memory,
 }
 
 /// The functions that the host calls.
 #[derive(Clone)]
 struct Parts {
-    factory: Persistent<Function<'static>>,
     run: Persistent<Function<'static>>,
     collect: Persistent<Function<'static>>,
     describe: Persistent<Function<'static>>,
+    freeze: Persistent<Function<'static>>,
 }
 
 /// The end of a run.
@@ -74,8 +89,9 @@ pub(super) struct RunResult {
 }
 
 impl Run {
-    /// True if the context can run again.
-    pub(super) fn is_clean(&self) -> bool {
+    /// True if the run returned a result.
+    #[cfg(test)]
+    fn is_clean(&self) -> bool {
         matches!(self, Self::Clean(_))
     }
 
@@ -100,13 +116,8 @@ impl From<rquickjs::Error> for Interruption {
 }
 
 impl Isolate {
-    /// Compiles a module in a runtime of its own.
-    pub(super) fn new(
-        prepared: &Prepared,
-        memory: Memory,
-        replies: &Rc<ReplySender>,
-        until: Instant,
-    ) -> Result<Self, Fault> {
+    /// Creates a runtime without modules.
+    pub(super) fn new(memory: Memory, replies: &Rc<ReplySender>, until: Instant) -> Result<Self, Fault> {
         let broken = |error: rquickjs::Error| failure::thrown(&error.to_string(), "", LINES_BEFORE);
         let runtime = Runtime::new().map_err(broken)?;
         runtime.set_memory_limit(memory.limit);
@@ -125,45 +136,102 @@ impl Isolate {
         type Language = (Date, Eval, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promises);
         let context = Context::custom::<Language>(&runtime).map_err(broken)?;
         let parts = context.with(|ctx| {
-            // The author's text alone first: only a complete module may be put between the lines of the wrapper.
-            let alone = Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes());
-            let alone = alone.map_err(|_| Self::fault(&ctx, &host_state, None, 0))?;
-            let parts = Self::parts(&ctx, &host_state, &prepared.wrapped, &alone);
-            parts.map_err(|_| Self::fault(&ctx, &host_state, None, LINES_BEFORE))
+            Self::parts(&ctx, &host_state).map_err(|_| Self::fault(&ctx, &host_state, None, LINES_BEFORE))
         })?;
         let heap = runtime.memory_usage().malloc_size;
-        Ok(Self { parts, context, runtime, host_state, runs: 0, heap })
+        let (modules, runs, compiled, empty_heap) = (HashMap::new(), 0, 0, heap);
+        Ok(Self { modules, parts, context, runtime, host_state, runs, compiled, heap, empty_heap, memory })
     }
 
-    fn parts<'js>(
+    fn parts(ctx: &Ctx<'_>, host_state: &Rc<HostState>) -> rquickjs::Result<Parts> {
+        let world: Object<'_> = host::install(ctx, host_state)?;
+        let keep = |name: &str| -> rquickjs::Result<_> {
+            Ok(Persistent::save(ctx, world.get::<_, Function<'_>>(name)?))
+        };
+        Ok(Parts {
+            run: keep("run")?,
+            collect: keep("collect")?,
+            describe: keep("describe")?,
+            freeze: keep("freeze")?,
+        })
+    }
+
+    /// True if a module is compiled.
+    pub(super) fn has(&self, digest: Digest) -> bool {
+        self.modules.contains_key(&digest)
+    }
+
+    /// Compiles a module.
+    pub(super) fn compile(
+        &mut self,
+        digest: Digest,
+        prepared: &Prepared,
+        until: Instant,
+    ) -> Result<(), Fault> {
+        self.compiled += 1;
+        let Self { parts, context, runtime, host_state, .. } = self;
+        host_state.until(until);
+        let before = runtime.memory_usage().malloc_size;
+        let factory = context.with(|ctx| -> Result<_, Fault> {
+            // The author's text alone first: only a complete module may be put between the lines of the wrapper.
+            let alone = Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes());
+            let alone = alone.map_err(|_| Self::fault(&ctx, host_state, None, 0))?;
+            let factory = Self::factory(&ctx, parts, &prepared.wrapped, &alone);
+            factory.map_err(|_| Self::fault(&ctx, host_state, None, LINES_BEFORE))
+        })?;
+        self.heap += (runtime.memory_usage().malloc_size - before).max(0);
+        // The limit of a run does not include the compiled modules.
+        let compiled = usize::try_from(self.heap - self.empty_heap).unwrap_or_default();
+        runtime.set_memory_limit(self.memory.limit.saturating_add(compiled));
+        self.modules.insert(digest, factory);
+        Ok(())
+    }
+
+    /// Removes a module.
+    pub(super) fn evict(&mut self, digest: Digest) {
+        self.modules.remove(&digest);
+    }
+
+    fn factory<'js>(
         ctx: &Ctx<'js>,
-        host_state: &Rc<HostState>,
+        parts: &Parts,
         wrapped: &str,
         alone: &Module<'js>,
-    ) -> rquickjs::Result<Parts> {
-        let world: Object<'js> = host::install(ctx, host_state)?;
+    ) -> rquickjs::Result<Persistent<Function<'static>>> {
         let module = Module::declare(ctx.clone(), failure::CODE, wrapped.as_bytes())?;
-        let freeze: Function<'js> = world.get("freeze")?;
+        let freeze = parts.freeze.clone().restore(ctx)?;
         // Runs could otherwise leave values for each other in `import.meta`. QuickJS finds it by the name of the module,
-        // which both have in common.
+        // which all have in common.
         freeze.call::<_, ()>((alone.meta()?,))?;
         freeze.call::<_, ()>((module.meta()?,))?;
         let (module, promise) = module.eval()?;
         promise.finish::<()>()?;
-        let add_file = |function: Function<'js>| Persistent::save(ctx, function);
-        Ok(Parts {
-            factory: add_file(module.get("default")?),
-            run: add_file(world.get("run")?),
-            collect: add_file(world.get("collect")?),
-            describe: add_file(world.get("describe")?),
-        })
+        let factory: Function<'js> = module.get("default")?;
+        Ok(Persistent::save(ctx, factory))
+    }
+
+    /// True if another run may follow: after a failed run only if it left no jobs.
+    pub(super) fn is_reusable(&mut self, run: &Run) -> bool {
+        match run {
+            Run::Clean(_) => !self.has_grown() && !self.is_full(),
+            Run::Faulty(_) if run.is_fatal() => false,
+            Run::Faulty(_) => !self.runtime.is_job_pending() && !self.has_grown() && !self.is_full(),
+        }
+    }
+
+    /// True if its modules take too much memory.
+    fn is_full(&self) -> bool {
+        self.compiled >= MAX_COMPILED || self.heap - self.empty_heap > MAX_COMPILED_HEAP
     }
 
     /// Evaluates the module anew and calls its function. `earlier` holds the results of earlier runs that it reads.
     pub(super) fn run(&mut self, request: &Request, earlier: &[Bytes], until: Instant) -> Run {
         self.runs += 1;
         self.host_state.begin(until, request.head.nonce);
-        let ended = self.call(request, earlier);
+        let Some(factory) = self.modules.get(&request.head.digest).cloned() else {
+            return Run::Faulty(failure::thrown("the module is not compiled", "", LINES_BEFORE));
+        };
+        let ended = self.call(factory, request, earlier);
         let Self { parts, context, host_state, .. } = self;
         match ended {
             Ok(result) if !host_state.must_end() => {
@@ -182,9 +250,14 @@ impl Isolate {
         }
     }
 
-    fn call(&self, request: &Request, earlier: &[Bytes]) -> Result<Vec<u8>, Interruption> {
+    fn call(
+        &self,
+        factory: Persistent<Function<'static>>,
+        request: &Request,
+        earlier: &[Bytes],
+    ) -> Result<Vec<u8>, Interruption> {
         let Self { parts, context, .. } = self;
-        let returned = context.with(|ctx| Self::begin(&ctx, parts.clone(), request, earlier))?;
+        let returned = context.with(|ctx| Self::begin(&ctx, factory, parts.clone(), request, earlier))?;
         self.run_jobs()?;
         let text = context.with(|ctx| Self::collect(&ctx, parts.clone(), returned))?;
         // Jobs of getters and `toJSON` of the result are part of the run too.
@@ -195,12 +268,13 @@ impl Isolate {
     /// Calls the module's function, which may return a promise.
     fn begin(
         ctx: &Ctx<'_>,
+        factory: Persistent<Function<'static>>,
         parts: Parts,
         request: &Request,
         earlier: &[Bytes],
     ) -> Result<Persistent<Value<'static>>, Interruption> {
         let mut args = Args::new(ctx.clone(), 9);
-        args.push_arg(parts.factory.restore(ctx)?)?;
+        args.push_arg(factory.restore(ctx)?)?;
         args.push_arg(request.head.kind == Kind::Trigger)?;
         args.push_arg(request.execution_id.as_str())?;
         match &request.step_id {
@@ -286,7 +360,7 @@ impl Isolate {
     }
 
     /// True if the heap has grown far beyond its initial size. Checked regularly.
-    pub(super) fn has_grown(&mut self) -> bool {
+    fn has_grown(&mut self) -> bool {
         if !self.runs.is_multiple_of(LOOK_EVERY) {
             return false;
         }
@@ -309,8 +383,11 @@ mod tests {
     fn isolate(text: &str) -> Isolate {
         let prepared = prepare::prepare(text).expect("it is a module");
         let until = Instant::now() + Duration::from_secs(60);
-        Isolate::new(&prepared, Memory::from_now(64 << 20), &Rc::default(), until)
-            .unwrap_or_else(|fault| panic!("{}", fault.message))
+        let isolate = Isolate::new(Memory::from_now(64 << 20), &Rc::default(), until);
+        let mut isolate = isolate.unwrap_or_else(|fault| panic!("{}", fault.message));
+        let compiled = isolate.compile(Request::for_module("").head.digest, &prepared, until);
+        compiled.unwrap_or_else(|fault| panic!("{}", fault.message));
+        isolate
     }
 
     fn run(isolate: &mut Isolate) -> Run {

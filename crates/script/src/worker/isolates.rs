@@ -1,5 +1,6 @@
-//! The isolates of a worker: one for each cached module, the one used last at the end.
+//! The module cache of a worker: the texts of modules, and the isolate in which they are compiled.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,27 +14,42 @@ use super::prepare;
 use super::sequence::Sequence;
 use super::transport::ReplySender;
 use crate::module::Digest;
-use crate::protocol::{Answer, Done, MAX_MODULES, Request};
+use crate::protocol::{Answer, Done, Fault, MAX_MODULES, Request};
 
-/// The isolates of a worker.
+/// The most bytes of the cached texts.
+const MAX_SOURCES: usize = 8 * 1024 * 1024;
+
+/// The modules of a worker, and their isolate.
 pub(super) struct Isolates {
     memory: Memory,
     replies: Rc<ReplySender>,
-    known: Vec<Known>,
+    cached: HashMap<Digest, Cached>,
+    /// The bytes of the cached texts.
+    sources: usize,
+    /// The number of uses of any module.
+    uses: u64,
+    isolate: Option<Isolate>,
     sequence: Sequence,
 }
 
-/// A cached module, with its isolate if it has one.
-struct Known {
-    digest: Digest,
+/// The text of a module.
+struct Cached {
     source: Arc<str>,
-    isolate: Option<Isolate>,
+    /// The value of [`Isolates::uses`] at its last use.
+    last_use: u64,
 }
 
 impl Isolates {
     pub(super) fn new(memory: usize, replies: Rc<ReplySender>) -> Self {
-        let known = Vec::with_capacity(MAX_MODULES + 1);
-        Self { memory: Memory::from_now(memory), replies, known, sequence: Sequence::default() }
+        Self {
+            memory: Memory::from_now(memory),
+            replies,
+            cached: HashMap::new(),
+            sources: 0,
+            uses: 0,
+            isolate: None,
+            sequence: Sequence::default(),
+        }
     }
 
     /// Runs a request. Returns the reply, and false if this worker must end.
@@ -67,44 +83,62 @@ impl Isolates {
     /// Runs a call; `None` if its module is not cached.
     fn run_after(&mut self, request: &Request, earlier: &[Bytes], began: Instant) -> Option<Run> {
         let until = began + request.head.deadline;
-        let mut known = self.find(request)?;
-        let isolate = match known.isolate.take() {
-            Some(isolate) => Ok(isolate),
-            None => prepare::prepare(&known.source)
-                .map_err(failure::syntax)
-                .and_then(|prepared| Isolate::new(&prepared, self.memory, &self.replies, until)),
-        };
-        let run = match isolate {
+        let source = self.find(request)?;
+        let run = match self.isolate_with(request.head.digest, &source, until) {
             Err(fault) => Run::Faulty(fault),
-            Ok(mut isolate) => {
-                let run = isolate.run(request, earlier, until);
-                if run.is_clean() && !isolate.has_grown() {
-                    known.isolate = Some(isolate);
-                } else if run.is_fatal() {
-                    // The process ends soon, and freeing the isolate may take longer.
-                    std::mem::forget(isolate);
-                }
-                run
-            }
+            Ok(isolate) => isolate.run(request, earlier, until),
         };
-        self.known.push(known);
+        if let Some(mut isolate) = self.isolate.take() {
+            if isolate.is_reusable(&run) {
+                self.isolate = Some(isolate);
+            } else if run.is_fatal() {
+                // The process ends soon, and freeing the isolate may take longer.
+                std::mem::forget(isolate);
+            }
+        }
         Some(run)
     }
 
-    /// Takes the module of a request out of the cache.
-    fn find(&mut self, request: &Request) -> Option<Known> {
-        let digest = request.head.digest;
-        if let Some(index) = self.known.iter().position(|known| known.digest == digest) {
-            return Some(self.known.remove(index));
+    /// The isolate, with this module compiled.
+    fn isolate_with(&mut self, digest: Digest, source: &str, until: Instant) -> Result<&mut Isolate, Fault> {
+        let isolate = match self.isolate.take() {
+            Some(isolate) => isolate,
+            None => Isolate::new(self.memory, &self.replies, until)?,
+        };
+        let isolate = self.isolate.insert(isolate);
+        if !isolate.has(digest) {
+            let prepared = prepare::prepare(source).map_err(failure::syntax)?;
+            isolate.compile(digest, &prepared, until)?;
         }
-        let source = std::str::from_utf8(request.source.as_ref()?).ok()?.into();
-        Some(Known { digest, source, isolate: None })
+        Ok(isolate)
     }
 
-    /// Evicts the least recently used module, if there are too many. Called after a reply, not before it.
+    /// The text of a request's module: from the cache, or from the request, which is then cached.
+    fn find(&mut self, request: &Request) -> Option<Arc<str>> {
+        self.uses += 1;
+        let (digest, last_use) = (request.head.digest, self.uses);
+        if let Some(cached) = self.cached.get_mut(&digest) {
+            cached.last_use = last_use;
+            return Some(Arc::clone(&cached.source));
+        }
+        let source: Arc<str> = std::str::from_utf8(request.source.as_ref()?).ok()?.into();
+        self.sources += source.len();
+        self.cached.insert(digest, Cached { source: Arc::clone(&source), last_use });
+        Some(source)
+    }
+
+    /// Evicts the least recently used modules, if there are too many. Called after a reply, not before it.
     pub(super) fn evict(&mut self) {
-        if self.known.len() > MAX_MODULES {
-            self.known.remove(0);
+        while self.cached.len() > MAX_MODULES || (self.sources > MAX_SOURCES && self.cached.len() > 1) {
+            let oldest =
+                self.cached.iter().min_by_key(|(_, cached)| cached.last_use).map(|(digest, _)| *digest);
+            let Some((digest, cached)) = oldest.and_then(|digest| self.cached.remove_entry(&digest)) else {
+                return;
+            };
+            self.sources -= cached.source.len();
+            if let Some(isolate) = &mut self.isolate {
+                isolate.evict(digest);
+            }
         }
     }
 }
@@ -120,7 +154,11 @@ mod tests {
         Request { source, ..Request::for_module(text) }
     }
 
-    /// The result of a run, and the number of runs of its isolate; `None` if the isolate is gone.
+    fn isolates() -> Isolates {
+        Isolates::new(64 * 1024 * 1024, Rc::default())
+    }
+
+    /// The result of a run, and the number of runs of the isolate; `None` if it was discarded.
     fn run(isolates: &mut Isolates, request: Request) -> (String, Option<u32>) {
         let result = match isolates.run(&request).0 {
             Answer::Done(done) => String::from_utf8_lossy(&done.result).into_owned(),
@@ -128,30 +166,58 @@ mod tests {
             Answer::Unknown => "unknown".to_owned(),
             Answer::Skipped => "skipped".to_owned(),
         };
-        (result, isolates.known.last().and_then(|known| known.isolate.as_ref()).map(Isolate::runs))
+        (result, isolates.isolate.as_ref().map(Isolate::runs))
     }
 
     #[test]
     fn a_module_is_compiled_once_and_evaluated_for_each_run() {
         const TEXT: &str = "let runs = 0;\nexport default () => { runs += 1; return runs; };";
-        let mut isolates = Isolates::new(64 * 1024 * 1024, Rc::default());
+        let mut isolates = isolates();
         assert_eq!(run(&mut isolates, request(TEXT, false)), ("unknown".to_owned(), None));
         assert_eq!(run(&mut isolates, request(TEXT, true)), ("1".to_owned(), Some(1)));
         // Used again or not.
         assert_eq!(run(&mut isolates, request(TEXT, false)), ("1".to_owned(), Some(2)));
         assert_eq!(run(&mut isolates, request(TEXT, true)), ("1".to_owned(), Some(3)));
-        assert_eq!(isolates.known.len(), 1);
-        // Any other content is another module.
-        assert_eq!(run(&mut isolates, request("export default () => 2;", true)), ("2".to_owned(), Some(1)));
-        assert_eq!(run(&mut isolates, request(TEXT, false)), ("1".to_owned(), Some(4)));
-        assert_eq!(isolates.known.len(), 2);
+        assert_eq!(isolates.cached.len(), 1);
+        // Any other content is another module, in the same isolate.
+        assert_eq!(run(&mut isolates, request("export default () => 2;", true)), ("2".to_owned(), Some(4)));
+        assert_eq!(run(&mut isolates, request(TEXT, false)), ("1".to_owned(), Some(5)));
+        assert_eq!(isolates.cached.len(), 2);
     }
 
     #[test]
-    fn after_an_error_a_module_is_compiled_again_without_its_text() {
-        const TEXT: &str = "export default () => { throw new Error('no'); };";
-        let mut isolates = Isolates::new(64 * 1024 * 1024, Rc::default());
-        assert_eq!(run(&mut isolates, request(TEXT, true)), ("no".to_owned(), None));
-        assert_eq!(run(&mut isolates, request(TEXT, false)), ("no".to_owned(), None));
+    fn an_error_that_leaves_no_job_keeps_the_isolate_and_one_that_leaves_a_job_does_not() {
+        const THROWS: &str = "export default () => { throw new Error('no'); };";
+        const LEAVES: &str =
+            "export default () => { Promise.resolve().then(() => {}); throw new Error('no'); };";
+        const OTHER: &str = "export default () => 1;";
+        let mut isolates = isolates();
+        assert_eq!(run(&mut isolates, request(OTHER, true)), ("1".to_owned(), Some(1)));
+        assert_eq!(run(&mut isolates, request(THROWS, true)), ("no".to_owned(), Some(2)));
+        assert_eq!(run(&mut isolates, request(LEAVES, true)), ("no".to_owned(), None));
+        // Without their texts: these are still cached.
+        assert_eq!(run(&mut isolates, request(OTHER, false)), ("1".to_owned(), Some(1)));
+        assert_eq!(run(&mut isolates, request(THROWS, false)), ("no".to_owned(), Some(2)));
+    }
+
+    #[test]
+    fn the_least_recently_used_module_is_evicted() {
+        let mut isolates = isolates();
+        let texts: Vec<String> =
+            (0..=MAX_MODULES).map(|number| format!("export default () => {number};")).collect();
+        let request = |text: &str, is_sent: bool| Request {
+            source: is_sent.then(|| Bytes::copy_from_slice(text.as_bytes())),
+            ..Request::for_module(text)
+        };
+        for (number, text) in texts.iter().enumerate() {
+            assert_eq!(run(&mut isolates, request(text, true)).0, number.to_string());
+            // The first one stays in use.
+            assert_eq!(run(&mut isolates, request(&texts[0], false)).0, "0");
+            isolates.evict();
+        }
+        assert_eq!(isolates.cached.len(), MAX_MODULES);
+        assert_eq!(run(&mut isolates, request(&texts[1], false)).0, "unknown");
+        assert_eq!(run(&mut isolates, request(&texts[0], false)).0, "0");
+        assert_eq!(run(&mut isolates, request(&texts[2], false)).0, "2");
     }
 }

@@ -1,4 +1,4 @@
-//! No run sees what another did, though both run in the same context of the same worker.
+//! No run sees another, of the same module or of a different one, though all run in the same context of one worker.
 
 use std::time::Duration;
 
@@ -170,6 +170,19 @@ async fn no_run_sees_what_another_did() {
         assert!(!before.starts_with("error: Syn"), "{leave}: {before}");
         assert_eq!(phase(&pool, &code, "leave").await, "\"left\"", "{leave}");
         assert_eq!(phase(&pool, &code, "look").await, before, "after `{leave}`");
+    }
+    assert_eq!(pool.idle_workers(), 1);
+}
+
+#[tokio::test]
+async fn no_run_sees_what_a_different_module_did() {
+    let pool = pool();
+    for (leave, look) in WAYS {
+        // The same globals, in another text.
+        let other = format!("{}// another automation", code(leave, look));
+        let before = phase(&pool, &other, "look").await;
+        assert_eq!(phase(&pool, &code(leave, look), "leave").await, "\"left\"", "{leave}");
+        assert_eq!(phase(&pool, &other, "look").await, before, "after `{leave}`");
     }
     assert_eq!(pool.idle_workers(), 1);
 }
