@@ -473,53 +473,10 @@ async fn reads_in_a_row_are_written_with_the_end() {
     stop(engine).await;
 }
 
-#[tokio::test]
-async fn a_change_starts_only_when_the_reads_before_it_are_committed() {
+/// Checks that the second call, `line`, is sent only once the result of the first is committed.
+async fn starts_behind_a_commit(steps: impl Fn(&str) -> String, line: &str) {
     let mut peer = Peer::new().await;
-    let steps = read("a", &peer.base) + &call("b", &peer.base, "/b");
-    let project = Project::with(&manual(&steps));
-    let gated = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(gated.clone()).await;
-    let id = start_with(&engine, "{}").await;
-    let first = peer.asked().await;
-    gated.shut();
-    first.answer(200, "1").await;
-    gated.held(1).await;
-    assert!(peer.asked_already().is_none());
-    gated.gate.add_permits(1000);
-    let second = peer.asked().await;
-    assert_eq!(second.line, "POST /b");
-    second.answer(200, "2").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
-    stop(engine).await;
-}
-
-#[tokio::test]
-async fn a_read_starts_only_when_the_changes_before_it_are_committed() {
-    let mut peer = Peer::new().await;
-    let steps = call("a", &peer.base, "/a") + &read("b", &peer.base);
-    let project = Project::with(&manual(&steps));
-    let gated = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(gated.clone()).await;
-    let id = start_with(&engine, "{}").await;
-    let first = peer.asked().await;
-    gated.shut();
-    first.answer(200, "1").await;
-    gated.held(1).await;
-    assert!(peer.asked_already().is_none());
-    gated.gate.add_permits(1000);
-    let second = peer.asked().await;
-    assert_eq!(second.line, "GET /b");
-    second.answer(200, "2").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
-    stop(engine).await;
-}
-
-#[tokio::test]
-async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
-    let mut peer = Peer::new().await;
-    let steps = call("a", &peer.base, "/a") + "  - set: {x: 1}\n" + &call("b", &peer.base, "/b");
-    let project = Project::with(&manual(&steps));
+    let project = Project::with(&manual(&steps(&peer.base)));
     let gated = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(gated.clone()).await;
     let id = start_with(&engine, "{}").await;
@@ -531,10 +488,26 @@ async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
     assert!(peer.asked_already().is_none());
     gated.gate.add_permits(1000);
     let second = peer.asked().await;
-    assert_eq!(second.line, "POST /b");
+    assert_eq!(second.line, line);
     second.answer(200, "2").await;
     soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_change_starts_only_when_the_reads_before_it_are_committed() {
+    starts_behind_a_commit(|base| read("a", base) + &call("b", base, "/b"), "POST /b").await;
+}
+
+#[tokio::test]
+async fn a_read_starts_only_when_the_changes_before_it_are_committed() {
+    starts_behind_a_commit(|base| call("a", base, "/a") + &read("b", base), "GET /b").await;
+}
+
+#[tokio::test]
+async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
+    let steps = |base: &str| call("a", base, "/a") + "  - set: {x: 1}\n" + &call("b", base, "/b");
+    starts_behind_a_commit(steps, "POST /b").await;
 }
 
 #[tokio::test]
