@@ -41,7 +41,7 @@ pub(crate) struct CheckedAutomation {
 
 /// One spelling of a name.
 pub(crate) struct Spelling {
-    /// The id in `trigger`.
+    /// The name as spelled there.
     pub(crate) name: Arc<str>,
     /// File that uses this spelling.
     pub(crate) path: Arc<str>,

@@ -17,7 +17,7 @@ pub struct Partial<T> {
 }
 
 impl<T> Partial<T> {
-    /// The same partial in another wrapping.
+    /// Wraps the value, with the same unreadable parts.
     pub fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Partial<U> {
         Partial { value: wrap(self.value), unreadable: self.unreadable }
     }

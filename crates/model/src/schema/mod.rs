@@ -1,4 +1,4 @@
-//! The JSON Schemas (partial 2020-12) of what people write, so that editors complete and explain it.
+//! The JSON Schemas (draft 2020-12) of what people write, so that editors complete and explain it.
 //!
 //! They are made of the tables that the loader reads by, so the two agree on keys, words and bounds. What a schema
 //! cannot say (unique ids, expressions that resolve, one answer on a path) only the loader checks: every file that
