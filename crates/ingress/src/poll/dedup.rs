@@ -31,7 +31,7 @@ pub(super) struct PollResult {
 }
 
 impl PollResult {
-    /// Masks secrets, since all of it is stored: ingress show whoever asks what it asked with.
+    /// Masks secrets, since all of it is stored: some services repeat the request in their response.
     ///
     /// # Errors
     /// Returns an error if a cursor contains a secret: the next poll could not use a masked cursor.
