@@ -80,7 +80,7 @@ async fn different(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
         let given = Value::from(Map::new());
         // Each is compiled once, before anything counts.
         for module in &modules {
-            run(&pool, module, &given).await?;
+            run(&many_pool, module, &given).await?;
         }
         let (round, next) = (terms.options.time / 10, Cell::new(0_usize));
         let (mut many, mut one) = (Vec::new(), Vec::new());
@@ -88,10 +88,10 @@ async fn different(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             let in_turn = async || {
                 // A step that has no factor in common with the number of modules.
                 next.set((next.get() + 617) % modules.len());
-                run(&pool, &modules[next.get()], &given).await
+                run(&many_pool, &modules[next.get()], &given).await
             };
             many.push(each(round, in_turn).await?);
-            one.push(each(round, async || run(&pool, &modules[0], &given).await).await?);
+            one.push(each(round, async || run(&one_pool, &modules[0], &given).await).await?);
         }
         let ratio = median(many.iter().zip(&one).map(|(many, one)| one / many));
         let name = format!("code of {count} different texts in turn");
