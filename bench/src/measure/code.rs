@@ -73,7 +73,9 @@ async fn trivial(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
 /// Runs of many different modules in random order, beside runs of one of them.
 async fn different(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for count in [40_u32, 1_000] {
-        let pool = pool(1)?;
+        // A pool for each: a worker is replaced after a number of runs, and compiles its modules anew.
+        let many_pool = pool(1)?;
+        let one_pool = pool(1)?;
         let module =
             |number| Module::new(format!("{FIBONACCI} // automation {number}"), Origin::start_of("bench"));
         let modules: Vec<Module> = (0..count).map(module).collect();
