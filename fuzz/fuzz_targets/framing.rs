@@ -50,7 +50,7 @@ impl hyper::rt::Write for Sent {
 }
 
 /// The requests that the scan saw to their end, and the fault it found.
-fn scanned(bytes: &[u8]) -> (usize, Option<scan::Fault>) {
+fn scanned(bytes: &[u8]) -> (usize, Option<scan::FramingError>) {
     let (mut scan, mut ended, mut was_mid) = (Scan::new(), 0, false);
     for byte in bytes {
         if let Some(fault) = scan.feed(&[*byte]) {

@@ -52,12 +52,12 @@ pub fn set_code_limits(limits: CodeLimits) {
 }
 
 /// Analysis of a module, or its syntax errors.
-pub type Verdict = Result<ModuleInfo, Vec<SyntaxError>>;
+pub type AnalysisResult = Result<ModuleInfo, Vec<SyntaxError>>;
 
 /// Worker pool of this process, with a cache of module analyses.
 pub struct Workers {
     pool: Pool,
-    cache: Mutex<HashMap<Digest, Arc<Verdict>>>,
+    cache: Mutex<HashMap<Digest, Arc<AnalysisResult>>>,
 }
 
 /// Builds the module for a code block; `None` if its file does not exist.
@@ -94,7 +94,7 @@ impl Workers {
     }
 
     /// Analyses a module, using the cache.
-    pub async fn analyze(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+    pub async fn analyze(&self, module: &Module) -> Result<Arc<AnalysisResult>, script::Error> {
         match self.look_up(module.digest()) {
             Some(cache) => Ok(cache),
             None => Ok(self.insert(module.digest(), self.pool.check(module).await?)),
@@ -102,7 +102,7 @@ impl Workers {
     }
 
     /// Blocking variant of [`Workers::analyze`].
-    pub(crate) fn analyze_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+    pub(crate) fn analyze_blocking(&self, module: &Module) -> Result<Arc<AnalysisResult>, script::Error> {
         match self.look_up(module.digest()) {
             Some(cache) => Ok(cache),
             None => Ok(self.insert(module.digest(), self.pool.check_blocking(module)?)),
@@ -110,15 +110,15 @@ impl Workers {
     }
 
     /// Returns the cached analysis of a module.
-    pub fn cached(&self, module: &Module) -> Option<Arc<Verdict>> {
+    pub fn cached(&self, module: &Module) -> Option<Arc<AnalysisResult>> {
         self.look_up(module.digest())
     }
 
-    fn look_up(&self, digest: Digest) -> Option<Arc<Verdict>> {
+    fn look_up(&self, digest: Digest) -> Option<Arc<AnalysisResult>> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
-    fn insert(&self, digest: Digest, verdict: Verdict) -> Arc<Verdict> {
+    fn insert(&self, digest: Digest, verdict: AnalysisResult) -> Arc<AnalysisResult> {
         let verdict = Arc::new(verdict);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_CACHED {

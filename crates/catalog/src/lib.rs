@@ -20,7 +20,7 @@ pub use check::{
     builtin, connection as check_connection, how_to_set_secret, merge as check_merge, secret_variable,
 };
 pub use code::{
-    CodeLimits, Verdict, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
+    AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
     set_code_program,
 };
 pub use error::Error;

@@ -9,7 +9,7 @@ use clap::{Args, Command, FromArgMatches as _};
 
 use crate::commands::COMMANDS;
 use crate::context::Context;
-use crate::exit::{self, Exit, Fault};
+use crate::exit::{self, CommandError, Exit};
 use crate::output;
 
 /// The name of the binary.
@@ -86,13 +86,13 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let Some((name, chosen)) = matches.subcommand() else { return Exit::Usage };
     let Some(entry) = COMMANDS.iter().find(|entry| entry.name == name) else { return Exit::Usage };
     let result = Shared::from_arg_matches(&matches)
-        .map_err(|error| Fault::usage(error.to_string()))
+        .map_err(|error| CommandError::usage(error.to_string()))
         .and_then(|shared| (entry.run)(chosen, &context(shared)));
     match result {
         Ok(exit) => exit,
         Err(error) if exit::is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
-            if !matches!(error.downcast_ref::<Fault>(), Some(Fault::Told(_))) {
+            if !matches!(error.downcast_ref::<CommandError>(), Some(CommandError::Reported(_))) {
                 output::error(exit::message(&error));
             }
             exit::exit_of(&error)

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::exit::Fault;
+use crate::exit::CommandError;
 
 /// The most bytes of it: what the API takes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -25,7 +25,7 @@ pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
         (given, None) => given.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
-        Fault::usage(format!("this is no JSON: {error}; a text stands in quotes: '\"text\"'"))
+        CommandError::usage(format!("this is no JSON: {error}; a text stands in quotes: '\"text\"'"))
     })
 }
 

@@ -39,38 +39,38 @@ impl From<Exit> for ExitCode {
 
 /// An error that says itself how the process ends.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum CommandError {
     /// The command line or a setting is invalid.
     Usage(String),
     /// Everything has been said already.
-    Told(Exit),
+    Reported(Exit),
 }
 
-impl Fault {
+impl CommandError {
     /// Wrong usage, in words with the way out.
     pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
         Self::Usage(message.into()).into()
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for CommandError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) => formatter.write_str(message),
-            Self::Told(exit) => write!(formatter, "exit {}", exit.code()),
+            Self::Reported(exit) => write!(formatter, "exit {}", exit.code()),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for CommandError {}
 
 /// How the process ends after this error.
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     for cause in error.chain() {
-        if let Some(fault) = cause.downcast_ref::<Fault>() {
+        if let Some(fault) = cause.downcast_ref::<CommandError>() {
             return match fault {
-                Fault::Usage(_) => Exit::Usage,
-                Fault::Told(exit) => *exit,
+                CommandError::Usage(_) => Exit::Usage,
+                CommandError::Reported(exit) => *exit,
             };
         }
         if let Some(engine::Error::Input(_)) = cause.downcast_ref() {
@@ -124,7 +124,7 @@ mod tests {
         }
         let locked = store::Error::Locked { path: "x.lock".into(), pid: None };
         assert_eq!(exit_of(&locked.into()), Exit::Failed);
-        assert_eq!(exit_of(&Fault::usage("no").context("in vain")), Exit::Usage);
+        assert_eq!(exit_of(&CommandError::usage("no").context("in vain")), Exit::Usage);
     }
 
     #[test]

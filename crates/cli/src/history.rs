@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
-use crate::exit::Fault;
+use crate::exit::CommandError;
 use crate::output::plain;
 use crate::settings::Config;
 use crate::time;
@@ -161,14 +161,14 @@ pub(crate) async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Execut
         return store.execution(id).await?.with_context(cleared);
     }
     if ExecutionId::range_for_prefix(text).is_none() {
-        return Err(Fault::usage(format!(
+        return Err(CommandError::usage(format!(
             "`{text}` is no execution id and no beginning of one; `cogwork executions list` shows them, and \
              `{LATEST}` is the newest"
         )));
     }
     let mut rows = store::executions_by_prefix(store, text, CANDIDATES + 1).await?;
     if rows.len() > 1 {
-        return Err(Fault::usage(ambiguous(text, &rows)));
+        return Err(CommandError::usage(ambiguous(text, &rows)));
     }
     rows.pop().with_context(cleared)
 }

@@ -9,7 +9,7 @@ use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::exit::Fault;
+use crate::exit::CommandError;
 use crate::settings::LogFormat;
 
 /// Starts the log of this process.
@@ -18,7 +18,7 @@ use crate::settings::LogFormat;
 /// `level` is no level, nor a list of `part=level`.
 pub(crate) fn start(level: &str, format: LogFormat, redactor: &Redactor) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(by_crate(level)).map_err(|error| {
-        Fault::usage(format!(
+        CommandError::usage(format!(
             "`{level}` is no log level: {error}; use error, warn, info, debug, trace or `part=level`"
         ))
     })?;

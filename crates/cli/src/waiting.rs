@@ -17,14 +17,14 @@ const QUESTION: usize = 120;
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Waiting {
     pub(crate) queued_behind: Option<usize>,
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<ConcurrencyWait>,
     pub(crate) pauses: Vec<Pending>,
     pub(crate) resume_url: Option<String>,
 }
 
 /// The places of a concurrency key.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Turn {
+pub(crate) struct ConcurrencyWait {
     pub(crate) key: String,
     pub(crate) holders: Vec<ExecutionId>,
     pub(crate) ahead: usize,

@@ -114,7 +114,7 @@ impl Runtime {
         let runtime = self;
         Status {
             in_flight: runtime.admission.in_flight(),
-            resting: runtime.admission.resting(),
+            resting: runtime.admission.suspended_count(),
             queued: runtime.admission.queued(),
             accepting: runtime.accepting(),
             generation: runtime.catalog.load().generation(),

@@ -19,7 +19,7 @@ pub(super) fn check(
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (step, code) in automation.code_modules() {
-        let place = Place { automation, code };
+        let place = CodeSite { automation, code };
         let diagnostics = place.check(unreadable, step.is_some(), context);
         found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
@@ -29,12 +29,12 @@ pub(super) fn check(
     found
 }
 
-struct Place<'a> {
+struct CodeSite<'a> {
     automation: &'a Automation,
     code: &'a Code,
 }
 
-impl Place<'_> {
+impl CodeSite<'_> {
     fn check(&self, unreadable: &Unreadable, in_step: bool, context: &CheckContext<'_>) -> Vec<Diagnostic> {
         let Some(module) = module(self.code, self.automation) else { return vec![self.missing(context)] };
         let verdict = match Workers::shared().analyze_blocking(&module) {

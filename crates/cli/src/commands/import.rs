@@ -9,7 +9,7 @@ use connector::ImportOptions;
 
 use super::Subcommand;
 use crate::context::Context;
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, STRONG, paint};
 use crate::paths;
 use crate::scaffold;
@@ -96,7 +96,7 @@ fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("`{shown}` cannot be read"))?.len();
     if size > MAX_DOCUMENT {
-        return Err(Fault::usage(format!("`{shown}` is larger than {} MiB", MAX_DOCUMENT >> 20)));
+        return Err(CommandError::usage(format!("`{shown}` is larger than {} MiB", MAX_DOCUMENT >> 20)));
     }
     let text = fs::read_to_string(path).with_context(|| format!("`{shown}` cannot be read"))?;
     if text.trim_start().starts_with('{') {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, PLACE};
 use crate::signals::Signals;
@@ -78,7 +78,7 @@ impl Subcommand for Listen {
 
 async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
     let id = AutomationId::parse(&what.automation)
-        .ok_or_else(|| Fault::usage(format!("`{}` is no automation's id", plain(&what.automation))))?;
+        .ok_or_else(|| CommandError::usage(format!("`{}` is no automation's id", plain(&what.automation))))?;
     let mut signals = Signals::listen()?;
     let automation = format!("/api/v1/automations/{id}");
     let path = format!("{automation}/listen");
@@ -127,7 +127,7 @@ impl Listen {
         let mut terms = json!({});
         if let Some(timeout) = &self.timeout {
             model::units::parse_duration(timeout)
-                .map_err(|error| Fault::usage(format!("--timeout: {error}")))?;
+                .map_err(|error| CommandError::usage(format!("--timeout: {error}")))?;
             terms["timeout"] = timeout.as_str().into();
         }
         if let Some(count) = self.count {

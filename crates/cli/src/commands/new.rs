@@ -5,7 +5,7 @@ use model::AutomationId;
 
 use super::Subcommand;
 use crate::context::Context;
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, STRONG, paint};
 use crate::paths;
 use crate::scaffold::{self, KINDS, Kind, RequiredConnection};
@@ -40,7 +40,7 @@ impl Subcommand for New {
             None => ask_name()?,
         };
         let id = match &self.id {
-            Some(id) => AutomationId::parse(id).ok_or_else(|| Fault::usage(no_id(id)))?,
+            Some(id) => AutomationId::parse(id).ok_or_else(|| CommandError::usage(no_id(id)))?,
             None => choose_id(name.trim())?,
         };
         let kind = match self.trigger.as_deref().and_then(Kind::find) {
@@ -70,7 +70,7 @@ impl Subcommand for New {
 
 /// The id of a new automation. If it differs from the name, an interactive user confirms it, and others get a message.
 fn choose_id(name: &str) -> anyhow::Result<AutomationId> {
-    let none = || Fault::usage(format!("`{name}` has no letter or digit that an id could be made of"));
+    let none = || CommandError::usage(format!("`{name}` has no letter or digit that an id could be made of"));
     let suggested = suggest(name).ok_or_else(none)?;
     if suggested.as_str() == name {
         return Ok(suggested);
@@ -86,7 +86,7 @@ fn choose_id(name: &str) -> anyhow::Result<AutomationId> {
                 Some(id) => return Ok(id),
                 None => output::say(no_id(&id)),
             },
-            None => return Err(Fault::usage("no id was chosen")),
+            None => return Err(CommandError::usage("no id was chosen")),
         }
     }
 }
@@ -119,7 +119,7 @@ fn connection(
 
 fn ask_name() -> anyhow::Result<String> {
     if !output::can_ask() {
-        return Err(Fault::usage(
+        return Err(CommandError::usage(
             "give the name of the new automation: `cogwork new NAME --trigger webhook`",
         ));
     }
@@ -127,7 +127,7 @@ fn ask_name() -> anyhow::Result<String> {
         match output::ask("What is it called?")? {
             Some(name) if suggest(&name).is_some() => return Ok(name),
             Some(_) => output::say("It needs a letter or a digit."),
-            None => return Err(Fault::usage("no name was given")),
+            None => return Err(CommandError::usage("no name was given")),
         }
     }
 }
@@ -135,7 +135,7 @@ fn ask_name() -> anyhow::Result<String> {
 fn ask_kind() -> anyhow::Result<&'static Kind> {
     let names = KINDS.map(|kind| kind.name).join(", ");
     if !output::can_ask() {
-        return Err(Fault::usage(format!("give what starts it with `--trigger`: {names}")));
+        return Err(CommandError::usage(format!("give what starts it with `--trigger`: {names}")));
     }
     output::say("What starts it?");
     for (index, kind) in KINDS.iter().enumerate() {
@@ -145,7 +145,7 @@ fn ask_kind() -> anyhow::Result<&'static Kind> {
     }
     loop {
         let Some(answer) = output::ask("Name or number:")? else {
-            return Err(Fault::usage("nothing was chosen"));
+            return Err(CommandError::usage("nothing was chosen"));
         };
         let number = answer.parse::<usize>().ok().and_then(|number| KINDS.get(number.checked_sub(1)?));
         if let Some(kind) = number.or_else(|| Kind::find(&answer)) {

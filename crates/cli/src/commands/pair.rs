@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, PLACE};
 use crate::{candidates, daemon, time};
@@ -59,7 +59,7 @@ impl Subcommand for Pair {
 
 async fn pair(config: &Config, id: &str) -> anyhow::Result<Exit> {
     let id = AutomationId::parse(id)
-        .ok_or_else(|| Fault::usage(format!("`{}` is no automation's id", plain(id))))?;
+        .ok_or_else(|| CommandError::usage(format!("`{}` is no automation's id", plain(id))))?;
     let path = format!("/api/v1/automations/{id}/pair");
     let opened: Pairing = daemon::post(config, &path, &json!({})).await?;
     let Some(until) = opened.open_until else { return Ok(Exit::Done) };

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::Subcommand;
 use crate::context::Context;
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output;
 use crate::paths;
 use crate::scaffold;
@@ -74,7 +74,9 @@ impl Subcommand for Schema {
             [schema] => output::raw(schema.text(&catalog)?.as_bytes())?,
             _ => {
                 let names = SCHEMAS.map(|schema| schema.name).join(" or ");
-                return Err(Fault::usage(format!("name one schema to print ({names}), or give --write")));
+                return Err(CommandError::usage(format!(
+                    "name one schema to print ({names}), or give --write"
+                )));
             }
         }
         Ok(Exit::Done)

@@ -13,7 +13,7 @@ use store::Store;
 use super::Subcommand;
 use super::common::DaemonOptions;
 use crate::context::Context;
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, count};
 use crate::settings::Config;
 use crate::{daemon, history, time};
@@ -266,7 +266,9 @@ fn read_value(name: &str) -> anyhow::Result<String> {
     }
     let value = value.trim_end_matches(['\n', '\r']).to_owned();
     if value.is_empty() {
-        return Err(Fault::usage(format!("no value; give it on stdin: `cogwork secrets set {name} < file`")));
+        return Err(CommandError::usage(format!(
+            "no value; give it on stdin: `cogwork secrets set {name} < file`"
+        )));
     }
     anyhow::ensure!(
         value.len() as u64 <= MAX_BYTES,

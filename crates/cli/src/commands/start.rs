@@ -11,7 +11,7 @@ use server::{Events, ServerEvent};
 use super::Subcommand;
 use super::run::payload::{PayloadOptions, StartArgs};
 use crate::context::{Context, LogProfile};
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::history::{self, Outcome};
 use crate::output::{self, plain};
 use crate::progress::Progress;
@@ -125,7 +125,9 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
         let mut all = match payload {
             None => Map::new(),
             Some(Value::Object(map)) => map,
-            Some(_) => return Err(Fault::usage("the payload of a manual start is an object of inputs")),
+            Some(_) => {
+                return Err(CommandError::usage("the payload of a manual start is an object of inputs"));
+            }
         };
         for (name, text) in inputs {
             let kind = known.inputs.iter().find(|input| input.name == *name).map(|input| &input.kind);
@@ -135,7 +137,7 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
     }
     if !inputs.is_empty() {
         let trigger = &known.trigger;
-        return Err(Fault::usage(format!(
+        return Err(CommandError::usage(format!(
             "only a manual start takes --input, and this one starts by `{trigger}`; give its data with --payload"
         )));
     }
@@ -143,7 +145,7 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
         (_, None) => json!({ "payload": {} }),
         ("webhook", Some(body)) => json!({ "payload": { "body": body } }),
         ("schedule", Some(_)) => {
-            return Err(Fault::usage("a schedule starts with the time alone; it takes no --payload"));
+            return Err(CommandError::usage("a schedule starts with the time alone; it takes no --payload"));
         }
         (_, Some(data)) => json!({ "payload": { "data": data } }),
     })

@@ -9,7 +9,7 @@ use store::StateEntry;
 use super::Subcommand;
 use super::common::DaemonOptions;
 use crate::context::Context;
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, cut};
 use crate::settings::Config;
 use crate::{daemon, data, history, time};
@@ -178,7 +178,7 @@ async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
     scope(&what.scope, what.common.test)?;
     let mut body = json!({ "value": data::read(&what.value)? });
     if let Some(ttl) = &what.ttl {
-        model::units::parse_duration(ttl).map_err(|error| Fault::usage(format!("--ttl: {error}")))?;
+        model::units::parse_duration(ttl).map_err(|error| CommandError::usage(format!("--ttl: {error}")))?;
         body["ttl"] = ttl.as_str().into();
     }
     let path = path(&what.scope, &what.key, what.common.test);
@@ -197,7 +197,7 @@ async fn delete(config: &Config, what: &Delete) -> anyhow::Result<Exit> {
 
 fn scope(text: &str, test: bool) -> anyhow::Result<StateScope> {
     StateScope::parse(text, test).ok_or_else(|| {
-        Fault::usage(format!("`{text}` is no scope; it is `shared`, or the id of an automation"))
+        CommandError::usage(format!("`{text}` is no scope; it is `shared`, or the id of an automation"))
     })
 }
 

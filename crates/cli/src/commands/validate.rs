@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, count};
 use crate::paths::{self, Named};
 use crate::secrets::Known;
@@ -98,7 +98,7 @@ impl Subcommand for Validate {
             findings.reports.push(check_draft(&checked.catalog, path)?);
         }
         if findings.files == 0 && !everything {
-            return Err(Fault::usage(
+            return Err(CommandError::usage(
                 "these paths hold no automation, connection or connector of the project",
             ));
         }
@@ -124,7 +124,7 @@ fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<
             Named::Outside(path) => {
                 let message =
                     format!("`{}` is outside the project; name the project with --dir", path.display());
-                return Err(Fault::usage(message));
+                return Err(CommandError::usage(message));
             }
         }
     }

@@ -20,7 +20,7 @@ use model::automation::Retention;
 use model::diagnostic::Report;
 use model::redact::Redactor;
 
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output;
 
 pub(crate) use flags::{FlagValues, Flags, PLACE, RUN, SERVE};
@@ -117,16 +117,16 @@ impl Config {
         if let Some(report) = file::apply(dir, &mut config)? {
             output::reports([&report]);
             if report.has_errors() {
-                return Err(Fault::Told(Exit::Failed).into());
+                return Err(CommandError::Reported(Exit::Failed).into());
             }
         }
         environment.apply(&mut config)?;
         let here = Path::new("");
         for (setting, values) in flags {
-            let wrong = |message| Fault::usage(format!("--{}: {message}", setting.flag()));
+            let wrong = |message| CommandError::usage(format!("--{}: {message}", setting.flag()));
             setting.apply(&mut config, values, here).map_err(wrong)?;
         }
-        files_dir::check(&config).map_err(Fault::usage)?;
+        files_dir::check(&config).map_err(CommandError::usage)?;
         Ok(config)
     }
 
@@ -239,7 +239,7 @@ impl Environment {
             // An empty variable is how a shell unsets one for a command.
             let Some(value) = self.0.get(&name).filter(|value| !value.is_empty()) else { continue };
             let values = setting.split(value);
-            setting.apply(config, &values, Path::new("")).map_err(Fault::usage).context(name)?;
+            setting.apply(config, &values, Path::new("")).map_err(CommandError::usage).context(name)?;
         }
         let given = self.0.get("COGWORK_MASTER_KEY").filter(|key| !key.is_empty());
         config.master_key = match given {

@@ -23,7 +23,7 @@ pub(super) struct Operations<'a> {
 }
 
 /// An action under construction.
-struct Draft {
+struct ActionBuilder {
     name: String,
     wires: Map<String, Value>,
     with: Map<String, Value>,
@@ -48,7 +48,7 @@ impl<'a> Operations<'a> {
     /// Adds the action of an operation.
     pub(super) fn add(&mut self, path: &str, item: &Value, method: &str, operation: &Value) {
         let name = free(&self.actions, &name(operation, method, path));
-        let mut draft = Draft { name, wires: Map::new(), with: Map::new(), path: HashMap::new() };
+        let mut draft = ActionBuilder { name, wires: Map::new(), with: Map::new(), path: HashMap::new() };
         let mut encoding = None;
         for parameter in parameters(self.document, item, operation) {
             self.parameter(&mut draft, &parameter);
@@ -89,7 +89,7 @@ impl<'a> Operations<'a> {
         self.actions.insert(draft.name, action);
     }
 
-    fn parameter(&mut self, draft: &mut Draft, parameter: &Value) {
+    fn parameter(&mut self, draft: &mut ActionBuilder, parameter: &Value) {
         let text = |key: &str| parameter[key].as_str().unwrap_or_default();
         let (given, place) = (text("name"), text("in"));
         let to = match place {
@@ -155,7 +155,7 @@ impl<'a> Operations<'a> {
     /// Adds the body as inputs, and returns its encoding unless it is JSON.
     fn body(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut ActionBuilder,
         media: &str,
         schema: &Value,
         required: bool,
@@ -211,7 +211,7 @@ impl<'a> Operations<'a> {
     /// Declares an input with its location, and returns its name in the action.
     fn wire(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut ActionBuilder,
         given: &str,
         made: Map<String, Value>,
         to: String,

@@ -9,7 +9,7 @@ use super::free;
 const MOST_SCOPES: usize = 20;
 
 /// A connection type generated from a security scheme.
-struct Way {
+struct GeneratedConnection {
     name: String,
     title: &'static str,
     inputs: Value,
@@ -50,9 +50,9 @@ pub(super) fn connections(document: &Document<'_>, head: &mut Map<String, Value>
 
 /// Returns the connection types of a scheme: several for OAuth with several flows, none if manifests do not support
 /// it.
-fn ways(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<Way> {
+fn ways(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<GeneratedConnection> {
     let text = |key: &str| scheme[key].as_str().unwrap_or_default();
-    let way = |title, inputs, auth| vec![Way { name: name.to_owned(), title, inputs, auth }];
+    let way = |title, inputs, auth| vec![GeneratedConnection { name: name.to_owned(), title, inputs, auth }];
     match (text("type"), text("scheme").to_ascii_lowercase().as_str(), text("in")) {
         ("basic", ..) | ("http", "basic", _) => way(
             "User name and password",
@@ -83,7 +83,7 @@ fn ways(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<Way> {
 
 /// Returns the connection types of the OAuth 2.0 flows that the daemon supports: with consent of a person, or with
 /// client credentials. Flows without complete addresses are skipped.
-fn granted(name: &str, scheme: &Value) -> Vec<Way> {
+fn granted(name: &str, scheme: &Value) -> Vec<GeneratedConnection> {
     // In version 2.0 a scheme has one flow, in the scheme itself.
     let flow = |v3: &str, v2: &str| match scheme["flow"].as_str() {
         Some(flow) => (flow == v2).then_some(scheme),
@@ -95,7 +95,7 @@ fn granted(name: &str, scheme: &Value) -> Vec<Way> {
             "grant": "authorizationCode", "authorizeUrl": "authorizeUrl", "tokenUrl": "tokenUrl",
             "clientId": "clientId", "clientSecret": "clientSecret", "scopes": "scopes"
         }});
-        Some(Way { name: name.to_owned(), title: "OAuth 2.0 by consent", inputs, auth })
+        Some(GeneratedConnection { name: name.to_owned(), title: "OAuth 2.0 by consent", inputs, auth })
     });
     let client = flow("clientCredentials", "application").and_then(|flow| {
         let inputs = inputs(flow, &[("tokenUrl", "tokenUrl")])?;
@@ -105,7 +105,7 @@ fn granted(name: &str, scheme: &Value) -> Vec<Way> {
         }});
         let title = "OAuth 2.0 with the client's own credentials";
         let name = if consent.is_some() { format!("{name} client") } else { name.to_owned() };
-        Some(Way { name, title, inputs, auth })
+        Some(GeneratedConnection { name, title, inputs, auth })
     });
     consent.into_iter().chain(client).collect()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::http::Method;
 use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel, Map, Value};
 
-use super::{Paging, Rest, page};
+use super::{Paging, RestAction, page};
 use crate::action::Call;
 use crate::connection::BaseUrl;
 
@@ -66,7 +66,7 @@ pub(super) fn is_wanted(inputs: &Map) -> bool {
 
 /// Reads all pages and returns the last response with the items of all.
 pub(super) async fn fetch(
-    rest: &Rest,
+    rest: &RestAction,
     paging: &Paging,
     call: &Call<'_>,
     base: &BaseUrl,
@@ -148,7 +148,7 @@ pub(crate) fn stays_empty(subject: &str) -> String {
 }
 
 /// Returns the inputs of the first page, with the largest page size unless the author set one.
-fn first_inputs(rest: &Rest, paging: &Paging, given: &Map) -> Map {
+fn first_inputs(rest: &RestAction, paging: &Paging, given: &Map) -> Map {
     let mut inputs = given.clone();
     let spec = paging.limit.as_ref().and_then(|limit| rest.definition.spec.input(limit));
     if let Some(spec) = spec
@@ -162,7 +162,7 @@ fn first_inputs(rest: &Rest, paging: &Paging, given: &Map) -> Map {
 
 /// Requests one page, and retries while the service is busy, so that the previous pages need not be read again.
 async fn patiently(
-    rest: &Rest,
+    rest: &RestAction,
     call: &Call<'_>,
     base: &BaseUrl,
     inputs: &Map,

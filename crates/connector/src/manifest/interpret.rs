@@ -5,14 +5,16 @@ use ::http::header::ACCEPT;
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Value};
 
-use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, fetch_all, page};
+use super::{
+    Definition, Encoding, Head, InputPlacement, Piece, RequestLocation, RestAction, fetch_all, page,
+};
 use crate::action::{Action, Call, SendMode};
 use crate::connection::{BaseUrl, ResolvedConnection};
 use crate::http::{BodyFormat, Part, Request, Response, encode, load_files, may_have_acted};
 use crate::static_inputs::{InputProblem, StaticInputs};
 
 #[async_trait]
-impl Action for Rest {
+impl Action for RestAction {
     fn spec(&self) -> &ActionSpec {
         &self.definition.spec
     }
@@ -49,7 +51,7 @@ impl Action for Rest {
     }
 }
 
-impl Rest {
+impl RestAction {
     /// Sends the request for these inputs; a response of 4xx or 5xx is an error.
     pub(super) async fn send(
         &self,
@@ -132,18 +134,18 @@ impl Definition {
             self.fixed.iter().map(|(place, value)| (place, value.clone())).chain(self.sent(inputs))
         {
             match place {
-                Place::Path => {}
-                Place::Query(Some(name)) => request.add_query(name, &value),
-                Place::Header(Some(name)) => request.set_header(name, &value)?,
-                Place::Query(None) | Place::Header(None) => merged.push((place, value)),
-                Place::Body(None) => body.whole = Some(value),
-                Place::Body(Some(path)) => body.put(path, value),
+                RequestLocation::Path => {}
+                RequestLocation::Query(Some(name)) => request.add_query(name, &value),
+                RequestLocation::Header(Some(name)) => request.set_header(name, &value)?,
+                RequestLocation::Query(None) | RequestLocation::Header(None) => merged.push((place, value)),
+                RequestLocation::Body(None) => body.whole = Some(value),
+                RequestLocation::Body(Some(path)) => body.put(path, value),
             }
         }
         // Whole maps are applied last, so that their entries override other inputs (wiki-api facts 1.2).
         for (place, value) in merged {
             let Some(map) = value.as_map() else { continue };
-            if matches!(place, Place::Query(_)) {
+            if matches!(place, RequestLocation::Query(_)) {
                 request.merge_query(map);
             } else {
                 for (name, value) in map.iter() {
@@ -199,7 +201,7 @@ impl Definition {
     }
 
     /// Returns the inputs to send with their locations, without empty values and omitted defaults.
-    fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a Place, Value)> {
+    fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a RequestLocation, Value)> {
         let given =
             self.wires.iter().filter_map(move |wire| Some((wire, wire.items(inputs.get(&wire.input)?))));
         given.filter(|(wire, value)| !is_empty(value) && wire.omit.as_ref() != Some(value)).flat_map(
@@ -208,7 +210,7 @@ impl Definition {
     }
 
     fn set_body(&self, request: &mut Request, body: Body) -> Result<(), ActionError> {
-        let has_body = |place: &Place| matches!(place, Place::Body(_));
+        let has_body = |place: &RequestLocation| matches!(place, RequestLocation::Body(_));
         let wants_body = self.fixed.iter().any(|(place, _)| has_body(place))
             || self.wires.iter().any(|wire| wire.places.iter().any(has_body));
         if !wants_body {
@@ -285,7 +287,7 @@ fn only_with(other: &str, allowed: &str) -> String {
     format!("it may be left out only with `{other}: {allowed}`")
 }
 
-impl Wire {
+impl InputPlacement {
     /// Returns the value with the texts of a list split into items.
     fn items(&self, value: &Value) -> Value {
         let (Some(split), Value::List(_) | Value::String(_)) = (&self.split, value) else {
@@ -331,8 +333,8 @@ impl Wire {
     /// Returns the reason why a value would not filter as intended, without help text.
     fn problem(&self, value: &Value) -> Option<String> {
         let name = &self.input;
-        let named = self.places.iter().any(|place| matches!(place, Place::Query(Some(_))));
-        let merged = self.places.contains(&Place::Query(None));
+        let named = self.places.iter().any(|place| matches!(place, RequestLocation::Query(Some(_))));
+        let merged = self.places.contains(&RequestLocation::Query(None));
         match self.items(value) {
             Value::List(list) if named && list.0.iter().all(Value::is_null) => {
                 Some(format!("`{name}` is an empty list, which would be no filter"))
@@ -345,11 +347,13 @@ impl Wire {
         }
     }
 
-    fn value_at(&self, place: &Place, value: &Value) -> Value {
+    fn value_at(&self, place: &RequestLocation, value: &Value) -> Value {
         match (place, value, &self.join) {
-            (Place::Query(Some(_)) | Place::Header(Some(_)), Value::List(list), Some(join)) => {
-                Value::from(list.0.iter().map(Value::to_text).collect::<Vec<_>>().join(join))
-            }
+            (
+                RequestLocation::Query(Some(_)) | RequestLocation::Header(Some(_)),
+                Value::List(list),
+                Some(join),
+            ) => Value::from(list.0.iter().map(Value::to_text).collect::<Vec<_>>().join(join)),
             _ => value.clone(),
         }
     }

@@ -74,12 +74,12 @@ pub(crate) enum PagingStyle {
     /// A cursor in the response; the locations are tried in order.
     Cursor(Vec<Next>),
     /// A page number or an offset.
-    Counted(Counted),
+    NumberedPages(NumberedPages),
 }
 
 /// A list with page numbers or offsets.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct NumberedPages {
     pub unit: Unit,
     /// The path to a Boolean that is true while further pages exist.
     pub more: Option<String>,
@@ -121,9 +121,9 @@ pub(crate) struct Definition {
     pub path: Vec<Piece>,
     /// Constant parameters of the request line.
     pub query: Vec<(String, String)>,
-    pub wires: Vec<Wire>,
+    pub wires: Vec<InputPlacement>,
     /// Constant values and their locations.
-    pub fixed: Vec<(Place, Value)>,
+    pub fixed: Vec<(RequestLocation, Value)>,
     pub encoding: Encoding,
     pub answer: BodyFormat,
     /// The type of the response.
@@ -141,9 +141,9 @@ pub(crate) enum Piece {
 
 /// The placement of an input in the request.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct InputPlacement {
     pub input: String,
-    pub places: Vec<Place>,
+    pub places: Vec<RequestLocation>,
     /// The value that is left out of the request, because it is the default of the service.
     pub omit: Option<Value>,
     /// The separator that joins list items in one parameter; `None` to repeat the parameter.
@@ -158,7 +158,7 @@ pub(crate) struct Wire {
 
 /// A location in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RequestLocation {
     /// The `{…}` of the path with the input's name.
     Path,
     /// A query parameter; `None` spreads the entries of a map, which replace other parameters.
@@ -178,7 +178,7 @@ pub(crate) enum Encoding {
 }
 
 /// A callable action of a manifest.
-pub(crate) struct Rest {
+pub(crate) struct RestAction {
     pub head: Arc<Head>,
     pub definition: Definition,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::action::{ObjectType, ResultField, ResultType};
 use model::{ActionError, ErrorKind, Map, Value};
 
-use super::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
+use super::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 use crate::connection::BaseUrl;
 use crate::http::{Response, decode, value_at_path};
 
@@ -26,7 +26,7 @@ pub(crate) fn next_cursor(
 ) -> Result<Value, ActionError> {
     let places = match &paging.style {
         PagingStyle::Cursor(places) => places,
-        PagingStyle::Counted(counted) => {
+        PagingStyle::NumberedPages(counted) => {
             let next = counted.next(paging, inputs, body);
             return Ok(next.map_or(Value::Null, |next| Value::from(next.to_string())));
         }
@@ -46,7 +46,7 @@ pub(crate) fn next_cursor(
     Ok(Value::Null)
 }
 
-impl Counted {
+impl NumberedPages {
     /// Returns the next page number or offset; `None` on the last page. Without `more` and `total`, the list ends at
     /// an empty page: a page that is not full proves nothing, since services cap the page size.
     fn next(&self, paging: &Paging, inputs: &Map, body: &Value) -> Option<i64> {

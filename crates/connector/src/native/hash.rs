@@ -5,13 +5,13 @@ use std::sync::Arc;
 use model::{InputSpec, InputType, ResultType};
 use serde_json::json;
 
-use super::pure::{Declared, function};
+use super::pure::{PureActionSpec, function};
 use super::{choice, defaulted, required};
 use crate::action::Action;
 
 /// Returns the actions of the connector.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
-    let digest = Declared {
+    let digest = PureActionSpec {
         name: "hash.digest",
         title: "Compute the hash of text or a file",
         about: Some("`sha1` and `md5` are for systems that require them; they are not secure."),
@@ -20,7 +20,7 @@ pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
         example: json!({"data": "order 17", "algorithm": "sha256"}),
         run: |inputs| function("hash", inputs),
     };
-    let hmac = Declared {
+    let hmac = PureActionSpec {
         name: "hash.hmac",
         title: "Compute the HMAC of text or a file",
         about: Some(

@@ -10,7 +10,7 @@ use crate::http::{Request, Response};
 use crate::log::LogSink;
 use crate::manifest::fetch_all::{self, Cursors};
 use crate::manifest::page;
-use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
+use crate::manifest::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 
 /// The default of `maxItems`.
 const DEFAULT_ITEMS: i64 = 10_000;
@@ -79,7 +79,7 @@ impl Pages {
         }
         let some = |name| Some(text_of(wanted, name).to_owned()).filter(|text| !text.is_empty());
         let (parameter, next) = (some("parameter"), some("next"));
-        let counted = |unit| PagingStyle::Counted(Counted { unit, more: None, total: None });
+        let counted = |unit| PagingStyle::NumberedPages(NumberedPages { unit, more: None, total: None });
         let by_cursor = |source| PagingStyle::Cursor(vec![Next { source, parameter: None }]);
         let (style, usual) = match (text_of(wanted, "style"), next) {
             ("page", _) => (counted(Unit::Page { first: 1 }), "page"),
@@ -134,7 +134,7 @@ impl Pages {
             return Err(ActionError::new(ErrorKind::Limit, words));
         }
         let is_full = self.items.len() >= self.most;
-        if is_empty && matches!(self.paging.style, PagingStyle::Counted(_)) {
+        if is_empty && matches!(self.paging.style, PagingStyle::NumberedPages(_)) {
             return Ok(false);
         }
         let Ok(base) = BaseUrl::parse(&request.url.origin().ascii_serialization(), None) else {

@@ -12,7 +12,7 @@ use crate::action::{Action, Call};
 pub(super) type Run = fn(&Map) -> Result<Value, String>;
 
 /// The declaration of a pure action.
-pub(super) struct Declared {
+pub(super) struct PureActionSpec {
     pub name: &'static str,
     pub title: &'static str,
     pub about: Option<&'static str>,
@@ -24,7 +24,7 @@ pub(super) struct Declared {
     pub run: Run,
 }
 
-impl Declared {
+impl PureActionSpec {
     /// Builds the action.
     pub(super) fn action(self) -> Arc<dyn Action> {
         let mut spec = pure_spec(self.name, self.title, self.inputs, Value::from_serde(self.example));

@@ -3,7 +3,7 @@
 use model::{Map, Secret, Value};
 use url::Url;
 
-use super::tenants::Sites;
+use super::tenants::SiteSelection;
 use super::{Flow, Gateway, OAuthClient};
 use crate::connection::{BaseUrl, BaseUrlError};
 
@@ -78,7 +78,7 @@ impl OAuthConfig {
             Some(url) => url,
             None => self.server_url(inputs, self.token_path.as_ref())?,
         };
-        let sites = self.sites.as_ref().map(|config| Sites {
+        let sites = self.sites.as_ref().map(|config| SiteSelection {
             gateway: base.clone(),
             list: config.list.clone(),
             path: format!("/ex/{}/", crate::http::encode(text(inputs, &config.slug))),

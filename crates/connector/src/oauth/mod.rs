@@ -52,7 +52,7 @@ pub struct OAuthClient {
     pub(crate) issuer: Option<String>,
     /// True if token requests are JSON rather than a form; some providers document only that.
     pub(crate) json: bool,
-    pub(crate) sites: Option<tenants::Sites>,
+    pub(crate) sites: Option<tenants::SiteSelection>,
 }
 
 /// Tokens as the provider issued them.

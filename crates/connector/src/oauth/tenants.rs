@@ -14,7 +14,7 @@ const MAX_LISTED_SITES: usize = 20;
 
 /// The address of the list of sites, and the choice among them.
 #[derive(Clone, Debug)]
-pub(crate) struct Sites {
+pub(crate) struct SiteSelection {
     pub(crate) gateway: BaseUrl,
     /// The path of the list.
     pub(crate) list: String,
@@ -79,7 +79,12 @@ impl OAuthClient {
         self.sites.as_ref().map_or_else(String::new, |sites| format!("{} {}", sites.gateway, sites.choice))
     }
 
-    fn choose(&self, sites: &Sites, listed: &[Value], redactor: &Redactor) -> Result<Site, ActionError> {
+    fn choose(
+        &self,
+        sites: &SiteSelection,
+        listed: &[Value],
+        redactor: &Redactor,
+    ) -> Result<Site, ActionError> {
         // The list may contain a site once per product, with the same id.
         let entries = listed.iter().filter(|entry| is_of_product(entry, &sites.product));
         let candidates: Vec<Site> = entries.filter_map(parse_site).collect();

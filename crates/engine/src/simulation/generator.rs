@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::chance::Chance;
 use super::program::Start;
+use super::random::Random;
 
 /// Maximum number of steps in a list.
 const MAX_STEPS: u32 = 4;
@@ -12,7 +12,7 @@ const K: &str = "trigger.results.body.data.k";
 
 /// State of the generator of one Automation.
 struct Writer<'a> {
-    chance: &'a mut Chance,
+    random: &'a mut Random,
     count: u32,
     start: Start,
     /// True if it may call the other Automation.
@@ -22,49 +22,49 @@ struct Writer<'a> {
 }
 
 /// Generates the main Automation.
-pub(super) fn main(start: Start, chance: &mut Chance) -> Value {
-    let mut writer = Writer { chance, count: 0, start, calls: true, answered: false };
+pub(super) fn main(start: Start, random: &mut Random) -> Value {
+    let mut writer = Writer { random, count: 0, start, calls: true, answered: false };
     let trigger = match start {
         Start::Manual => json!({"manual": {}}),
         Start::Async => json!({"webhook": {"verify": "none"}}),
         Start::Sync => json!({"webhook": {"verify": "none", "mode": "sync"}}),
     };
     let mut file = json!({"trigger": trigger, "steps": writer.list(0)});
-    if writer.chance.one_in(3) {
+    if writer.random.one_in(3) {
         file["concurrency"] = writer.concurrency();
     }
-    if start != Start::Sync && writer.chance.one_in(4) {
-        file["retry"] = json!({"max": 1, "delay": writer.chance.pick(&["1s", "10m"])});
+    if start != Start::Sync && writer.random.one_in(4) {
+        file["retry"] = json!({"max": 1, "delay": writer.random.pick(&["1s", "10m"])});
     }
-    if writer.chance.one_in(3) {
+    if writer.random.one_in(3) {
         file["onError"] = json!([writer.act(None)]);
     }
-    if writer.chance.one_in(3) {
+    if writer.random.one_in(3) {
         file["finally"] = json!([writer.act(None)]);
     }
-    file["timeout"] = writer.chance.pick(&["1m", "1h"]).into();
+    file["timeout"] = writer.random.pick(&["1m", "1h"]).into();
     file
 }
 
 /// Generates the Automation that is called by the main one and run manually.
-pub(super) fn child(chance: &mut Chance) -> Value {
-    let mut writer = Writer { chance, count: 100, start: Start::Manual, calls: false, answered: false };
+pub(super) fn child(random: &mut Random) -> Value {
+    let mut writer = Writer { random, count: 100, start: Start::Manual, calls: false, answered: false };
     let mut steps = vec![writer.act(None)];
-    if writer.chance.one_in(2) {
-        let pause = writer.chance.pick(&["1s", "20m"]);
+    if writer.random.one_in(2) {
+        let pause = writer.random.pick(&["1s", "20m"]);
         steps.push(json!({"id": writer.id(), "wait": pause}));
         steps.push(writer.act(None));
     }
     let mut file = json!({"trigger": {"manual": {}}, "steps": steps, "timeout": "1m"});
-    if writer.chance.one_in(3) {
+    if writer.random.one_in(3) {
         file["concurrency"] = json!({"limit": 1});
     }
     file
 }
 
 /// Generates the Automation with a schedule.
-pub(super) fn clock(chance: &mut Chance) -> Value {
-    let mut writer = Writer { chance, count: 200, start: Start::Manual, calls: false, answered: false };
+pub(super) fn clock(random: &mut Random) -> Value {
+    let mut writer = Writer { random, count: 200, start: Start::Manual, calls: false, answered: false };
     let trigger = json!({"schedule": {"cron": "0 * * * *", "misfire": "all", "overlap": "allow"}});
     json!({"trigger": trigger, "steps": [writer.act(None)], "timeout": "1m"})
 }
@@ -83,7 +83,7 @@ impl Writer<'_> {
     }
 
     fn list(&mut self, depth: u32) -> Value {
-        let count = 1 + self.chance.below(MAX_STEPS - depth);
+        let count = 1 + self.random.below(MAX_STEPS - depth);
         let mut steps: Vec<Value> = Vec::new();
         for _ in 0..count {
             let before = steps.last().and_then(|step: &Value| Some(step["id"].as_str()?.to_owned()));
@@ -93,18 +93,18 @@ impl Writer<'_> {
     }
 
     fn step(&mut self, before: Option<&str>, depth: u32) -> Value {
-        let kind = self.chance.below(if depth < 2 { 21 } else { 12 });
+        let kind = self.random.below(if depth < 2 { 21 } else { 12 });
         let id = self.id();
         match kind {
             0..=4 => self.act(before),
             5 => json!({"id": id, "set": {id.as_str(): 1}}),
-            6 => json!({"id": id, "wait": self.chance.pick(&["500ms", "3s", "2h"])}),
-            7 => json!({"id": id, "waitFor": {"event": "go"}, "timeout": self.chance.pick(&["1s", "30m"]),
-                        "onTimeout": self.chance.pick(&["continue", "continue", "fail"])}),
+            6 => json!({"id": id, "wait": self.random.pick(&["500ms", "3s", "2h"])}),
+            7 => json!({"id": id, "waitFor": {"event": "go"}, "timeout": self.random.pick(&["1s", "30m"]),
+                        "onTimeout": self.random.pick(&["continue", "continue", "fail"])}),
             8 => json!({"id": id, "action": "state.increment", "with": {"key": "n"}}),
             9 if self.calls => {
                 let mut step = json!({"id": id, "call": "child", "onError": "continue"});
-                match self.chance.below(3) {
+                match self.random.below(3) {
                     0 => step["async"] = true.into(),
                     1 => step["retry"] = json!({"max": 1, "delay": "5m", "on": ["all"]}),
                     _ => {}
@@ -118,7 +118,7 @@ impl Writer<'_> {
             9..=11 => json!({"id": id, "action": "events.emit", "with": {"name": "go", "data": 1}}),
             12 => json!({"id": id, "forEach": [1, 2, 3], "steps": self.list(depth + 1)}),
             13 => json!({"id": id, "forEach": [1, 2, 3], "concurrency": 2, "steps": self.list(depth + 1)}),
-            14 => json!({"id": id, "repeat": {"max": 2, "delay": self.chance.pick(&["1s", "15m"])},
+            14 => json!({"id": id, "repeat": {"max": 2, "delay": self.random.pick(&["1s", "15m"])},
                          "steps": self.list(depth + 1)}),
             15 | 16 => json!({"id": id, "parallel": {"a": self.list(depth + 1), "b": self.list(depth + 1)}}),
             17 => json!({"id": id, "steps": self.list(depth + 1), "timeout": "50m",
@@ -140,13 +140,13 @@ impl Writer<'_> {
     }
 
     fn concurrency(&mut self) -> Value {
-        let limit = self.chance.pick(&[1, 1, 2]);
+        let limit = self.random.pick(&[1, 1, 2]);
         let policies: &[&str] = match self.start {
             Start::Sync => &["skip", "cancelRunning"],
             _ => &["queue", "queue", "skip", "cancelRunning"],
         };
-        let mut concurrency = json!({"limit": limit, "policy": self.chance.pick(policies)});
-        if self.start != Start::Manual && self.chance.one_in(2) {
+        let mut concurrency = json!({"limit": limit, "policy": self.random.pick(policies)});
+        if self.start != Start::Manual && self.random.one_in(2) {
             concurrency["key"] = format!("${{{{ {K} }}}}").into();
         }
         concurrency
@@ -155,9 +155,9 @@ impl Writer<'_> {
     /// Generates a step with an effect. It sends the result of the previous step.
     fn act(&mut self, before: Option<&str>) -> Value {
         let id = self.id();
-        let once = self.chance.one_in(6);
+        let once = self.random.one_in(6);
         // Results of read-only calls are committed later.
-        let method = self.chance.pick(&["POST", "POST", "GET"]);
+        let method = self.random.pick(&["POST", "POST", "GET"]);
         let mut with = json!({"method": method, "url": address(&id, once)});
         if let Some(before) = before {
             with["body"] = format!("${{{{ steps.{before}.results }}}}").into();
@@ -166,19 +166,19 @@ impl Writer<'_> {
         if once {
             step["onInterrupt"] = "fail".into();
         }
-        if self.chance.one_in(3) {
-            step["retry"] = json!({"max": self.chance.below(2) + 1, "delay": self.chance.pick(&["1s", "5m"]),
+        if self.random.one_in(3) {
+            step["retry"] = json!({"max": self.random.below(2) + 1, "delay": self.random.pick(&["1s", "5m"]),
                                    "on": ["all"]});
         }
-        if self.chance.one_in(3) {
+        if self.random.one_in(3) {
             step["timeout"] = "20s".into();
         }
-        if self.chance.one_in(4) {
+        if self.random.one_in(4) {
             let id = self.id();
             step["undo"] = json!([{"id": id, "action": "http.request",
                 "with": {"method": "POST", "url": address(&id, false)}}]);
         }
-        match self.chance.below(4) {
+        match self.random.below(4) {
             0 => step["onError"] = "continue".into(),
             1 => {
                 let id = self.id();

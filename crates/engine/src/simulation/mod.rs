@@ -16,12 +16,12 @@
     reason = "a simulation that fails says why, and how to repeat it"
 )]
 
-mod chance;
 mod generator;
 mod oracle;
 mod poison;
 mod process_life;
 mod program;
+mod random;
 mod stubs;
 mod world;
 
@@ -29,9 +29,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use chance::Chance;
 use jiff::Timestamp;
 use process_life::{ExternalEvent, LifeEnd, SimulationState, live};
+use random::Random;
 use world::World;
 
 use runtime::ManualClock;
@@ -63,23 +63,23 @@ fn simulate(seed: u64) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
     let program = program::generate(seed);
-    let mut chance = Chance::new(seed ^ 0x005e_ed00);
+    let mut random = Random::new(seed ^ 0x005e_ed00);
     let world = World::new(seed);
-    let count = 3 + chance.below(8);
+    let count = 3 + random.below(8);
     let start = Timestamp::from_second(1_790_000_000).expect("an instant");
     let mut state = SimulationState {
         world: world.clone(),
         clock: ManualClock::new(start),
         version: 0,
-        external_events: (0..count).map(|_| ExternalEvent::any(program.start, &mut chance)).collect(),
-        in_flight: 1 + chance.below(3) as usize,
+        external_events: (0..count).map(|_| ExternalEvent::any(program.start, &mut random)).collect(),
+        in_flight: 1 + random.below(3) as usize,
         program: program.clone(),
         interruptions: 1000,
     };
-    let crashes = chance.below(MAX_CRASHES + 1);
+    let crashes = random.below(MAX_CRASHES + 1);
     let result = catch_unwind(AssertUnwindSafe(|| {
         for life in 0.. {
-            let crash = (life < crashes).then(|| chance.below(90));
+            let crash = (life < crashes).then(|| random.below(90));
             world.begin_life(crash, life < MAX_CRASHES);
             // A restart takes time: ids within a millisecond are ordered only within one process.
             state.clock.advance(Duration::from_millis(1));

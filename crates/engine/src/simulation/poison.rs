@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::Status;
 
-use super::chance::Chance;
 use super::process_life::{ExternalEvent, LifeEnd, SimulationState, live};
+use super::random::Random;
 use super::world::World;
 use super::{oracle, program};
 use runtime::ManualClock;
@@ -19,13 +19,13 @@ const INTERRUPTIONS: u32 = 3;
 /// Runs a seed in which only one or two poison executions kill the process. Returns the number of crashes.
 fn simulate(seed: u64) -> Result<u32, String> {
     let program = program::generate(seed);
-    let mut chance = Chance::new(seed ^ 0x0bad_f00d);
+    let mut random = Random::new(seed ^ 0x0bad_f00d);
     let world = World::new(seed);
-    let (count, poisons) = (2 + chance.below(6), 1 + chance.below(2));
+    let (count, poisons) = (2 + random.below(6), 1 + random.below(2));
     let mut external_events: Vec<ExternalEvent> =
-        (0..count).map(|_| ExternalEvent::any(program.start, &mut chance)).collect();
+        (0..count).map(|_| ExternalEvent::any(program.start, &mut random)).collect();
     for _ in 0..poisons {
-        let at = chance.below(u32::try_from(external_events.len()).unwrap_or(0) + 1);
+        let at = random.below(u32::try_from(external_events.len()).unwrap_or(0) + 1);
         external_events.insert(at as usize, ExternalEvent::Run { automation: "poison", waits: false });
     }
     let mut state = SimulationState {
@@ -33,7 +33,7 @@ fn simulate(seed: u64) -> Result<u32, String> {
         clock: ManualClock::new(Timestamp::from_second(1_790_000_000).expect("an instant")),
         version: 0,
         external_events,
-        in_flight: 1 + chance.below(3) as usize,
+        in_flight: 1 + random.below(3) as usize,
         interruptions: INTERRUPTIONS,
         program: program.clone(),
     };

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 
-use super::chance::Chance;
 use super::program::{self, Program};
+use super::random::Random;
 use super::stubs::SimulatedActions;
 use super::world::World;
 use crate::engine::Engine;
@@ -54,17 +54,17 @@ pub(super) enum ExternalEvent {
 }
 
 impl ExternalEvent {
-    pub(super) fn any(start: program::Start, chance: &mut Chance) -> Self {
-        match chance.below(20) {
+    pub(super) fn any(start: program::Start, random: &mut Random) -> Self {
+        match random.below(20) {
             0..=8 if start == program::Start::Manual => {
-                Self::Run { automation: "main", waits: chance.one_in(2) }
+                Self::Run { automation: "main", waits: random.one_in(2) }
             }
-            0..=8 => Self::Send { k: chance.below(2), name: chance.one_in(3).then(|| chance.below(2)) },
+            0..=8 => Self::Send { k: random.below(2), name: random.one_in(3).then(|| random.below(2)) },
             9 => Self::Run { automation: "child", waits: false },
-            10 | 11 => Self::Cancel(chance.below(8)),
+            10 | 11 => Self::Cancel(random.below(8)),
             12 | 13 => Self::Emit,
-            14 | 15 => Self::Moves(1 + chance.below(4)),
-            16 => Self::Set(chance.pick(&[-3, -1, 1, 3])),
+            14 | 15 => Self::Moves(1 + random.below(4)),
+            16 => Self::Set(random.pick(&[-3, -1, 1, 3])),
             17 => Self::ReloadSummary,
             _ => Self::Settles,
         }
@@ -171,7 +171,7 @@ impl<'a> ProcessLife<'a> {
 
     async fn go_on(mut self) -> LifeEnd {
         for _ in 0..MAX_MOVES {
-            let turns = self.state.world.state().chance.below(12);
+            let turns = self.state.world.state().random.below(12);
             if turns < 6 {
                 for _ in 0..turns {
                     tokio::task::yield_now().await;
@@ -215,7 +215,7 @@ impl<'a> ProcessLife<'a> {
         let mut left = format!(
             "{} in flight, {} at rest, {} in the backlog, {} callers",
             admission.in_flight(),
-            admission.resting(),
+            admission.suspended_count(),
             admission.queued(),
             self.callers.load(Ordering::Relaxed)
         );

@@ -7,8 +7,8 @@ use connector::{Http, HttpOptions, Registry, Transport};
 use serde_json::{Value, json};
 use store::Address;
 
-use super::chance::Chance;
 use super::generator;
+use super::random::Random;
 use catalog::{Assembled, Loader};
 use catalog::{Catalog, Folder, ReloadSummary, ScanScope};
 
@@ -78,19 +78,19 @@ pub(super) fn generate(seed: u64) -> Arc<Program> {
 
 impl Program {
     fn new(number: u64) -> Self {
-        let mut chance = Chance::new(number ^ 0x005e_edf0_0d00);
+        let mut random = Random::new(number ^ 0x005e_edf0_0d00);
         let folder = tempfile::tempdir().expect("a folder");
         let automations = folder.path().join("automations");
         std::fs::create_dir(&automations).expect("a folder");
-        let start = chance.pick(&[Start::Manual, Start::Async, Start::Sync]);
+        let start = random.pick(&[Start::Manual, Start::Async, Start::Sync]);
         let mut files = BTreeMap::from([
-            ("main", generator::main(start, &mut chance)),
-            ("child", generator::child(&mut chance)),
+            ("main", generator::main(start, &mut random)),
+            ("child", generator::child(&mut random)),
             ("poison", generator::poison()),
         ]);
-        let has_schedule = chance.one_in(3);
+        let has_schedule = random.one_in(3);
         if has_schedule {
-            files.insert("clock", generator::clock(&mut chance));
+            files.insert("clock", generator::clock(&mut random));
         }
         let limits = files.iter().filter_map(|(name, file)| {
             let concurrency = file.get("concurrency")?;

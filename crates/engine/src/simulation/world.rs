@@ -12,9 +12,9 @@ use store::Memory;
 use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use tokio::sync::Notify;
 
-use super::chance::Chance;
 use super::oracle::IdempotencyKeys;
 use super::program::Limit;
+use super::random::Random;
 use runtime::RecordMemory;
 
 /// Maximum number of operations on the outside before a simulation counts as a livelock.
@@ -30,7 +30,7 @@ pub(super) struct World {
 }
 
 pub(super) struct State {
-    pub(super) chance: Chance,
+    pub(super) random: Random,
     /// Number of operations on the outside.
     touches: u32,
     /// Operations until the next crash; `None` if there will be none.
@@ -99,7 +99,7 @@ pub(super) enum Answer {
 impl World {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         let state = State {
-            chance: Chance::new(seed),
+            random: Random::new(seed),
             touches: 0,
             until_crash: None,
             crashed: false,
@@ -173,10 +173,10 @@ impl World {
             state.read_tokens.insert(token.clone());
         }
         let result = Value::from(token);
-        Some(match state.chance.below(12) {
+        Some(match state.random.below(12) {
             0 | 1 => Answer::Fails,
-            2 => Answer::Takes(u64::from(state.chance.below(90)), result),
-            3 if state.chance.one_in(4) => Answer::GivesUp,
+            2 => Answer::Takes(u64::from(state.random.below(90)), result),
+            3 if state.random.one_in(4) => Answer::GivesUp,
             _ => Answer::Result(result),
         })
     }
@@ -385,20 +385,20 @@ impl Faults for World {
         if state.crashed {
             return FaultPlan { yields: 0, outcome: FaultOutcome::NeverReturns { is_written: false } };
         }
-        let turns = if state.chance.one_in(4) { state.chance.below(4) } else { 0 };
-        let written = state.chance.one_in(2);
+        let turns = if state.random.one_in(4) { state.random.below(4) } else { 0 };
+        let written = state.random.one_in(2);
         if state.touch(self).is_none() {
             return FaultPlan {
                 yields: 0,
                 outcome: FaultOutcome::NeverReturns { is_written: written && !is_read },
             };
         }
-        if state.faulty && !is_read && state.chance.one_in(60) {
+        if state.faulty && !is_read && state.random.one_in(60) {
             return FaultPlan { yields: turns, outcome: FaultOutcome::CommitFails { is_written: written } };
         }
         if state.faulty
             && matches!(asked, Operation::Accept(_) | Operation::Append(_))
-            && state.chance.one_in(30)
+            && state.random.one_in(30)
         {
             return FaultPlan { yields: turns, outcome: FaultOutcome::Full };
         }

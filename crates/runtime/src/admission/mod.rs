@@ -84,7 +84,7 @@ impl Admission {
     }
 
     /// The number of suspended executions.
-    pub fn resting(&self) -> usize {
+    pub fn suspended_count(&self) -> usize {
         self.table().suspended_count()
     }
 

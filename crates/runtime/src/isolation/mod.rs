@@ -62,7 +62,7 @@ pub(crate) struct Observation {
 
 /// The lock under which an execution is polled once.
 #[expect(dead_code, reason = "the lock is released when it is dropped")]
-enum Turn {
+enum PollLock {
     Shared(OwnedRwLockReadGuard<()>),
     Alone(OwnedRwLockWriteGuard<()>),
 }
@@ -136,24 +136,24 @@ impl Isolation {
     fn poll_turn(
         &self,
         is_alone: bool,
-        waiting: &mut Option<BoxFuture<'static, Turn>>,
+        waiting: &mut Option<BoxFuture<'static, PollLock>>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Turn>> {
+    ) -> Poll<Option<PollLock>> {
         if waiting.is_none() {
             if self.alone.load(Ordering::Acquire) == 0 {
                 return Poll::Ready(None);
             }
             let turns = self.turns.clone();
             let free = match is_alone {
-                true => turns.clone().try_write_owned().map(Turn::Alone),
-                false => turns.clone().try_read_owned().map(Turn::Shared),
+                true => turns.clone().try_write_owned().map(PollLock::Alone),
+                false => turns.clone().try_read_owned().map(PollLock::Shared),
             };
             if let Ok(turn) = free {
                 return Poll::Ready(Some(turn));
             }
             *waiting = Some(match is_alone {
-                true => async move { Turn::Alone(turns.write_owned().await) }.boxed(),
-                false => async move { Turn::Shared(turns.read_owned().await) }.boxed(),
+                true => async move { PollLock::Alone(turns.write_owned().await) }.boxed(),
+                false => async move { PollLock::Shared(turns.read_owned().await) }.boxed(),
             });
         }
         let turn = match waiting {

@@ -17,7 +17,7 @@ use super::verbs::failed;
 use super::{Exit, Run};
 use crate::native::CodeState;
 use catalog::CodePlan;
-use catalog::{Verdict, Workers};
+use catalog::{AnalysisResult, Workers};
 
 impl Run {
     pub(super) async fn code(
@@ -70,7 +70,7 @@ impl Run {
     }
 
     /// Returns the analysis of a module.
-    async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, Exit> {
+    async fn facts(&self, module: &Module) -> Result<Arc<AnalysisResult>, Exit> {
         let known = Workers::shared().analyze(module).await;
         known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }

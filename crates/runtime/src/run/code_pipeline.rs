@@ -17,8 +17,8 @@ use super::verbs::failed;
 use super::{Exit, Run};
 use crate::clock::MonotonicTime;
 use crate::native::CodeState;
+use catalog::{AnalysisResult, Workers};
 use catalog::{CodePlan, Loop};
-use catalog::{Verdict, Workers};
 
 /// Default time limit of code without a `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -175,7 +175,7 @@ impl Run {
     }
 
     /// Returns the code of a step if its module has already been analysed.
-    fn analysed_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
+    fn analysed_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<AnalysisResult>)> {
         let plan = self.deployment.plan.code().step(id)?;
         let module = plan.module.as_ref()?;
         Some((plan, module, Workers::shared().cached(module)?))

@@ -7,8 +7,8 @@ use crate::call::{Kind, LogLine, Outcome, SequenceCall, Shape, StateChange, Stat
 use crate::error::{Error, Failure, Frame};
 use crate::module::{Digest, MAX_SOURCE, Module};
 use crate::protocol::{
-    Answer, Done, Fault, FaultKind, Head, MAX_MESSAGE, Nonce, Place, Sender, Tag, Unreadable, encode,
-    encode_earlier, restore,
+    Answer, Done, FailureKind, FrameLocation, Head, MAX_MESSAGE, Nonce, RunFailure, Sender, Tag, Unreadable,
+    encode, encode_earlier, restore,
 };
 use model::Value;
 
@@ -112,10 +112,10 @@ impl Ended {
         match answer {
             Ok(Answer::Done(done)) => outcome(inflight, done, logs),
             Ok(Answer::Failed(fault)) => Err(match fault.kind {
-                FaultKind::Overrun => Error::Overrun { deadline, took, logs },
-                FaultKind::OutOfMemory => Error::OutOfMemory { limit: memory, logs },
-                FaultKind::TooLarge => too_large("what the code returned"),
-                FaultKind::Thrown => thrown(inflight, fault, logs),
+                FailureKind::Overrun => Error::Overrun { deadline, took, logs },
+                FailureKind::OutOfMemory => Error::OutOfMemory { limit: memory, logs },
+                FailureKind::TooLarge => too_large("what the code returned"),
+                FailureKind::Thrown => thrown(inflight, fault, logs),
             }),
             Err(WorkerFailure::TimedOut) => Err(Error::Overrun { deadline, took, logs }),
             Err(broken) => Err(broken.into_error(logs)),
@@ -183,9 +183,9 @@ fn unwrap(kind: Kind, value: Option<Value>) -> (Value, Shape) {
     (value, shape)
 }
 
-fn thrown(inflight: &InFlightCall, fault: Fault, logs: Vec<LogLine>) -> Error {
+fn thrown(inflight: &InFlightCall, fault: RunFailure, logs: Vec<LogLine>) -> Error {
     let origin = inflight.module.origin();
-    let place = |place: Place| Frame { at: origin.place(place.at), function: place.function };
+    let place = |place: FrameLocation| Frame { at: origin.place(place.at), function: place.function };
     let frames: Vec<Frame> = fault.places.into_iter().map(place).collect();
     let at = frames.first().map(|frame| frame.at);
     Error::Thrown(Box::new(Failure { message: fault.message, at, frames, logs }))

@@ -12,7 +12,7 @@ use crate::module::Position;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Done(Done),
-    Failed(Fault),
+    Failed(RunFailure),
     /// The text of the module is wanted.
     Unknown,
     /// It was not begun, since one before it gave no result.
@@ -42,17 +42,17 @@ pub(crate) struct Write {
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Fault {
-    pub(crate) kind: FaultKind,
+pub(crate) struct RunFailure {
+    pub(crate) kind: FailureKind,
     pub(crate) message: String,
     /// The author's frames, innermost first, with positions in the module.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<FrameLocation>,
 }
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum FaultKind {
+pub(crate) enum FailureKind {
     Thrown,
     Overrun,
     OutOfMemory,
@@ -61,7 +61,7 @@ pub(crate) enum FaultKind {
 
 /// A frame of the author's, with its position in the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct FrameLocation {
     pub(crate) function: Option<String>,
     pub(crate) at: Position,
 }

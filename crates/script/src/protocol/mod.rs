@@ -18,7 +18,7 @@ mod value;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-pub(crate) use answer::{Answer, Done, Fault, FaultKind, Place, Write};
+pub(crate) use answer::{Answer, Done, FailureKind, FrameLocation, RunFailure, Write};
 pub(crate) use call::{Head, Request, encode_earlier};
 pub use line::MAX_TEXT;
 pub(crate) use line::{Lines, MAX_LINES, MAX_LOG, encode_line, excerpt};

@@ -2,7 +2,7 @@
 
 use crate::module::Position;
 use crate::module_info::SyntaxError;
-use crate::protocol::{Fault, FaultKind, Place, excerpt};
+use crate::protocol::{FailureKind, FrameLocation, RunFailure, excerpt};
 
 /// The file name of a module in the stacks of QuickJS.
 pub(super) const CODE: &str = "code";
@@ -24,28 +24,28 @@ const HINTS: [(&str, &str); 10] = [
 ];
 
 /// A fault of its own making.
-pub(super) fn thrown(message: &str, stack: &str, lines_before: u32) -> Fault {
+pub(super) fn thrown(message: &str, stack: &str, lines_before: u32) -> RunFailure {
     let mut message = excerpt(message).into_owned();
     if let Some(hint) = hint(&message) {
         message = format!("{message}: {hint}");
     }
-    Fault { kind: FaultKind::Thrown, message, places: places(stack, lines_before) }
+    RunFailure { kind: FailureKind::Thrown, message, places: places(stack, lines_before) }
 }
 
 /// An end that has no message of its own.
-pub(super) fn ended(kind: FaultKind) -> Fault {
-    Fault { kind, message: String::new(), places: Vec::new() }
+pub(super) fn ended(kind: FailureKind) -> RunFailure {
+    RunFailure { kind, message: String::new(), places: Vec::new() }
 }
 
 /// A result that no message holds.
-pub(super) fn too_large() -> Fault {
-    ended(FaultKind::TooLarge)
+pub(super) fn too_large() -> RunFailure {
+    ended(FailureKind::TooLarge)
 }
 
 /// A text that is no module.
-pub(super) fn syntax(error: SyntaxError) -> Fault {
-    let place = Place { function: None, at: error.at };
-    Fault { kind: FaultKind::Thrown, message: error.message, places: vec![place] }
+pub(super) fn syntax(error: SyntaxError) -> RunFailure {
+    let place = FrameLocation { function: None, at: error.at };
+    RunFailure { kind: FailureKind::Thrown, message: error.message, places: vec![place] }
 }
 
 /// Advice for names that do not exist: `'console' is not defined` and the like.
@@ -55,11 +55,11 @@ fn hint(message: &str) -> Option<&'static str> {
 }
 
 /// The author's frames of a stack such as `    at name (code:3:7)`; `lines_before` stand before the module's first.
-pub(super) fn places(stack: &str, lines_before: u32) -> Vec<Place> {
+pub(super) fn places(stack: &str, lines_before: u32) -> Vec<FrameLocation> {
     stack.lines().filter_map(|line| place(line, lines_before)).take(MAX_FRAMES).collect()
 }
 
-fn place(line: &str, lines_before: u32) -> Option<Place> {
+fn place(line: &str, lines_before: u32) -> Option<FrameLocation> {
     let rest = line.trim_start().strip_prefix("at ")?;
     let (function, place) = match rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")) {
         Some((function, place)) => (Some(function), place),
@@ -68,5 +68,5 @@ fn place(line: &str, lines_before: u32) -> Option<Place> {
     let (line, column) = place.strip_prefix(CODE)?.strip_prefix(':')?.split_once(':')?;
     let line = line.parse::<u32>().ok()?.checked_sub(lines_before).filter(|line| *line > 0)?;
     let function = function.filter(|name| *name != "<anonymous>").map(|name| excerpt(name).into_owned());
-    Some(Place { function, at: Position { line, column: column.parse().ok()? } })
+    Some(FrameLocation { function, at: Position { line, column: column.parse().ok()? } })
 }

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::transport::ReplySender;
 use crate::call::Level;
 use crate::protocol::{
-    FaultKind, MAX_LINES, MAX_LOG, MAX_MESSAGE, MAX_TEXT, Nonce, Write, encode_line, excerpt,
+    FailureKind, MAX_LINES, MAX_LOG, MAX_MESSAGE, MAX_TEXT, Nonce, Write, encode_line, excerpt,
 };
 
 /// The most state keys that a run may write.
@@ -22,7 +22,7 @@ pub(super) struct HostState {
     memory: Memory,
     replies: Rc<ReplySender>,
     until: Cell<Option<Instant>>,
-    stopped: Cell<Option<FaultKind>>,
+    stopped: Cell<Option<FailureKind>>,
     nonce: Cell<Nonce>,
     lines: Cell<usize>,
     logged: Cell<usize>,
@@ -70,18 +70,18 @@ impl HostState {
     pub(super) fn must_end(&self) -> bool {
         let is_late = || self.until.get().is_some_and(|until| Instant::now() >= until);
         if self.stopped.get().is_none() && is_late() {
-            self.stopped.set(Some(FaultKind::Overrun));
+            self.stopped.set(Some(FailureKind::Overrun));
         }
         self.stopped.get().is_some()
     }
 
     /// Records a failed allocation. The run has failed, even if the code catches the error.
     pub(super) fn record_refused_memory(&self) {
-        self.stopped.set(Some(FaultKind::OutOfMemory));
+        self.stopped.set(Some(FailureKind::OutOfMemory));
     }
 
     /// The reason why the run was stopped, if it was.
-    pub(super) fn stopped(&self) -> Option<FaultKind> {
+    pub(super) fn stopped(&self) -> Option<FailureKind> {
         self.stopped.get()
     }
 

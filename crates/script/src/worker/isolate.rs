@@ -31,7 +31,7 @@ use super::prepare::{LINES_BEFORE, Prepared};
 use super::transport::ReplySender;
 use crate::call::Kind;
 use crate::module::Digest;
-use crate::protocol::{Fault, FaultKind, MAX_MODULES, Request, Write};
+use crate::protocol::{FailureKind, MAX_MODULES, Request, RunFailure, Write};
 
 /// The stack of QuickJS, in bytes; the process has several times that.
 const MAX_STACK: usize = 1024 * 1024;
@@ -74,8 +74,8 @@ struct Parts {
 
 /// The end of a run.
 pub(super) enum Run {
-    Clean(RunResult),
-    Faulty(Fault),
+    Succeeded(RunResult),
+    Failed(RunFailure),
 }
 
 /// The result of a run.
@@ -92,12 +92,12 @@ impl Run {
     /// True if the run returned a result.
     #[cfg(test)]
     fn is_clean(&self) -> bool {
-        matches!(self, Self::Clean(_))
+        matches!(self, Self::Succeeded(_))
     }
 
     /// True if the process must not run anything more.
     pub(super) fn is_fatal(&self) -> bool {
-        matches!(self, Self::Faulty(fault) if matches!(fault.kind, FaultKind::Overrun | FaultKind::OutOfMemory))
+        matches!(self, Self::Failed(fault) if matches!(fault.kind, FailureKind::Overrun | FailureKind::OutOfMemory))
     }
 }
 
@@ -117,7 +117,7 @@ impl From<rquickjs::Error> for Interruption {
 
 impl Isolate {
     /// Creates a runtime without modules.
-    pub(super) fn new(memory: Memory, replies: &Rc<ReplySender>, until: Instant) -> Result<Self, Fault> {
+    pub(super) fn new(memory: Memory, replies: &Rc<ReplySender>, until: Instant) -> Result<Self, RunFailure> {
         let broken = |error: rquickjs::Error| failure::thrown(&error.to_string(), "", LINES_BEFORE);
         let runtime = Runtime::new().map_err(broken)?;
         runtime.set_memory_limit(memory.limit);
@@ -167,12 +167,12 @@ impl Isolate {
         digest: Digest,
         prepared: &Prepared,
         until: Instant,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RunFailure> {
         self.compiled += 1;
         let Self { parts, context, runtime, host_state, .. } = self;
         host_state.until(until);
         let before = runtime.memory_usage().malloc_size;
-        let factory = context.with(|ctx| -> Result<_, Fault> {
+        let factory = context.with(|ctx| -> Result<_, RunFailure> {
             // The author's text alone first: only a complete module may be put between the lines of the wrapper.
             let alone = Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes());
             let alone = alone.map_err(|_| Self::fault(&ctx, host_state, None, 0))?;
@@ -213,9 +213,9 @@ impl Isolate {
     /// True if another run may follow: after a failed run only if it left no jobs.
     pub(super) fn is_reusable(&mut self, run: &Run) -> bool {
         match run {
-            Run::Clean(_) => !self.has_grown() && !self.is_full(),
-            Run::Faulty(_) if run.is_fatal() => false,
-            Run::Faulty(_) => !self.runtime.is_job_pending() && !self.has_grown() && !self.is_full(),
+            Run::Succeeded(_) => !self.has_grown() && !self.is_full(),
+            Run::Failed(_) if run.is_fatal() => false,
+            Run::Failed(_) => !self.runtime.is_job_pending() && !self.has_grown() && !self.is_full(),
         }
     }
 
@@ -229,23 +229,23 @@ impl Isolate {
         self.runs += 1;
         self.host_state.begin(until, request.head.nonce);
         let Some(factory) = self.modules.get(&request.head.digest).cloned() else {
-            return Run::Faulty(failure::thrown("the module is not compiled", "", LINES_BEFORE));
+            return Run::Failed(failure::thrown("the module is not compiled", "", LINES_BEFORE));
         };
         let ended = self.call(factory, request, earlier);
         let Self { parts, context, host_state, .. } = self;
         match ended {
             Ok(result) if !host_state.must_end() => {
                 let HostOutput { writes, files, has_marked } = host_state.end();
-                Run::Clean(RunResult { result: result.into(), writes, files, has_marked })
+                Run::Succeeded(RunResult { result: result.into(), writes, files, has_marked })
             }
             // The code may have caught the error that stopped it.
-            Ok(_) | Err(Interruption::Thrown) => Run::Faulty(
+            Ok(_) | Err(Interruption::Thrown) => Run::Failed(
                 context.with(|ctx| Self::fault(&ctx, host_state, Some(parts.describe.clone()), LINES_BEFORE)),
             ),
             Err(Interruption::Open) => {
                 drop(host_state.end());
                 let message = "the code never ends: it waits for a promise that nothing is left to settle";
-                Run::Faulty(failure::thrown(message, "", LINES_BEFORE))
+                Run::Failed(failure::thrown(message, "", LINES_BEFORE))
             }
         }
     }
@@ -330,7 +330,7 @@ impl Isolate {
         host_state: &HostState,
         describe: Option<Persistent<Function<'static>>>,
         lines_before: u32,
-    ) -> Fault {
+    ) -> RunFailure {
         let thrown = ctx.catch();
         let described = match describe.map(|describe| describe.restore(ctx)) {
             _ if host_state.stopped().is_some() => None,
@@ -349,7 +349,7 @@ impl Isolate {
             (None, Some([message, stack, memory])) if memory.is_empty() => {
                 failure::thrown(message, stack, lines_before)
             }
-            _ => failure::ended(FaultKind::OutOfMemory),
+            _ => failure::ended(FailureKind::OutOfMemory),
         }
     }
 

@@ -14,7 +14,7 @@ use super::prepare;
 use super::sequence::Sequence;
 use super::transport::ReplySender;
 use crate::module::Digest;
-use crate::protocol::{Answer, Done, Fault, MAX_MODULES, Request};
+use crate::protocol::{Answer, Done, MAX_MODULES, Request, RunFailure};
 
 /// The most bytes of the cached texts.
 const MAX_SOURCES: usize = 8 * 1024 * 1024;
@@ -71,8 +71,8 @@ impl Isolates {
         let is_usable = run.as_ref().is_none_or(|run| !run.is_fatal());
         let answer = match run {
             None => Answer::Unknown,
-            Some(Run::Faulty(fault)) => Answer::Failed(fault),
-            Some(Run::Clean(given)) => {
+            Some(Run::Failed(fault)) => Answer::Failed(fault),
+            Some(Run::Succeeded(given)) => {
                 let RunResult { result, writes, files, has_marked } = given;
                 Answer::Done(Done { result, writes, took: ended.duration_since(began), has_marked, files })
             }
@@ -85,7 +85,7 @@ impl Isolates {
         let until = began + request.head.deadline;
         let source = self.find(request)?;
         let run = match self.isolate_with(request.head.digest, &source, until) {
-            Err(fault) => Run::Faulty(fault),
+            Err(fault) => Run::Failed(fault),
             Ok(isolate) => isolate.run(request, earlier, until),
         };
         if let Some(mut isolate) = self.isolate.take() {
@@ -100,7 +100,12 @@ impl Isolates {
     }
 
     /// The isolate, with this module compiled.
-    fn isolate_with(&mut self, digest: Digest, source: &str, until: Instant) -> Result<&mut Isolate, Fault> {
+    fn isolate_with(
+        &mut self,
+        digest: Digest,
+        source: &str,
+        until: Instant,
+    ) -> Result<&mut Isolate, RunFailure> {
         let isolate = match self.isolate.take() {
             Some(isolate) => isolate,
             None => Isolate::new(self.memory, &self.replies, until)?,

@@ -41,10 +41,10 @@ impl Sequence {
     /// Records the end of a call; `None` if it could not begin.
     pub(super) fn end(&mut self, run: Option<&Run>) {
         match run {
-            Some(Run::Clean(given)) => {
+            Some(Run::Succeeded(given)) => {
                 self.results.push((!given.has_marked).then(|| given.result.clone()));
             }
-            Some(Run::Faulty(_)) | None => self.must_end = true,
+            Some(Run::Failed(_)) | None => self.must_end = true,
         }
     }
 

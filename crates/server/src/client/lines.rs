@@ -20,12 +20,12 @@ pub(super) struct Lines {
     /// How much of the buffer is known to hold no line end.
     searched: usize,
     limit: usize,
-    event: Draft,
+    event: PartialEvent,
 }
 
 /// An event whose blank line has not come.
 #[derive(Debug, Default)]
-struct Draft {
+struct PartialEvent {
     name: Option<String>,
     data: Option<String>,
     id: Option<String>,
@@ -34,7 +34,7 @@ struct Draft {
 impl Lines {
     /// No line and no event may have more than `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, limit, event: Draft::default() }
+        Self { buffer: BytesMut::new(), searched: 0, limit, event: PartialEvent::default() }
     }
 
     pub(super) fn add(&mut self, piece: &[u8]) {
@@ -67,7 +67,7 @@ impl Lines {
     }
 }
 
-impl Draft {
+impl PartialEvent {
     fn line(&mut self, line: &str, limit: usize) -> Result<Option<ServerEvent>, String> {
         if line.is_empty() {
             let Self { name, data, id } = std::mem::take(self);

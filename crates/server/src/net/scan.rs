@@ -2,7 +2,7 @@
 //!
 //! The parser folds away what request smuggling is made of: a `Content-Length` beside `Transfer-Encoding` leaves no
 //! trace in the headers it hands out, nor does a repeated `Content-Length`, nor a bare line feed. So the framing is
-//! read here a second time, strictly: what two readers could take differently is a [`Fault`], and the connection
+//! read here a second time, strictly: what two readers could take differently is a [`FramingError`], and the connection
 //! that it came on is answered once and closed. The scan also knows whether a request is under way, which decides
 //! whether closing needs care.
 
@@ -12,7 +12,7 @@ const KEPT: usize = 128;
 /// Framing that two readers could take differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Fault {
+pub(crate) enum FramingError {
     /// `Content-Length` together with `Transfer-Encoding`.
     LengthAndEncoding = 1,
     /// More than one `Content-Length`.
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     Fragment,
 }
 
-impl Fault {
+impl FramingError {
     pub(crate) const ALL: [Self; 7] = [
         Self::LengthAndEncoding,
         Self::RepeatedLength,
@@ -66,7 +66,7 @@ pub(crate) struct Scan {
     line: Line,
     length: Option<u64>,
     chunked: bool,
-    fault: Option<Fault>,
+    fault: Option<FramingError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Scan {
     }
 
     /// Takes note of the next bytes; the first fault found is the answer from then on.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Option<Fault> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Option<FramingError> {
         while !bytes.is_empty() {
             bytes = match self.state {
                 State::Broken => return self.fault,
@@ -136,7 +136,7 @@ impl Scan {
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         if self.state == State::RequestLine && bytes[..end.unwrap_or(bytes.len())].contains(&b'#') {
-            self.fail(Fault::Fragment);
+            self.fail(FramingError::Fragment);
             return &[];
         }
         let Some(end) = end else {
@@ -159,7 +159,7 @@ impl Scan {
     /// `text` is the line without its line feed, cut where it is long; `length` is how long it is.
     fn end_line(&mut self, text: &[u8], length: usize, proper: bool) {
         if !proper {
-            return self.fail(Fault::BareLineFeed);
+            return self.fail(FramingError::BareLineFeed);
         }
         // The same for a line in one piece and in many, so that how the bytes arrive changes nothing.
         let whole = length <= KEPT;
@@ -171,7 +171,7 @@ impl Scan {
             State::Fields => self.field(text, whole),
             State::ChunkSize => self.chunk_size(text, whole),
             State::ChunkEnd if text.is_empty() => self.state = State::ChunkSize,
-            State::ChunkEnd => self.fail(Fault::BadChunk),
+            State::ChunkEnd => self.fail(FramingError::BadChunk),
             State::Trailers if text.is_empty() => self.state = State::RequestLine,
             State::Trailers | State::Body(_) | State::ChunkData(_) | State::Broken => {}
         }
@@ -183,18 +183,18 @@ impl Scan {
         if name.eq_ignore_ascii_case(b"content-length") {
             let number = number(value, 10).filter(|_| whole);
             match (self.length, number) {
-                (Some(_), _) => self.fail(Fault::RepeatedLength),
-                (None, None) => self.fail(Fault::BadLength),
+                (Some(_), _) => self.fail(FramingError::RepeatedLength),
+                (None, None) => self.fail(FramingError::BadLength),
                 (None, number) => self.length = number,
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if self.chunked || !whole || !value.eq_ignore_ascii_case(b"chunked") {
-                return self.fail(Fault::BadEncoding);
+                return self.fail(FramingError::BadEncoding);
             }
             self.chunked = true;
         }
         if self.chunked && self.length.is_some() {
-            self.fail(Fault::LengthAndEncoding);
+            self.fail(FramingError::LengthAndEncoding);
         }
     }
 
@@ -212,13 +212,13 @@ impl Scan {
             None => whole.then_some(text),
         };
         match size.and_then(|size| number(size.trim_ascii_end(), 16)) {
-            None => self.fail(Fault::BadChunk),
+            None => self.fail(FramingError::BadChunk),
             Some(0) => self.state = State::Trailers,
             Some(size) => self.state = State::ChunkData(size),
         }
     }
 
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, fault: FramingError) {
         self.state = State::Broken;
         self.fault.get_or_insert(fault);
     }
@@ -236,47 +236,51 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn scan_whole(text: &str) -> (Option<Fault>, bool) {
+    fn scan_whole(text: &str) -> (Option<FramingError>, bool) {
         let mut scan = Scan::new();
         let fault = scan.feed(text.as_bytes());
         (fault, scan.is_mid_request())
     }
 
-    fn check(fields: &str, rest: &str, expected: Option<Fault>) {
+    fn check(fields: &str, rest: &str, expected: Option<FramingError>) {
         let text = format!("POST /trigger/x HTTP/1.1\r\nHost: a\r\n{fields}\r\n{rest}");
         assert_eq!(scan_whole(&text).0, expected, "{text:?}");
     }
 
     #[test]
     fn length_together_with_chunks_is_a_fault_in_either_order() {
-        let expected = Some(Fault::LengthAndEncoding);
+        let expected = Some(FramingError::LengthAndEncoding);
         check("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "", expected);
         check("transfer-encoding: chunked\r\ncontent-length: 3\r\n", "", expected);
     }
 
     #[test]
     fn a_repeated_length_is_a_fault_even_if_equal() {
-        check("Content-Length: 3\r\nContent-Length: 3\r\n", "abc", Some(Fault::RepeatedLength));
-        check("Content-Length: 3, 3\r\n", "abc", Some(Fault::BadLength));
-        check("Content-Length: +3\r\n", "abc", Some(Fault::BadLength));
-        check("Content-Length:\r\n", "", Some(Fault::BadLength));
-        check("Content-Length: 99999999999999999999\r\n", "", Some(Fault::BadLength));
+        check("Content-Length: 3\r\nContent-Length: 3\r\n", "abc", Some(FramingError::RepeatedLength));
+        check("Content-Length: 3, 3\r\n", "abc", Some(FramingError::BadLength));
+        check("Content-Length: +3\r\n", "abc", Some(FramingError::BadLength));
+        check("Content-Length:\r\n", "", Some(FramingError::BadLength));
+        check("Content-Length: 99999999999999999999\r\n", "", Some(FramingError::BadLength));
     }
 
     #[test]
     fn only_chunked_is_an_encoding() {
         for value in ["gzip, chunked", "identity", "chunked, chunked", "xchunked", "\"chunked\"", ""] {
-            check(&format!("Transfer-Encoding: {value}\r\n"), "", Some(Fault::BadEncoding));
+            check(&format!("Transfer-Encoding: {value}\r\n"), "", Some(FramingError::BadEncoding));
         }
-        check("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "", Some(Fault::BadEncoding));
+        check(
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "",
+            Some(FramingError::BadEncoding),
+        );
         check("Transfer-Encoding: Chunked \r\n", "0\r\n\r\n", None);
     }
 
     #[test]
     fn a_line_must_end_with_both_bytes() {
-        assert_eq!(scan_whole("GET / HTTP/1.1\nHost: a\r\n\r\n").0, Some(Fault::BareLineFeed));
-        check("A: b\n", "", Some(Fault::BareLineFeed));
-        check("Transfer-Encoding: chunked\r\n", "1\na\r\n0\r\n\r\n", Some(Fault::BareLineFeed));
+        assert_eq!(scan_whole("GET / HTTP/1.1\nHost: a\r\n\r\n").0, Some(FramingError::BareLineFeed));
+        check("A: b\n", "", Some(FramingError::BareLineFeed));
+        check("Transfer-Encoding: chunked\r\n", "1\na\r\n0\r\n\r\n", Some(FramingError::BareLineFeed));
     }
 
     #[test]
@@ -284,10 +288,10 @@ mod tests {
         let long = "a".repeat(3 * KEPT);
         for target in ["/trigger/T/a#b", "/#", "/x?a#", &format!("/{long}#")] {
             let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-            assert_eq!(scan_whole(&text).0, Some(Fault::Fragment), "{target}");
+            assert_eq!(scan_whole(&text).0, Some(FramingError::Fragment), "{target}");
             let mut scan = Scan::new();
             let faults: Vec<_> = text.bytes().filter_map(|byte| scan.feed(&[byte])).collect();
-            assert_eq!(faults.first(), Some(&Fault::Fragment), "{target}");
+            assert_eq!(faults.first(), Some(&FramingError::Fragment), "{target}");
         }
         check("X-Color: #fff\r\nContent-Length: 1\r\n", "#", None);
     }
@@ -295,7 +299,7 @@ mod tests {
     #[test]
     fn chunks_that_do_not_follow_the_form_are_a_fault() {
         for body in ["x\r\n", "\r\n", "-1\r\n", "1\r\nab\r\n", "11111111111111111\r\n", "0x1\r\n"] {
-            check("Transfer-Encoding: chunked\r\n", body, Some(Fault::BadChunk));
+            check("Transfer-Encoding: chunked\r\n", body, Some(FramingError::BadChunk));
         }
         check(
             "Transfer-Encoding: chunked\r\n",
@@ -323,14 +327,14 @@ mod tests {
         let smuggled = "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
         let text = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len());
         assert_eq!(scan_whole(&text), (None, false));
-        assert_eq!(scan_whole(&format!("{text}{smuggled}")).0, Some(Fault::RepeatedLength));
+        assert_eq!(scan_whole(&format!("{text}{smuggled}")).0, Some(FramingError::RepeatedLength));
     }
 
     #[test]
     fn a_framing_field_hidden_by_its_length_is_a_fault() {
         let spaces = " ".repeat(KEPT);
         for (field, fault) in
-            [("Content-Length", Fault::BadLength), ("Transfer-Encoding", Fault::BadEncoding)]
+            [("Content-Length", FramingError::BadLength), ("Transfer-Encoding", FramingError::BadEncoding)]
         {
             let mut scan = Scan::new();
             scan.feed(format!("GET / HTTP/1.1\r\n{field}:").as_bytes());

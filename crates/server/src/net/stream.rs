@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::scan::{Fault, Scan};
+use super::scan::{FramingError, Scan};
 use super::slots::AnonymousSlot;
 
 /// The most bytes that a closing connection is read on for.
@@ -42,14 +42,14 @@ impl FramingState {
     }
 
     /// The fault in the framing, if there is one.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<FramingError> {
         match self.fault.load(Ordering::Acquire) {
             0 => None,
-            found => Fault::ALL.into_iter().find(|fault| *fault as u8 == found),
+            found => FramingError::ALL.into_iter().find(|fault| *fault as u8 == found),
         }
     }
 
-    fn set_fault(&self, fault: Fault) {
+    fn set_fault(&self, fault: FramingError) {
         self.fault.store(fault as u8, Ordering::Release);
     }
 

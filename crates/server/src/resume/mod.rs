@@ -166,7 +166,7 @@ impl Resume {
             Ok((step, _)) => step,
             Err((fault, step)) => {
                 let view_model = self.view_model(asking).await?;
-                let draft = page::Draft { step, form, fault };
+                let draft = page::RejectedSubmission { step, form, fault };
                 return Ok(page_of(&view_model, asking, Some(&draft)));
             }
         };
@@ -277,7 +277,7 @@ fn failure(error: &engine::Error) -> ResumeError {
     }
 }
 
-fn page_of(view_model: &ResumeView, asking: &Target, draft: Option<&page::Draft>) -> Reply {
+fn page_of(view_model: &ResumeView, asking: &Target, draft: Option<&page::RejectedSubmission>) -> Reply {
     let focus = view_model.focus(asking.focus());
     let status = match (&draft, &focus) {
         (Some(draft), _) => draft.fault.status,

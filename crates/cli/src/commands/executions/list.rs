@@ -10,7 +10,7 @@ use model::{AutomationId, Status};
 use serde_json::json;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, cut};
 use crate::settings::{Config, Flags, PLACE};
 use crate::{candidates, history, time, waiting};
@@ -76,9 +76,10 @@ impl List {
     fn filter(&self) -> anyhow::Result<ExecutionFilter> {
         let automation = self.automation.as_deref().map(|name| {
             AutomationId::parse(name)
-                .ok_or_else(|| Fault::usage(format!("`{name}` cannot be the id of an automation")))
+                .ok_or_else(|| CommandError::usage(format!("`{name}` cannot be the id of an automation")))
         });
-        let since = self.since.as_deref().map(|text| time::moment(text, time::now()).map_err(Fault::usage));
+        let since =
+            self.since.as_deref().map(|text| time::moment(text, time::now()).map_err(CommandError::usage));
         Ok(ExecutionFilter {
             automation: automation.transpose()?,
             status: self.status.clone(),

@@ -5,7 +5,7 @@ use clap_complete::engine::ArgValueCandidates;
 use model::execution::WaitReason;
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::settings::{Config, Flags, PLACE};
 use crate::waiting::{FieldKind, Pending, Waiting};
 use crate::{candidates, daemon, data, history, output};
@@ -64,7 +64,7 @@ impl Signal {
             }
             (None, Some(given)) => body["data"] = data::read(given)?,
             (None, None) => {
-                return Err(Fault::usage(
+                return Err(CommandError::usage(
                     "say what is sent: --option answers a question, --data sends an event",
                 ));
             }
@@ -95,7 +95,7 @@ impl Signal {
             let (name, text) = entry
                 .split_once('=')
                 .filter(|(name, _)| !name.is_empty())
-                .ok_or_else(|| Fault::usage(format!("`--form {entry}`: write it as name=value")))?;
+                .ok_or_else(|| CommandError::usage(format!("`--form {entry}`: write it as name=value")))?;
             let field = question.and_then(|pending| pending.form.iter().find(|field| field.name == name));
             form.insert(name.to_owned(), value(field.map(|field| &field.kind), text));
         }

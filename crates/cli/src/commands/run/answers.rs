@@ -11,7 +11,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::prompt::{Lines, Next, Prompt};
-use crate::exit::Fault;
+use crate::exit::CommandError;
 use crate::output::{self, plain};
 use crate::progress::Progress;
 use crate::settings::Config;
@@ -37,7 +37,7 @@ impl PresetAnswer {
             Some((step, value)) if !step.is_empty() && !value.is_empty() => {
                 Ok(Self { step: step.to_owned(), value: value.to_owned() })
             }
-            _ => Err(Fault::usage(format!("`--answer {text}`: write it as step=answer"))),
+            _ => Err(CommandError::usage(format!("`--answer {text}`: write it as step=answer"))),
         }
     }
 }
@@ -178,7 +178,7 @@ impl<'r> Answers<'r> {
 
     async fn send_answer(&self, pending: &Pending, given: &PresetAnswer) -> anyhow::Result<()> {
         let step = Some(pending.step.as_str());
-        let wrong = |message: String| Fault::usage(format!("--answer {}: {message}", given.step));
+        let wrong = |message: String| CommandError::usage(format!("--answer {}: {message}", given.step));
         let result = match pending.on {
             WaitReason::Approval { .. } => {
                 let answer = answer(&given.value).map_err(wrong)?;

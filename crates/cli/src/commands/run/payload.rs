@@ -14,7 +14,7 @@ use model::payload::{Payload, WebhookPayload};
 use model::value::{JsonLimits, Map, Value};
 
 use crate::candidates;
-use crate::exit::Fault;
+use crate::exit::CommandError;
 use crate::time;
 
 /// The most bytes of a payload: the most that any webhook can be set to take.
@@ -57,7 +57,7 @@ impl PayloadOptions {
     pub(in crate::commands) fn read(args: &StartArgs) -> anyhow::Result<Self> {
         let inputs = args.inputs.iter().map(|input| match input.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-            _ => Err(Fault::usage(format!("`--input {input}`: write it as name=value"))),
+            _ => Err(CommandError::usage(format!("`--input {input}`: write it as name=value"))),
         });
         let inputs = inputs.collect::<anyhow::Result<_>>()?;
         let payload = match args.payload.as_deref() {
@@ -80,10 +80,12 @@ impl PayloadOptions {
         match automation.trigger.start_form() {
             StartForm::Inputs => self.manual(&automation.inputs),
             StartForm::Request(webhook) => self.webhook(webhook),
-            StartForm::Instant if self.payload.is_some() || !self.inputs.is_empty() => Err(Fault::usage(
-                "a schedule starts with the time alone; it takes no --payload and no --input",
-            )),
-            StartForm::Data { .. } if !self.inputs.is_empty() => Err(Fault::usage(
+            StartForm::Instant if self.payload.is_some() || !self.inputs.is_empty() => {
+                Err(CommandError::usage(
+                    "a schedule starts with the time alone; it takes no --payload and no --input",
+                ))
+            }
+            StartForm::Data { .. } if !self.inputs.is_empty() => Err(CommandError::usage(
                 "what a poll finds or an event brings has no inputs; give it as JSON with --payload",
             )),
             StartForm::Data { .. } => {
@@ -105,7 +107,7 @@ impl PayloadOptions {
             Some(other) => {
                 let message =
                     format!("the payload of a manual start is a map of inputs, found a {}", other.kind());
-                return Err(Fault::usage(message));
+                return Err(CommandError::usage(message));
             }
         };
         for (name, text) in &self.inputs {
@@ -117,7 +119,9 @@ impl PayloadOptions {
 
     fn webhook(&self, webhook: &WebhookTrigger) -> anyhow::Result<Payload> {
         if !self.inputs.is_empty() {
-            return Err(Fault::usage("a webhook has no inputs; give the body of the request with --payload"));
+            return Err(CommandError::usage(
+                "a webhook has no inputs; give the body of the request with --payload",
+            ));
         }
         // The body is parsed here, as the hook listener would.
         self.json()?;
@@ -156,7 +160,7 @@ impl PayloadOptions {
     pub(in crate::commands) fn json(&self) -> anyhow::Result<Option<Value>> {
         let Some(payload) = &self.payload else { return Ok(None) };
         let value = Value::from_json(payload, JsonLimits::default());
-        value.map(Some).map_err(|error| Fault::usage(format!("the payload is not JSON: {error}")))
+        value.map(Some).map_err(|error| CommandError::usage(format!("the payload is not JSON: {error}")))
     }
 }
 

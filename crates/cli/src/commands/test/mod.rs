@@ -17,7 +17,7 @@ use engine::testing::{RealSecrets, TestFile, TestRunner, find_test_files};
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};
-use crate::exit::{Exit, Fault};
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, count};
 use crate::paths::{self, Named};
 use crate::settings::Config;
@@ -91,7 +91,7 @@ impl Subcommand for Test {
         let played = play::all(&runner, &plan, &mut |file| listing.show(file))?;
         let summary = report::Summary::new(&played, begun.elapsed());
         if summary.ran() == 0 && summary.broken == 0 {
-            return Err(Fault::usage(match self.name {
+            return Err(CommandError::usage(match self.name {
                 Some(text) => format!("no test has `{text}` in its name"),
                 None => "no test names a cassette; add `cassette: NAME.yaml` to the one to record".to_owned(),
             }));
@@ -143,7 +143,7 @@ fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             Named::Outside(path) => {
                 let message =
                     format!("`{}` is outside the project; name the project with --dir", path.display());
-                return Err(Fault::usage(message));
+                return Err(CommandError::usage(message));
             }
         }
     }
@@ -162,8 +162,8 @@ fn tests_of(path: &str) -> Option<[PathBuf; 2]> {
 fn nothing(paths: &[PathBuf]) -> anyhow::Error {
     let way_out = "write one beside the automation: automations/NAME.test.yaml";
     match paths {
-        [] => Fault::usage(format!("this project has no tests; {way_out}")),
-        _ => Fault::usage(format!("there are no tests in {}; {way_out}", count(paths.len(), "path"))),
+        [] => CommandError::usage(format!("this project has no tests; {way_out}")),
+        _ => CommandError::usage(format!("there are no tests in {}; {way_out}", count(paths.len(), "path"))),
     }
 }
 

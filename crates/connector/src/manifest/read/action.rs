@@ -7,13 +7,15 @@ use model::diagnostic::{Diagnostic, Diagnostics};
 use model::yaml::{Entry, Field, MapReader, Text};
 use model::{ActionSpec, Effect, InputSpec, ResultType, Span, Value};
 
-use super::input::Declared;
+use super::input::DeclaredInput;
 use super::types::Types;
 use super::{check_example, check_identifier, read_example};
 use crate::action::Action;
 use crate::http::{BodyFormat, decode};
 use crate::manifest::interpret::fits_text;
-use crate::manifest::{Definition, Encoding, Head, Paging, Piece, Place, Rest, Wire, fetch_all, page};
+use crate::manifest::{
+    Definition, Encoding, Head, InputPlacement, Paging, Piece, RequestLocation, RestAction, fetch_all, page,
+};
 
 /// The methods that a request line may have.
 const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
@@ -22,7 +24,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "D
 pub(super) fn read(
     field: Field<'_, '_>,
     head: &Arc<Head>,
-    declared: &[Declared],
+    declared: &[DeclaredInput],
     types: &Types<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Vec<Arc<dyn Action>> {
@@ -33,7 +35,7 @@ pub(super) fn read(
 fn action(
     entry: &Entry,
     head: &Arc<Head>,
-    declared: &[Declared],
+    declared: &[DeclaredInput],
     types: &Types<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Option<Arc<dyn Action>> {
@@ -95,7 +97,7 @@ fn action(
         answers,
         paging: pages,
     };
-    let action: Arc<dyn Action> = Arc::new(Rest { head: head.clone(), definition });
+    let action: Arc<dyn Action> = Arc::new(RestAction { head: head.clone(), definition });
     // If the action has other errors, its example would only repeat them.
     if let (0, Some((example, node))) = (diagnostics.error_count(), &example) {
         check_example(&*action, example, node, diagnostics);
@@ -180,11 +182,11 @@ fn pieces(path: &str, span: impl Fn(usize, usize) -> Span) -> Option<Vec<(Piece,
 /// An input of an action, as read.
 struct Wired {
     spec: InputSpec,
-    wire: Wire,
+    wire: InputPlacement,
     span: Span,
 }
 
-fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics) -> Vec<Wired> {
+fn wired(field: Field<'_, '_>, declared: &[DeclaredInput], diagnostics: &Diagnostics) -> Vec<Wired> {
     let mut inputs = Vec::new();
     for entry in field.entries().into_iter().flatten() {
         let mut meant = (entry.key.as_str(), entry.key_span);
@@ -218,7 +220,7 @@ fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics)
             continue;
         };
         declared.used.set(true);
-        let is_path = places.contains(&Place::Path);
+        let is_path = places.contains(&RequestLocation::Path);
         let mut spec = InputSpec { name: entry.key.clone(), ..declared.spec.clone() };
         spec.required = is_path || required.unwrap_or(spec.required);
         spec.description = description.or(spec.description);
@@ -226,7 +228,7 @@ fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics)
             spec.default = None;
         }
         let omit = spec.default.clone().filter(|_| declared.omit_default);
-        let wire = Wire {
+        let wire = InputPlacement {
             input: entry.key.clone(),
             places,
             omit,
@@ -256,20 +258,22 @@ fn unless(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<(String, St
     Some((entry.key.clone(), value))
 }
 
-fn places(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<Place> {
+fn places(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<RequestLocation> {
     let items = field.one_or_more().unwrap_or_default();
     items.into_iter().filter_map(|item| item.text().and_then(|text| place(text, diagnostics))).collect()
 }
 
 /// Reads a location: `path`, `query`, `query name`, `header`, `header Name`, `body` or `body path.in.it`.
-fn place(text: &Text, diagnostics: &Diagnostics) -> Option<Place> {
+fn place(text: &Text, diagnostics: &Diagnostics) -> Option<RequestLocation> {
     let (kind, name) = text.value.split_once(' ').unwrap_or((&text.value, ""));
     let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
     match (kind, name) {
-        ("path", None) => Some(Place::Path),
-        ("query", name) => Some(Place::Query(name)),
-        ("header", name) => Some(Place::Header(name)),
-        ("body", path) => Some(Place::Body(path.map(|path| path.split('.').map(str::to_owned).collect()))),
+        ("path", None) => Some(RequestLocation::Path),
+        ("query", name) => Some(RequestLocation::Query(name)),
+        ("header", name) => Some(RequestLocation::Header(name)),
+        ("body", path) => {
+            Some(RequestLocation::Body(path.map(|path| path.split('.').map(str::to_owned).collect())))
+        }
         _ => {
             let message = format!("`{}` is no place in a request", text.value);
             let help = "write `path`, `query name`, `header Name` or `body path.in.it`; `query`, `header` and `body` \
@@ -281,16 +285,16 @@ fn place(text: &Text, diagnostics: &Diagnostics) -> Option<Place> {
     }
 }
 
-fn fixed(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Place, Value)> {
+fn fixed(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(RequestLocation, Value)> {
     let mut fixed = Vec::new();
     for entry in field.entries().into_iter().flatten() {
         let (kind, name) = entry.key.split_once(' ').unwrap_or((&entry.key, ""));
         let name = name.trim().to_owned();
         let place = match kind {
             _ if name.is_empty() => None,
-            "query" => Some(Place::Query(Some(name))),
-            "header" => Some(Place::Header(Some(name))),
-            "body" => Some(Place::Body(Some(name.split('.').map(str::to_owned).collect()))),
+            "query" => Some(RequestLocation::Query(Some(name))),
+            "header" => Some(RequestLocation::Header(Some(name))),
+            "body" => Some(RequestLocation::Body(Some(name.split('.').map(str::to_owned).collect()))),
             _ => None,
         };
         match place {
@@ -310,13 +314,16 @@ fn check_places(
     line: &Line,
     line_span: Span,
     wired: &mut [Wired],
-    fixed: &[(Place, Value)],
+    fixed: &[(RequestLocation, Value)],
     diagnostics: &Diagnostics,
 ) {
     let error = |code, message: String, span| diagnostics.push(Diagnostic::error(code, message, span));
     for (piece, span) in &line.path {
         let Piece::Input(name) = piece else { continue };
-        if !wired.iter().any(|input| input.spec.name == *name && input.wire.places.contains(&Place::Path)) {
+        if !wired
+            .iter()
+            .any(|input| input.spec.name == *name && input.wire.places.contains(&RequestLocation::Path))
+        {
             let message = format!("the path names `{name}`, which no input fills");
             let help = format!("add `{name}: path` to the `inputs` of the action");
             diagnostics.push(Diagnostic::error("missing-path-input", message, *span).help(help));
@@ -335,12 +342,16 @@ fn check_places(
             let (is_text, is_map) =
                 (fits_text(&input.spec.kind), input.spec.kind.describe().starts_with("map"));
             match place {
-                Place::Path if !is_named => {
+                RequestLocation::Path if !is_named => {
                     let message = format!("the path has no `{{{name}}}` for this input");
                     let diagnostic = Diagnostic::error("missing-path-input", message, input.span);
                     diagnostics.push(diagnostic.related(line_span, "the path is here"));
                 }
-                Place::Path | Place::Query(Some(_)) | Place::Header(Some(_)) if !is_text => {
+                RequestLocation::Path
+                | RequestLocation::Query(Some(_))
+                | RequestLocation::Header(Some(_))
+                    if !is_text =>
+                {
                     let words = input.spec.kind.describe();
                     error(
                         "wrong-place",
@@ -348,14 +359,14 @@ fn check_places(
                         input.span,
                     );
                 }
-                Place::Query(None) | Place::Header(None) if !is_map => {
+                RequestLocation::Query(None) | RequestLocation::Header(None) if !is_map => {
                     error(
                         "wrong-place",
                         "only a map can be spread there; name the parameter".to_owned(),
                         input.span,
                     );
                 }
-                Place::Body(_) if line.method == Method::GET || line.method == Method::HEAD => {
+                RequestLocation::Body(_) if line.method == Method::GET || line.method == Method::HEAD => {
                     error("wrong-place", format!("a {} carries no body", line.method), input.span);
                 }
                 _ => {}
@@ -364,9 +375,9 @@ fn check_places(
     }
     let bodies =
         || wired.iter().flat_map(|input| input.wire.places.iter().map(move |place| (place, input.span)));
-    let whole = bodies().find(|(place, _)| matches!(place, Place::Body(None)));
-    let has_parts = bodies().any(|(place, _)| matches!(place, Place::Body(Some(_))))
-        || fixed.iter().any(|(place, _)| matches!(place, Place::Body(_)));
+    let whole = bodies().find(|(place, _)| matches!(place, RequestLocation::Body(None)));
+    let has_parts = bodies().any(|(place, _)| matches!(place, RequestLocation::Body(Some(_))))
+        || fixed.iter().any(|(place, _)| matches!(place, RequestLocation::Body(_)));
     if let Some((_, span)) = whole.filter(|_| has_parts) {
         error("wrong-place", "this is the whole body, so nothing else can go into it".to_owned(), span);
     }

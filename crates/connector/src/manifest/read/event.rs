@@ -46,7 +46,7 @@ fn event(entry: &Entry, context: &EventContext<'_>) -> Option<EventSpec> {
     let kind = reader.exactly_one_of(&["poll", "hook"]);
     let source = match kind {
         Some("poll") => reader.take("poll").map("a poll").and_then(|reader| context.polled(reader, &named)),
-        Some(_) => reader.take("hook").map("a hook").and_then(|reader| context.hooked(reader, &named)),
+        Some(_) => reader.take("hook").map("a hook").and_then(|reader| context.subscribed(reader, &named)),
         None => None,
     };
     reader.finish();
@@ -90,7 +90,7 @@ impl EventContext<'_> {
         Some((EventSource::Poll(poll), inputs))
     }
 
-    fn hooked(
+    fn subscribed(
         &self,
         mut reader: MapReader<'_, '_>,
         named: &[(&str, Span)],

@@ -13,7 +13,7 @@ const TYPES: [&str; 10] =
     ["any", "text", "integer", "number", "boolean", "choice", "list", "object", "map", "file"];
 
 /// A declared input, to which actions refer.
-pub(super) struct Declared {
+pub(super) struct DeclaredInput {
     pub spec: InputSpec,
     /// True if the default is left out of the request, because it is the default of the service.
     pub omit_default: bool,
@@ -30,7 +30,7 @@ pub(super) struct Declared {
 }
 
 /// Reads the `inputs` section.
-pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<Declared> {
+pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<DeclaredInput> {
     let mut inputs = Vec::new();
     for entry in field.entries().into_iter().flatten() {
         super::check_identifier(&entry.key, entry.key_span, diagnostics);
@@ -49,7 +49,7 @@ pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<D
         let (join, split) = (separator("join"), separator("split"));
         let not_empty = spec.kind == InputType::Text && reader.take("notEmpty").bool().unwrap_or(false);
         reader.finish();
-        inputs.push(Declared {
+        inputs.push(DeclaredInput {
             spec,
             omit_default,
             join,

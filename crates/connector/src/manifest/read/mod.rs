@@ -19,7 +19,7 @@ use super::{Example, Head, Manifest, NativeSettings, Natives, Shown, example};
 use crate::action::Action;
 use crate::connection::BaseUrl;
 use crate::http::ErrorShape;
-use input::Declared;
+use input::DeclaredInput;
 use types::Types;
 
 /// Reads a manifest. Returns `None` if there are errors; the report also has warnings.
@@ -231,7 +231,7 @@ fn check_example(action: &dyn Action, example: &Example, node: &Node, diagnostic
     diagnostics.push(Diagnostic::error("wrong-example", message, span));
 }
 
-fn warn_unused(declared: &[Declared], diagnostics: &Diagnostics) {
+fn warn_unused(declared: &[DeclaredInput], diagnostics: &Diagnostics) {
     for input in declared.iter().filter(|input| !input.used.get()) {
         let message = format!("the input `{}` is used by no action", input.spec.name);
         let help = "name it in the `inputs` of an action, or remove it";

@@ -3,8 +3,8 @@
 use model::diagnostic::{Diagnostic, Diagnostics};
 use model::yaml::{Field, MapReader};
 
-use super::input::Declared;
-use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
+use super::input::DeclaredInput;
+use crate::manifest::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 
 /// Reads the `paging` section.
 pub(super) fn read(mut reader: MapReader<'_, '_>) -> Paging {
@@ -26,7 +26,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>) -> Paging {
 fn counted(reader: &mut MapReader<'_, '_>, unit: Unit) -> PagingStyle {
     let more = reader.take("more").name().map(str::to_owned);
     let total = reader.take("total").name().map(str::to_owned);
-    PagingStyle::Counted(Counted { unit, more, total })
+    PagingStyle::NumberedPages(NumberedPages { unit, more, total })
 }
 
 fn next(field: Field<'_, '_>) -> Vec<Next> {
@@ -52,7 +52,7 @@ fn next(field: Field<'_, '_>) -> Vec<Next> {
 /// Reports undeclared inputs in `paging`.
 pub(super) fn check(
     head: &Head,
-    declared: &[Declared],
+    declared: &[DeclaredInput],
     reader: &MapReader<'_, '_>,
     diagnostics: &Diagnostics,
 ) {

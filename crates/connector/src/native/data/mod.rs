@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{InputSpec, InputType, Map, ResultType, Value};
 use serde_json::json;
 
-use super::pure::{Declared, flag, function};
+use super::pure::{PureActionSpec, flag, function};
 use super::{defaulted, optional, required};
 use crate::action::Action;
 
@@ -17,11 +17,11 @@ const MAX_OUTPUT: usize = 16 << 20;
 /// Returns the actions of the connector.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     let declared = [parse_json(), to_json(), parse_xml(), to_xml(), parse_csv(), to_csv()];
-    declared.into_iter().map(Declared::action).collect()
+    declared.into_iter().map(PureActionSpec::action).collect()
 }
 
-fn parse_json() -> Declared {
-    Declared {
+fn parse_json() -> PureActionSpec {
+    PureActionSpec {
         name: "data.parseJson",
         title: "Parse JSON",
         about: Some("Numbers keep all their digits."),
@@ -32,8 +32,8 @@ fn parse_json() -> Declared {
     }
 }
 
-fn to_json() -> Declared {
-    Declared {
+fn to_json() -> PureActionSpec {
+    PureActionSpec {
         name: "data.toJson",
         title: "Write values as JSON",
         about: None,
@@ -60,8 +60,8 @@ fn to_json() -> Declared {
     }
 }
 
-fn parse_xml() -> Declared {
-    Declared {
+fn parse_xml() -> PureActionSpec {
+    PureActionSpec {
         name: "data.parseXml",
         title: "Parse XML",
         about: Some(
@@ -82,8 +82,8 @@ fn parse_xml() -> Declared {
     }
 }
 
-fn to_xml() -> Declared {
-    Declared {
+fn to_xml() -> PureActionSpec {
+    PureActionSpec {
         name: "data.toXml",
         title: "Write values as XML",
         about: Some(
@@ -107,8 +107,8 @@ fn to_xml() -> Declared {
     }
 }
 
-fn parse_csv() -> Declared {
-    Declared {
+fn parse_csv() -> PureActionSpec {
+    PureActionSpec {
         name: "data.parseCsv",
         title: "Parse CSV",
         about: Some("All cells are texts; convert them yourself, since only you know the meaning of `007`."),
@@ -131,9 +131,9 @@ fn parse_csv() -> Declared {
     }
 }
 
-fn to_csv() -> Declared {
+fn to_csv() -> PureActionSpec {
     let texts = InputType::List { items: Box::new(InputType::Text) };
-    Declared {
+    PureActionSpec {
         name: "data.toCsv",
         title: "Write values as CSV",
         about: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{InputType, ResultType, Value};
 use serde_json::json;
 
-use super::pure::Declared;
+use super::pure::PureActionSpec;
 use super::{defaulted, required, text_of};
 use crate::action::Action;
 
@@ -21,7 +21,7 @@ pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
 }
 
 fn join() -> Arc<dyn Action> {
-    let declared = Declared {
+    let declared = PureActionSpec {
         name: "text.join",
         title: "Join a list into a text",
         about: None,

@@ -6,7 +6,7 @@ use model::{InputSpec, InputType, Map, ResultType, Value};
 use regex::{Captures, Regex, RegexBuilder};
 use serde_json::json;
 
-use super::super::pure::{Declared, flag};
+use super::super::pure::{PureActionSpec, flag};
 use super::super::{defaulted, required, text_of};
 use super::{MAX_OUTPUT, bounded};
 use crate::action::Action;
@@ -18,7 +18,7 @@ const MAX_MATCHES: usize = 100_000;
 
 /// `text.replace`.
 pub(super) fn replace() -> Arc<dyn Action> {
-    let declared = Declared {
+    let declared = PureActionSpec {
         name: "text.replace",
         title: "Replace parts of a text",
         about: Some(
@@ -46,7 +46,7 @@ pub(super) fn matches() -> Arc<dyn Action> {
         ("groups", ResultType::list(ResultType::Text.or_null())),
         ("names", ResultType::map(ResultType::Text.or_null())),
     ]);
-    let declared = Declared {
+    let declared = PureActionSpec {
         name: "text.match",
         title: "Find the matches of a pattern",
         about: Some(

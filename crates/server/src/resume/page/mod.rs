@@ -21,7 +21,7 @@ use super::view_model::{Closed, Focus, MAX_SHOWN, ResumeView};
 pub(super) const STYLE: &str = include_str!("style.css");
 
 /// An invalid submission, shown again for correction.
-pub(super) struct Draft {
+pub(super) struct RejectedSubmission {
     /// Its step, if known.
     pub(super) step: Option<String>,
     pub(super) form: Form,
@@ -37,7 +37,7 @@ pub(super) fn view_model(
     view_model: &ResumeView,
     focus: &Focus<'_>,
     link: Link<'_>,
-    draft: Option<&Draft>,
+    draft: Option<&RejectedSubmission>,
 ) -> Markup {
     // An error that belongs to no visible question is shown at the top.
     let open =
@@ -126,7 +126,12 @@ fn document(title: &str, name: Option<&str>, content: &Markup) -> Markup {
     }
 }
 
-fn questions(view_model: &ResumeView, open: &[&Pending], link: Link<'_>, draft: Option<&Draft>) -> Markup {
+fn questions(
+    view_model: &ResumeView,
+    open: &[&Pending],
+    link: Link<'_>,
+    draft: Option<&RejectedSubmission>,
+) -> Markup {
     html! {
         @if let [single_open] = open {
             (question(view_model.now, single_open, 0, link, draft))
@@ -149,7 +154,7 @@ fn question(
     pending: &Pending,
     number: usize,
     link: Link<'_>,
-    draft: Option<&Draft>,
+    draft: Option<&RejectedSubmission>,
 ) -> Markup {
     let WaitReason::Approval { message, options } = &pending.on else { return html! {} };
     let draft = draft.filter(|draft| draft.step.as_ref() == Some(&pending.step));
