@@ -8,12 +8,9 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Command, FromArgMatches as _};
 
 use crate::commands::COMMANDS;
-use crate::context::Context;
+use crate::context::{Context, NAME};
 use crate::exit::{self, CommandError, Exit};
 use crate::output;
-
-/// The name of the binary.
-pub(crate) const NAME: &str = "cogwork";
 
 const EXAMPLES: &str = "\
 Examples:

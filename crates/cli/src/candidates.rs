@@ -7,22 +7,23 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
+use clap::Command;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
 use store::{ExecutionFilter, Page};
 
 use crate::context::Context;
 use crate::settings::{Config, FlagValues, Setting};
-use crate::{app, daemon, history, time};
+use crate::{daemon, history, time};
 
 /// The variable by which the script of a shell asks for completions.
 pub(crate) const VARIABLE: &str = "COGWORK_COMPLETE";
 /// The most executions that are offered, and the most payloads.
 const MOST: u32 = 50;
 
-/// Answers a shell that asks for completions, and ends the process then.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(app::command).var(VARIABLE).complete();
+/// Answers a shell that asks for completions of `command`, and ends the process then.
+pub(crate) fn answer(command: fn() -> Command) {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
 /// The ids of the automations in the project folder.

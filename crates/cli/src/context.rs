@@ -6,6 +6,9 @@ use crate::logging;
 use crate::output;
 use crate::settings::{Config, Environment, FlagValues, Setting};
 
+/// The name of the binary.
+pub(crate) const NAME: &str = "cogwork";
+
 /// The context of a subcommand.
 #[derive(Debug)]
 pub(crate) struct Context {

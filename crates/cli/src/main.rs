@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         return engine::serve_code();
     }
     // Where a shell asks for completions, this answers and ends the process.
-    candidates::answer();
+    candidates::answer(app::command);
     // Before anything makes a client for calls, which would fail without it.
     connector::install_crypto();
     app::run(std::env::args_os()).into()

@@ -6,9 +6,9 @@ use clap_complete::Shell;
 use clap_complete::env::Shells;
 
 use super::Subcommand;
-use crate::app::NAME;
 use crate::candidates::VARIABLE;
 use crate::context::Context;
+use crate::context::NAME;
 use crate::exit::Exit;
 use crate::output;
 

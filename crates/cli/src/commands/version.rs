@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::app::NAME;
 use crate::context::Context;
+use crate::context::NAME;
 use crate::exit::Exit;
 use crate::output;
 
