@@ -13,6 +13,7 @@ mod detached;
 mod doubles;
 mod error;
 mod evaluator;
+mod event_filter;
 mod failpoint;
 mod inputs;
 mod isolation;

@@ -59,7 +59,8 @@ impl Pause {
             Wait { child: Some(_), .. } => "call",
             Wait { step, .. } => kind(automation, step),
         };
-        Self { step: wait.step, kind, until: wait.until, event: wait.event, execution: wait.child }
+        let event = wait.event.map(|event| event.name);
+        Self { step: wait.step, kind, until: wait.until, event, execution: wait.child }
     }
 }
 

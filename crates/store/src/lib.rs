@@ -32,10 +32,10 @@ pub use traits::{
     WaitStore,
 };
 pub use types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, DedupRecord, Definition, ExecutionFilter,
-    ExecutionRow, Info, InitialEvents, Metrics, NewExecution, OutcomeFilter, Page, PollEntry, PollState,
-    PollWrite, PruneFilter, PruneRule, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution,
-    Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, AwaitedEvent, Capacity, DedupHit, DedupRecord, Definition,
+    EventKey, EventWaiter, ExecutionFilter, ExecutionRow, Info, InitialEvents, Metrics, NewExecution,
+    OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

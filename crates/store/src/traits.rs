@@ -10,9 +10,9 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
-    Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite, Subscription,
-    SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
+    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -156,14 +156,21 @@ pub trait WaitStore: Send + Sync {
     /// Returns the open waits of an execution, ordered by step. Empty once the execution has ended.
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error>;
 
-    /// Returns the executions and steps that wait for the event with this name, oldest execution first, after
-    /// `after`; at most 1,000. Other steps of such an execution may be running.
+    /// Returns the paths of the keys by which steps wait for events with this name, each once, in order; at most 1,000.
+    /// The empty path is that of the steps that wait without a key.
+    async fn event_paths(&self, name: &str) -> Result<Vec<String>, Error>;
+
+    /// Returns the steps that wait for events with this name by a key with this path, ordered by the value of the key,
+    /// execution and step, after `after`; at most 1,000. With a `value`, only those that wait for this value. Other steps
+    /// of such an execution may be running.
     async fn waiting_for_event(
         &self,
         name: &str,
-        after: Option<(ExecutionId, String)>,
+        path: &str,
+        value: Option<&str>,
+        after: Option<EventWaiter>,
         limit: u32,
-    ) -> Result<Vec<(ExecutionId, String)>, Error>;
+    ) -> Result<Vec<EventWaiter>, Error>;
 
     /// Returns the execution and step that wait for the end of `child`; the oldest if there are several.
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error>;

@@ -66,8 +66,8 @@ impl TestRun<'_> {
             let awaited = match &happening.what {
                 StimulusKind::Cancel { .. } => self.test_execution().await?.is_some(),
                 StimulusKind::Event { name, .. } => {
-                    let waiting = self.runtime.store.waiting_for_event(&name.name, None, 1).await;
-                    !waiting.map_err(TestError::store)?.is_empty()
+                    let paths = self.runtime.store.event_paths(&name.name).await;
+                    !paths.map_err(TestError::store)?.is_empty()
                 }
                 StimulusKind::Approval { step, .. } => {
                     self.pending().await?.iter().any(|pending| pending.step == step.name)

@@ -1,11 +1,15 @@
 //! Events that are sent before a step waits for them, and what a wait says of its end.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::Engine;
+use model::Event;
 
 use crate::checking::check_steps;
 use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, stop};
+use crate::watched::Watched;
 
 /// Sends an event and gives the number of steps that it was taken to at once.
 async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
@@ -52,8 +56,7 @@ async fn an_event_between_two_iterations_of_a_wait_is_kept_for_the_next() {
         let id = start_with(&engine, "{}").await;
         peer.asked().await.answer(200, "1").await;
         at_rest(&engine).await;
-        assert_eq!(emit(&engine, "signed", r#"{"ok": false, "by": "nobody"}"#).await, 1);
-        at_rest(&engine).await;
+        assert_eq!(emit(&engine, "signed", r#"{"ok": false, "by": "nobody"}"#).await, 0);
         project.clock.advance(Duration::from_secs(86_400));
         let mut reminder = peer.asked().await;
         assert_eq!(emit(&engine, "signed", r#"{"ok": true, "by": "ada"}"#).await, 0, "nobody waits just now");
@@ -67,6 +70,70 @@ async fn an_event_between_two_iterations_of_a_wait_is_kept_for_the_next() {
         assert_eq!(end(&engine, id).await, r#"{"by":"ada"}"#);
         stop(engine).await;
     }
+}
+
+/// Steps that wait for the payment of the order in `inputs.order` that has at least `inputs.least`.
+const PAYMENT: &str = "trigger: {manual: {}}
+inputs: {order: {type: integer}, least: {type: integer}}
+steps:
+  - set: {order: \"${{ inputs.order }}\"}
+  - id: paid
+    waitFor: {event: paid, if: event.data.order == vars.order and event.data.amount >= inputs.least}
+";
+
+#[tokio::test]
+async fn an_event_wakes_only_the_executions_that_it_concerns() {
+    let project = Project::with(PAYMENT);
+    let mut counting = Arc::new(Watched::new(project.open_store()));
+    let mut engine = project.start_on(counting.clone()).await;
+    let mut ids = Vec::new();
+    for order in 0..20 {
+        let inputs = format!(r#"{{"order": {order}, "least": {}}}"#, 10 * order);
+        ids.push(start_and_rest(&engine, &inputs).await);
+    }
+    for restart in [false, true] {
+        if restart {
+            crash(engine).await;
+            counting = Arc::new(Watched::new(project.open_store()));
+            engine = project.start_on(counting.clone()).await;
+        }
+        let reads = counting.reads.load(Ordering::Relaxed);
+        for other in [r#"{"order": 7, "amount": 69}"#, r#"{"order": 99, "amount": 999}"#, r#"{"order": "7"}"#]
+        {
+            assert_eq!(emit(&engine, "paid", other).await, 0, "{other}");
+        }
+        assert_eq!(counting.reads.load(Ordering::Relaxed), reads, "no execution is read for them");
+        let order = 7 + usize::from(restart);
+        assert_eq!(emit(&engine, "paid", &format!(r#"{{"order": {order}, "amount": 90}}"#)).await, 1);
+        assert_eq!(end(&engine, ids[order]).await, format!(r#"{{"order":{order},"amount":90}}"#));
+        let reads = counting.reads.load(Ordering::Relaxed) - reads;
+        assert!(reads <= 3, "{reads} reads for one execution");
+    }
+    // The condition of all of them fails on it.
+    assert_eq!(emit(&engine, "paid", r#"{"amount": 1}"#).await, 18);
+    assert!(end(&engine, ids[3]).await.contains("order"), "the error names what is missing");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn earlier_events_that_a_step_does_not_wait_for_are_not_recorded() {
+    let mut peer = Peer::new().await;
+    let condition = "event.data.n == 1000 or event.data.n is odd and event.data.last";
+    let steps =
+        call("a", &peer.base, "/a") + &format!("  - {{id: n, waitFor: {{event: n, if: {condition}}}}}\n");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    for n in 0..1200 {
+        emit(&engine, "n", &format!(r#"{{"n": {n}, "last": false}}"#)).await;
+    }
+    held.answer(200, "1").await;
+    assert_eq!(end(&engine, id).await, r#"{"n":1000,"last":false}"#, "it is behind more than 1,000 others");
+    let events = engine.store().events(id).await.expect("they are read").expect("it is there");
+    let signals = events.iter().filter(|event| matches!(event, Event::Signalled { .. })).count();
+    assert_eq!(signals, 1);
+    stop(engine).await;
 }
 
 #[tokio::test]

@@ -9,9 +9,9 @@ use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
-    ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page, PollEntry,
-    PollState, PruneFilter, SecretStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
-    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
+    PollEntry, PollState, PruneFilter, SecretStore, StateEntry, StateRow, StateStore, StateWrite, Store,
+    Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -174,13 +174,19 @@ impl WaitStore for Watched {
         self.inner.waits(execution).await
     }
 
+    async fn event_paths(&self, name: &str) -> Result<Vec<String>, Error> {
+        self.inner.event_paths(name).await
+    }
+
     async fn waiting_for_event(
         &self,
         name: &str,
-        after: Option<(ExecutionId, String)>,
+        path: &str,
+        value: Option<&str>,
+        after: Option<EventWaiter>,
         limit: u32,
-    ) -> Result<Vec<(ExecutionId, String)>, Error> {
-        self.inner.waiting_for_event(name, after, limit).await
+    ) -> Result<Vec<EventWaiter>, Error> {
+        self.inner.waiting_for_event(name, path, value, after, limit).await
     }
 
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {

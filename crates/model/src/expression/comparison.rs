@@ -130,7 +130,7 @@ fn arguments(arguments: &[CallArg<'_>], visit: &mut dyn FnMut(&Expr<'_>)) {
     }
 }
 
-fn operand(expr: &Expr<'_>, text: &str) -> Operand {
+pub(super) fn operand(expr: &Expr<'_>, text: &str) -> Operand {
     let mut reads = Vec::new();
     paths(expr, &mut reads);
     let path = dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_)));

@@ -75,6 +75,16 @@ impl Program {
         Ok((program, references))
     }
 
+    /// Creates the program of a part of an expression that has been checked.
+    pub(super) fn from_tree(tree: Node) -> Self {
+        Self {
+            is_direct_path: false,
+            nondeterministic: false,
+            reads_clock: false,
+            tree: OnceLock::from(Box::new(tree)),
+        }
+    }
+
     /// True if its value is the value of its first reference.
     pub(super) fn is_direct_path(&self) -> bool {
         self.is_direct_path

@@ -10,6 +10,7 @@ mod comparison;
 mod constant;
 mod dependencies;
 mod depth;
+mod equality;
 mod eval_clock;
 mod evaluation;
 mod filters;
@@ -35,6 +36,7 @@ use crate::value::Value;
 pub use comparison::{ComparisonSite, Operand};
 pub use constant::Constant;
 pub use dependencies::{DirectPath, Link, Reference};
+pub use equality::{RequiredEquality, equality_key};
 pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
 pub(crate) use text::interpolate;
@@ -283,6 +285,22 @@ impl Expression {
             Code::Jinja(_) => comparison::find_comparisons(&self.inner.text),
             Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
         }
+    }
+
+    /// The first equality between a member of `variable` and another value without which the condition is not true.
+    #[must_use]
+    pub fn required_equality(&self, variable: &str) -> Option<RequiredEquality> {
+        match &self.inner.code {
+            Code::Jinja(_) => equality::find_required(self, variable),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => None,
+        }
+    }
+
+    /// A part of the expression as an expression of its own.
+    fn part(&self, text: &str, program: jinja::Program) -> Self {
+        let code = Code::Jinja(Box::new(program));
+        let inner = Inner { text: text.into(), span: self.inner.span, code, references: Box::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Evaluates the expression as a condition.

@@ -3,6 +3,7 @@
 mod accept;
 mod concurrency;
 mod definition;
+mod event_delivery;
 mod recent_events;
 mod recovery;
 mod signal;

@@ -1,10 +1,9 @@
-//! Signals to waiting executions: events, and answers of people.
+//! Signals to one waiting execution, and answers of people.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use futures_util::stream::{self, StreamExt as _};
 use jiff::SignedDuration;
 use model::action::InputType;
 use model::automation::{Automation, Verb, WaitOn};
@@ -18,11 +17,6 @@ use crate::context::Runtime;
 use crate::error::Error;
 use crate::inputs::check_declared;
 use crate::run::{ReplaySource, Taken};
-
-/// The number of executions to which one event is delivered concurrently.
-const AT_ONCE: usize = 16;
-/// The page size when the executions that wait for an event are read.
-const PAGE: u32 = 1000;
 
 /// A person's answer to an approval.
 #[derive(Clone, Debug, Default)]
@@ -132,30 +126,6 @@ impl Runtime {
         // Pauses of loop turns cannot be answered.
         let pauses = pauses.into_iter().map(|(step, waiting)| pending(&automation, id, step, waiting));
         Ok(pauses.collect())
-    }
-
-    /// Delivers an event to every execution that waits for one of its name, and returns their number.
-    pub(crate) async fn deliver_signal(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
-        // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there.
-        self.retain_event(signal).await?;
-        let mut after = None;
-        let mut delivered = 0;
-        loop {
-            let page = self.store.waiting_for_event(&signal.name, after.take(), PAGE).await?;
-            let Some(last) = page.last().cloned() else { return Ok(delivered) };
-            after = Some(last);
-            let taken = stream::iter(page)
-                .map(|(id, step)| self.deliver(id, step, signal.clone()))
-                .buffer_unordered(AT_ONCE);
-            let taken: Vec<Result<bool, SignalError>> = taken.collect().await;
-            for result in taken {
-                match result {
-                    Ok(new) => delivered += u64::from(new),
-                    Err(SignalError::Engine(error)) => return Err(error),
-                    Err(_) => {}
-                }
-            }
-        }
     }
 
     /// Delivers a signal to a waiting step. It is durable when the future completes; false if it was delivered before.

@@ -1,14 +1,13 @@
 //! Waiting: `wait`, `waitFor`, and delays between attempts. A short delay sleeps in memory; for a long one the
 //! execution is suspended, releases its slot and is loaded again when it is due.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
 use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
-use model::value::{Map, Value};
+use model::value::Value;
 use store::Wait;
 
 use super::journal::{Due, Taken, Times};
@@ -18,6 +17,7 @@ use super::verbs::failed;
 use super::{Exit, Run};
 use crate::admission::first_event_key;
 use crate::clock::MonotonicTime;
+use crate::event_filter::{EventFilter, event_value};
 
 /// Longest delay that sleeps in memory: a suspension costs two commits and a read.
 const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);
@@ -154,9 +154,12 @@ impl Run {
         let begins = self.journal.pause(key).is_none();
         if begins {
             self.wait_begins(step, wait, key, scope, context).await?;
+        } else {
+            // The filter is not part of the log.
+            self.journal.set_event_filter(key, self.event_filter(wait, scope));
         }
         if begins || self.journal.is_resumed() {
-            self.load_earlier_events(step, key).await?;
+            self.load_earlier_events(step, wait, key, scope, context).await?;
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
@@ -185,8 +188,22 @@ impl Run {
         }
     }
 
-    /// Adds the events that were sent since the execution began and that no earlier iteration of the step has accepted.
-    async fn load_earlier_events(&self, step: &Step, key: &str) -> Result<(), Exit> {
+    /// The filter by which senders find the step.
+    fn event_filter(&self, wait: &WaitForStep, scope: &Scope) -> EventFilter {
+        let Some(condition) = wait.condition() else { return EventFilter::default() };
+        EventFilter::of(condition, scope.root(), |value| self.journal.redact_value(value))
+    }
+
+    /// Adds the matching events that were sent since the execution began and that no earlier iteration of the step has
+    /// accepted.
+    async fn load_earlier_events(
+        &self,
+        step: &Step,
+        wait: &WaitForStep,
+        key: &str,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<(), Exit> {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
         };
@@ -198,6 +215,14 @@ impl Run {
             let (signals, last) = page.map_err(|error| self.store_failed(error))?;
             for signal in signals {
                 if signal.id.starts_with(&own) || self.journal.has_let_through(&step.id, &signal.id) {
+                    continue;
+                }
+                // Others would fill the log. One with an error is recorded, so that the step fails with it.
+                let is_known_result =
+                    wait.condition().is_none_or(|condition| !condition.is_nondeterministic());
+                if is_known_result
+                    && matches!(self.matches_condition(wait, &signal, scope, context).await, Ok(false))
+                {
                     continue;
                 }
                 if self.journal.signal(key, signal) == Taken::TooMany {
@@ -243,6 +268,7 @@ impl Run {
         };
         let due = step.timeout.map(|timeout| Due::After(self.runtime.clock.monotonic_now().after(timeout)));
         self.pause_begins(key, on, due, context)?;
+        self.journal.set_event_filter(key, self.event_filter(wait, scope));
         // Senders find the wait only after this commit; other waits can be committed later.
         self.await_commit(key, context, self.journal.commit()).await
     }
@@ -340,11 +366,7 @@ impl Run {
     ) -> Result<bool, Exit> {
         let Some(condition) = wait.condition() else { return Ok(true) };
         let mut inner = scope.fork();
-        let event = Map::from_iter([
-            (Arc::from("name"), Value::from(signal.name.as_str())),
-            (Arc::from("data"), signal.data.clone()),
-        ]);
-        inner.bind("event", Value::from(event));
+        inner.bind("event", event_value(signal));
         self.condition_holds(condition, &inner, "waitFor.if", context).await
     }
 }

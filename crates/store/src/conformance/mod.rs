@@ -70,6 +70,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("the end of an execution ends its waits", |fixture| Box::pin(waits::gone_with_the_end(fixture))),
     ("those that wait rest apart from those that run", |fixture| Box::pin(waits::rest_apart(fixture))),
     ("who waits for an event is found", |fixture| Box::pin(waits::found_by_event(fixture))),
+    ("who waits for an event is found by a key", |fixture| Box::pin(waits::found_by_key(fixture))),
     ("who waits for an execution is found", |fixture| Box::pin(waits::found_by_child(fixture))),
     ("waits are bounded", |fixture| Box::pin(waits::bounded(fixture))),
     ("a value of the state comes back as it was", |fixture| Box::pin(state::kept(fixture))),

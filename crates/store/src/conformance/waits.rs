@@ -7,7 +7,9 @@ use super::Fixture;
 use super::sample::{
     self, accept, append, at, end, finished, id, list, new, one, step, success, with_origin,
 };
-use crate::{Append, Error, ExecutionFilter, Store, SuspendedExecution, Wait};
+use crate::{
+    Append, AwaitedEvent, Error, EventKey, EventWaiter, ExecutionFilter, Store, SuspendedExecution, Wait,
+};
 
 /// A wait for nothing yet.
 fn wait(step: &str) -> Wait {
@@ -19,7 +21,14 @@ fn until(step: &str, seconds: i64) -> Wait {
 }
 
 fn event(step: &str, name: &str) -> Wait {
-    Wait { event: Some(name.to_owned()), ..wait(step) }
+    keyed(step, name, "", "")
+}
+
+/// A wait by a key.
+fn keyed(step: &str, name: &str, path: &str, value: &str) -> Wait {
+    let key = EventKey { path: path.to_owned(), value: value.to_owned() };
+    let event = AwaitedEvent { name: name.to_owned(), key, condition: None };
+    Wait { event: Some(event), ..wait(step) }
 }
 
 fn child(step: &str, child: ExecutionId) -> Wait {
@@ -41,7 +50,8 @@ async fn waits(store: &dyn Store, execution: ExecutionId) -> Vec<Wait> {
 }
 
 async fn for_event(store: &dyn Store, name: &str) -> Vec<(ExecutionId, String)> {
-    store.waiting_for_event(name, None, 1000).await.expect("they are read")
+    let found = store.waiting_for_event(name, "", Some(""), None, 1000).await.expect("they are read");
+    found.into_iter().map(|waiter| (waiter.execution, waiter.step)).collect()
 }
 
 async fn parent(store: &dyn Store, child: ExecutionId) -> Option<(ExecutionId, String)> {
@@ -55,7 +65,11 @@ pub(super) async fn replaced(fixture: &dyn Fixture) {
     let everything = Wait {
         step: "b[2]".to_owned(),
         until: Some(sample::later(at(40), 7)),
-        event: Some("Grüße".to_owned()),
+        event: Some(AwaitedEvent {
+            name: "Grüße".to_owned(),
+            key: EventKey { path: "data.ä".to_owned(), value: "s:ö".to_owned() },
+            condition: Some("{}".to_owned()),
+        }),
         child: Some(sample::id(9, 9)),
     };
     put(&*store, pause(id, 1, vec![wait("c"), everything.clone(), until("a", 30)])).await;
@@ -196,20 +210,67 @@ pub(super) async fn found_by_event(fixture: &dyn Fixture) {
     }
     assert_eq!(for_event(&*store, "paid").await, wanted);
     for limit in [1, 2, 3, 4] {
-        let mut found: Vec<(ExecutionId, String)> = Vec::new();
-        loop {
-            let after = found.last().cloned();
-            let page = store.waiting_for_event("paid", after, limit).await.expect("they are read");
-            if page.is_empty() {
-                break;
-            }
-            found.extend(page);
-        }
+        let found = pages(&*store, "", Some(""), limit).await;
+        let found: Vec<_> = found.into_iter().map(|waiter| (waiter.execution, waiter.step)).collect();
         assert_eq!(found, wanted, "pages of {limit}");
     }
     assert_eq!(for_event(&*store, "paid.late").await.len(), 3);
     assert_eq!(for_event(&*store, "pai").await, []);
     assert_eq!(for_event(&*store, "").await, []);
+}
+
+/// Reads all pages of the steps that wait for `paid`.
+async fn pages(store: &dyn Store, path: &str, value: Option<&str>, limit: u32) -> Vec<EventWaiter> {
+    let mut found: Vec<EventWaiter> = Vec::new();
+    loop {
+        let after = found.last().cloned();
+        let page = store.waiting_for_event("paid", path, value, after, limit).await;
+        let page = page.expect("they are read");
+        if page.is_empty() {
+            return found;
+        }
+        found.extend(page);
+    }
+}
+
+pub(super) async fn found_by_key(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let (definition, first) = one(&*store).await;
+    accept(&*store, (1..=3).map(|second| new(&definition, second, 0)).collect()).await;
+    let mut with_rest = keyed("c", "paid", "id", "n:2");
+    if let Some(event) = &mut with_rest.event {
+        event.condition = Some("the rest".to_owned());
+    }
+    put(&*store, pause(first, 1, vec![keyed("a", "paid", "id", "n:1"), with_rest])).await;
+    put(&*store, pause(id(1, 0), 1, vec![keyed("a", "paid", "id", "n:1")])).await;
+    put(&*store, pause(id(2, 0), 1, vec![keyed("a", "paid", "name", "s:x"), event("b", "paid")])).await;
+    put(&*store, pause(id(3, 0), 1, vec![keyed("a", "paid", "id", "n:0"), keyed("b", "other", "z", "")]))
+        .await;
+    assert_eq!(store.event_paths("paid").await.expect("they are read"), ["", "id", "name"]);
+    assert_eq!(store.event_paths("other").await.expect("they are read"), ["z"]);
+    assert_eq!(store.event_paths("nothing").await.expect("they are read"), [""; 0]);
+    let waiter = |execution, step: &str, value: &str, condition: Option<&str>| EventWaiter {
+        execution,
+        step: step.to_owned(),
+        value: value.to_owned(),
+        condition: condition.map(str::to_owned),
+    };
+    for limit in [1, 2, 10] {
+        let one = [waiter(first, "a", "n:1", None), waiter(id(1, 0), "a", "n:1", None)];
+        assert_eq!(pages(&*store, "id", Some("n:1"), limit).await, one, "pages of {limit}");
+        let two = [waiter(first, "c", "n:2", Some("the rest"))];
+        assert_eq!(pages(&*store, "id", Some("n:2"), limit).await, two);
+        let all: Vec<_> = [waiter(id(3, 0), "a", "n:0", None)].into_iter().chain(one).chain(two).collect();
+        assert_eq!(pages(&*store, "id", None, limit).await, all, "all in pages of {limit}");
+        assert_eq!(pages(&*store, "", Some(""), limit).await, [waiter(id(2, 0), "b", "", None)]);
+        assert_eq!(pages(&*store, "id", Some("n:3"), limit).await, []);
+        assert_eq!(pages(&*store, "i", None, limit).await, []);
+    }
+    for ended in [first, id(2, 0)] {
+        let last = append(ended, 2, vec![finished(3, success())], Status::Succeeded);
+        put(&*store, last).await;
+    }
+    assert_eq!(store.event_paths("paid").await.expect("they are read"), ["id"]);
 }
 
 pub(super) async fn found_by_child(fixture: &dyn Fixture) {

@@ -1,12 +1,13 @@
 //! Lists of executions.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use model::{ExecutionId, Status};
 
 use super::MAX_PAGE;
 use super::data::{Data, StoredExecution};
-use crate::types::{ExecutionFilter, ExecutionRow, Page, SuspendedExecution, Wait};
+use crate::types::{AwaitedEvent, EventWaiter, ExecutionFilter, ExecutionRow, Page, SuspendedExecution};
 
 impl Data {
     pub(super) fn list(&self, filter: &ExecutionFilter, page: Page) -> Vec<ExecutionRow> {
@@ -51,18 +52,52 @@ impl Data {
         suspended.take(limit.min(MAX_PAGE) as usize).collect()
     }
 
-    /// Returns the executions and steps with matching waits, oldest execution first.
-    pub(super) fn waiting(
+    /// Returns the paths of the keys by which steps wait for events with this name.
+    pub(super) fn event_paths(&self, name: &str) -> Vec<String> {
+        let paths: BTreeSet<&str> = self.awaited(name).map(|(_, _, event)| event.key.path.as_str()).collect();
+        paths.into_iter().take(MAX_PAGE as usize).map(str::to_owned).collect()
+    }
+
+    /// Returns the steps that wait for events with this name by a key with this path.
+    pub(super) fn waiting_for_event(
         &self,
-        is_such: impl Fn(&Wait) -> bool,
-        after: Option<(ExecutionId, String)>,
+        name: &str,
+        path: &str,
+        value: Option<&str>,
+        after: Option<&EventWaiter>,
         limit: u32,
-    ) -> Vec<(ExecutionId, String)> {
-        let all = self.executions.values().flat_map(|stored| {
-            let such = stored.waits.iter().filter(|wait| is_such(wait));
-            such.map(|wait| (stored.row.id, wait.step.clone()))
+    ) -> Vec<EventWaiter> {
+        let place = |waiter: &EventWaiter| (waiter.value.clone(), waiter.execution, waiter.step.clone());
+        let such = self.awaited(name).filter(|(_, _, event)| {
+            event.key.path == path && value.is_none_or(|value| event.key.value == value)
         });
-        let rest = all.filter(|found| after.as_ref().is_none_or(|after| found > after));
-        rest.take(limit.min(MAX_PAGE) as usize).collect()
+        let such = such.map(|(execution, step, event)| EventWaiter {
+            execution,
+            step: step.to_owned(),
+            value: event.key.value.clone(),
+            condition: event.condition.clone(),
+        });
+        let mut rest: Vec<EventWaiter> =
+            such.filter(|waiter| after.is_none_or(|after| place(waiter) > place(after))).collect();
+        rest.sort_by_key(place);
+        rest.truncate(limit.min(MAX_PAGE) as usize);
+        rest
+    }
+
+    /// Returns the steps that wait for events with this name.
+    fn awaited(&self, name: &str) -> impl Iterator<Item = (ExecutionId, &str, &AwaitedEvent)> {
+        self.executions.values().flat_map(move |stored| {
+            let events = stored.waits.iter().filter_map(|wait| Some((wait, wait.event.as_ref()?)));
+            let such = events.filter(move |(_, event)| event.name == name);
+            such.map(|(wait, event)| (stored.row.id, wait.step.as_str(), event))
+        })
+    }
+
+    /// Returns the oldest execution and step that wait for the end of `child`.
+    pub(super) fn waiting_for_child(&self, child: ExecutionId) -> Option<(ExecutionId, String)> {
+        self.executions.values().find_map(|stored| {
+            let wait = stored.waits.iter().find(|wait| wait.child == Some(child))?;
+            Some((stored.row.id, wait.step.clone()))
+        })
     }
 }

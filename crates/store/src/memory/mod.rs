@@ -21,9 +21,9 @@ use crate::traits::{
     WaitStore,
 };
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
-    Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite, Subscription,
-    SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
+    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// The most rows of a page.
@@ -195,17 +195,23 @@ impl WaitStore for MemoryStore {
         .await
     }
 
+    async fn event_paths(&self, name: &str) -> Result<Vec<String>, Error> {
+        self.read(|data| data.event_paths(name)).await
+    }
+
     async fn waiting_for_event(
         &self,
         name: &str,
-        after: Option<(ExecutionId, String)>,
+        path: &str,
+        value: Option<&str>,
+        after: Option<EventWaiter>,
         limit: u32,
-    ) -> Result<Vec<(ExecutionId, String)>, Error> {
-        self.read(|data| data.waiting(|wait| wait.event.as_deref() == Some(name), after, limit)).await
+    ) -> Result<Vec<EventWaiter>, Error> {
+        self.read(|data| data.waiting_for_event(name, path, value, after.as_ref(), limit)).await
     }
 
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
-        self.read(|data| data.waiting(|wait| wait.child == Some(child), None, 1).pop()).await
+        self.read(|data| data.waiting_for_child(child)).await
     }
 }
 

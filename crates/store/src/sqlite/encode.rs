@@ -12,8 +12,8 @@ use super::blobs::{ExternalValues, Hash};
 use super::event_codec::EncodedEvents;
 use super::start_codec::StartEncoder;
 use crate::types::{
-    Accept, Address, Append, DedupRecord, Definition, InitialEvents, NewExecution, StateWrite, Subscription,
-    Wait, Watermark,
+    Accept, Address, Append, AwaitedEvent, DedupRecord, Definition, InitialEvents, NewExecution, StateWrite,
+    Subscription, Wait, Watermark,
 };
 use crate::{AcceptOutcome, Error};
 
@@ -479,7 +479,13 @@ impl StateChange {
 }
 
 fn wait_bytes(wait: &Wait) -> usize {
-    64 + wait.step.len() + wait.event.as_ref().map_or(0, String::len)
+    let event = |event: &AwaitedEvent| {
+        event.name.len()
+            + event.key.path.len()
+            + event.key.value.len()
+            + event.condition.as_ref().map_or(0, String::len)
+    };
+    64 + wait.step.len() + wait.event.as_ref().map_or(0, event)
 }
 
 fn state_bytes(changes: &[StateChange]) -> usize {

@@ -29,9 +29,9 @@ use crate::traits::{
     WaitStore,
 };
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, ExecutionFilter, ExecutionRow,
-    Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, StateEntry, StateRow, StateWrite,
-    Subscription, SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
+    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 use crate::{Durability, Error, Options};
 
@@ -218,14 +218,24 @@ impl WaitStore for SqliteStore {
         self.0.pool.read(move |connection| waits::of_execution(connection, execution)).await
     }
 
+    async fn event_paths(&self, name: &str) -> Result<Vec<String>, Error> {
+        let name = name.to_owned();
+        self.0.pool.read(move |connection| waits::event_paths(connection, &name)).await
+    }
+
     async fn waiting_for_event(
         &self,
         name: &str,
-        after: Option<(ExecutionId, String)>,
+        path: &str,
+        value: Option<&str>,
+        after: Option<EventWaiter>,
         limit: u32,
-    ) -> Result<Vec<(ExecutionId, String)>, Error> {
-        let name = name.to_owned();
-        self.0.pool.read(move |connection| waits::for_event(connection, &name, after, limit)).await
+    ) -> Result<Vec<EventWaiter>, Error> {
+        let (name, path, value) = (name.to_owned(), path.to_owned(), value.map(str::to_owned));
+        let read = move |connection: &mut Connection| {
+            waits::for_event(connection, &name, &path, value.as_deref(), after, limit)
+        };
+        self.0.pool.read(read).await
     }
 
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {

@@ -15,7 +15,7 @@ pub use dedup::{DedupHit, DedupRecord};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};
 pub use state::{StateEntry, StateRow, StateWrite};
-pub use wait::{SuspendedExecution, Wait};
+pub use wait::{AwaitedEvent, EventKey, EventWaiter, SuspendedExecution, Wait};
 
 /// The text of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]

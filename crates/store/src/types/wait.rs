@@ -10,10 +10,43 @@ pub struct Wait {
     pub step: String,
     /// The end of the wait; `None` if it has no time limit. The store has no clock, so it does not act at this time.
     pub until: Option<Timestamp>,
-    /// The name of the event that ends the wait.
-    pub event: Option<String>,
+    /// The event that ends the wait.
+    pub event: Option<AwaitedEvent>,
     /// The execution whose end ends the wait.
     pub child: Option<ExecutionId>,
+}
+
+/// The events for which a step waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AwaitedEvent {
+    /// The name of the events.
+    pub name: String,
+    /// The key of the events; the empty key stands for every event of the name.
+    pub key: EventKey,
+    /// The condition on the events, in the form of the engine; `None` if the store has none.
+    pub condition: Option<String>,
+}
+
+/// A value of a member of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventKey {
+    /// The path of the member.
+    pub path: String,
+    /// The value of the member.
+    pub value: String,
+}
+
+/// A step that waits for an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventWaiter {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The step, with its loop indexes.
+    pub step: String,
+    /// The value of the key for which it waits.
+    pub value: String,
+    /// The condition on the event, in the form of the engine.
+    pub condition: Option<String>,
 }
 
 impl Wait {

@@ -9,8 +9,8 @@ use model::{
     Value,
 };
 use store::{
-    Accept, Append, Backup, Definition, Error, InitialEvents, Location, NewExecution, Options, StateWrite,
-    Store, Wait,
+    Accept, Append, AwaitedEvent, Backup, Definition, Error, EventWaiter, InitialEvents, Location,
+    NewExecution, Options, StateWrite, Store, Wait,
 };
 
 pub(crate) fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Store>, Error> {
@@ -108,7 +108,8 @@ pub(crate) fn end(number: u32, first: u32) -> Append {
 /// Like [`step`], with a wait and a new state value, both named after the first event.
 pub(crate) fn pause(number: u32, first: u32, bytes: usize) -> Append {
     let until = Some(at(i64::from(first)));
-    let wait = Wait { step: format!("w[{first}]"), until, event: Some("paid".to_owned()), child: None };
+    let paid = AwaitedEvent { name: "paid".to_owned(), ..AwaitedEvent::default() };
+    let wait = Wait { step: format!("w[{first}]"), until, event: Some(paid), child: None };
     let state = StateWrite {
         scope: format!("{number}"),
         key: format!("k[{first}]"),
@@ -129,9 +130,10 @@ pub(crate) async fn whole(store: &dyn Store, number: u32) -> usize {
     let last = events.len() - 1;
     let wanted = if last > 0 { vec![format!("w[{last}]")] } else { Vec::new() };
     assert_eq!((steps, state.len()), (wanted, last), "execution {number} with {} events", events.len());
-    let after = Some((id(number), String::new()));
-    let waiting = store.waiting_for_event("paid", after, 1).await.expect("they are read");
-    assert_eq!(waiting.iter().any(|(execution, _)| *execution == id(number)), last > 0);
+    let after =
+        EventWaiter { execution: id(number), step: String::new(), value: String::new(), condition: None };
+    let waiting = store.waiting_for_event("paid", "", Some(""), Some(after), 1).await.expect("they are read");
+    assert_eq!(waiting.iter().any(|waiter| waiter.execution == id(number)), last > 0);
     let row = store.execution(id(number)).await.expect("it is read").expect("it is there");
     assert_eq!(row.status, if last > 0 { Status::Waiting } else { Status::Queued });
     events.len()

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{Event, ExecutionId, Signal, StepWait, WaitReason};
-use store::Wait;
+use store::{AwaitedEvent, Wait};
 
 use super::{Journal, State};
 use crate::clock::MonotonicTime;
+use crate::event_filter::EventFilter;
 
 /// Maximum number of signals for one wait: each is stored in the log.
 const MAX_SIGNALS: usize = 1000;
@@ -34,6 +35,8 @@ pub(super) struct Pauses {
 
 struct Pause {
     waiting: StepWait,
+    /// The filter by which senders of events find the step.
+    filter: EventFilter,
     /// Latest end of the wait; `None` if it has none.
     due: Option<Due>,
     /// Time limit around the wait; `None` if there is none.
@@ -128,7 +131,14 @@ impl Pauses {
         if self.open.is_empty() {
             self.since = Some(since);
         }
-        let pause = Pause { waiting, due, limit, signals: VecDeque::new(), known: Vec::new() };
+        let pause = Pause {
+            waiting,
+            filter: EventFilter::default(),
+            due,
+            limit,
+            signals: VecDeque::new(),
+            known: Vec::new(),
+        };
         self.open.insert(step.to_owned(), pause);
         self.changed = true;
     }
@@ -248,7 +258,10 @@ impl State {
             step: step.clone(),
             until: pause.ends().map(shown).min(),
             event: match &pause.waiting.on {
-                WaitReason::Event { name } => Some(name.clone()),
+                WaitReason::Event { name } => {
+                    let EventFilter { key, condition } = pause.filter.clone();
+                    Some(AwaitedEvent { name: name.clone(), key, condition })
+                }
                 _ => None,
             },
             child: match &pause.waiting.on {
@@ -274,6 +287,17 @@ impl Journal {
     /// Returns the wait of a step; `None` if it does not wait.
     pub(crate) fn pause(&self, step: &str) -> Option<StepWait> {
         self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
+    }
+
+    /// Sets the filter by which senders of events find a waiting step.
+    pub(crate) fn set_event_filter(&self, step: &str, filter: EventFilter) {
+        let pauses = &mut self.state().pauses;
+        if let Some(pause) = pauses.open.get_mut(step)
+            && pause.filter != filter
+        {
+            pause.filter = filter;
+            pauses.changed = true;
+        }
     }
 
     /// Returns the end of a step's wait; `None` if it does not wait or has no end.
