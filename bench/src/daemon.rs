@@ -100,6 +100,17 @@ impl Daemon {
         Ok(())
     }
 
+    /// The number of suspended executions.
+    pub(crate) async fn suspended(&self) -> Result<usize, Error> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = self.store.list_suspended(after, 1000).await?;
+            let Some(last) = page.last() else { return Ok(count) };
+            after = Some(last.execution);
+            count += page.len();
+        }
+    }
+
     /// A page of its executions, the newest first.
     pub(crate) async fn executions(
         &self,

@@ -15,7 +15,8 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
 
   --only NAME    one group of measurements; may be given again
                  (acks, synchronous, gets, steps, code, peers, start, reload, schedules, history, backlog,
-                 loading, memory); `memory` takes ten minutes, and is measured only where it is named
+                 loading, growth, memory); `growth` takes five minutes and `memory` ten, and they are measured
+                 only where they are named
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
   --executions N how many there are in the stores of history and backlog (200,000)

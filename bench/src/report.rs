@@ -41,6 +41,8 @@ pub(crate) enum Unit {
     Milliseconds,
     /// 1,048,576 bytes each.
     Mebibytes,
+    /// The power of the size with which a cost grows.
+    Exponent,
 }
 
 /// The target of a figure.
@@ -82,7 +84,7 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 6] {
-        let with_unit = |value: f64| format!("{} {}", figure(value), self.unit.word());
+        let with_unit = |value: f64| format!("{} {}", figure(value), self.unit.word()).trim_end().to_owned();
         let target = match self.target {
             None => String::new(),
             Some(Target::Ratio(least)) => format!("≥ {least:.2}"),
@@ -126,6 +128,7 @@ impl Unit {
             Self::Microseconds => "µs",
             Self::Milliseconds => "ms",
             Self::Mebibytes => "MiB",
+            Self::Exponent => "",
         }
     }
 }

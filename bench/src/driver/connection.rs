@@ -50,6 +50,15 @@ pub(crate) fn authorized(path: &str, token: &str) -> Arc<[u8]> {
     head.into_bytes().into()
 }
 
+/// The bytes of a POST of JSON with the token of an API.
+pub(crate) fn authorized_post(path: &str, token: &str, body: &[u8]) -> Arc<[u8]> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat().into()
+}
+
 impl Connection {
     /// Connects.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self, Error> {

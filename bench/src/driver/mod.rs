@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::statistics::Histogram;
 
-pub(crate) use connection::{Connection, authorized, request};
+pub(crate) use connection::{Connection, authorized, authorized_post, request};
 pub(crate) use paced::PacedLoad;
 
 /// How long a load may go on after its time is over, until every connection has its last answer.

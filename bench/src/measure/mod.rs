@@ -3,6 +3,7 @@
 mod code;
 mod contest;
 mod gets;
+mod growth;
 mod large;
 mod loading;
 mod machine;
@@ -23,7 +24,7 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 13] = [
+pub(crate) const GROUPS: [&str; 14] = [
     "acks",
     "synchronous",
     "gets",
@@ -36,10 +37,11 @@ pub(crate) const GROUPS: [&str; 13] = [
     "history",
     "backlog",
     "loading",
+    "growth",
     "memory",
 ];
-/// Those that are measured where none is named: all but the last, which takes ten minutes.
-pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 1).0;
+/// Those that are measured where none is named: all but the last two, which take minutes each.
+pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 2).0;
 
 /// The settings of every measurement.
 #[derive(Clone, Copy)]
@@ -82,6 +84,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "history" => large::history(terms, report).await?,
             "backlog" => large::backlog(terms, report).await?,
             "loading" => loading::measure(terms, report)?,
+            "growth" => growth::measure(terms, report).await?,
             _ => memory::measure(terms, report).await?,
         }
     }
