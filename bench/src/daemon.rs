@@ -88,6 +88,12 @@ impl Daemon {
         Ok(format!("/trigger/{}", found.live))
     }
 
+    /// The paths of all webhooks.
+    pub(crate) async fn paths(&self) -> Result<Vec<String>, Error> {
+        let addresses = self.store.addresses().await?;
+        Ok(addresses.iter().map(|address| format!("/trigger/{}", address.live)).collect())
+    }
+
     /// Comes back once every execution that was accepted has come to its end, and that is on disk.
     pub(crate) async fn drained(&self) -> Result<(), Error> {
         let until = Instant::now() + DRAIN;

@@ -19,13 +19,13 @@ pub(crate) use paced::PacedLoad;
 /// How long a load may go on after its time is over, until every connection has its last answer.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Requests, always the same, that wait for their answers.
+/// Requests that wait for their answers.
 #[derive(Clone)]
 pub(crate) struct Load {
     /// The address that they are sent to.
     pub(crate) address: SocketAddr,
-    /// The bytes of one request.
-    pub(crate) request: Arc<[u8]>,
+    /// The bytes of each request. Every connection sends them in turn, each from another one on.
+    pub(crate) requests: Arc<[Arc<[u8]>]>,
     /// How many are under way at one time.
     pub(crate) connections: usize,
 }
@@ -54,10 +54,17 @@ impl Load {
         let open = self.connect().await?;
         let started = Instant::now();
         let mut tasks = JoinSet::new();
-        for connection in open {
-            tasks.spawn(keep_asking(connection, self.request.clone(), started + time));
+        for (first, connection) in open.into_iter().enumerate() {
+            tasks.spawn(keep_asking(connection, self.requests_from(first), started + time));
         }
         self.answers(tasks, started, time, "did not answer for").await
+    }
+
+    /// The requests of a connection, without an end.
+    fn requests_from(&self, connection: usize) -> impl Iterator<Item = Arc<[u8]>> + Send + use<> {
+        let requests = self.requests.clone();
+        let first = connection * requests.len() / self.connections.max(1);
+        (0..requests.len()).cycle().skip(first).map(move |place| requests[place].clone())
     }
 
     /// Opens every connection: that is no part of what is measured.
@@ -104,12 +111,14 @@ async fn ask(connection: &mut Connection, request: &[u8]) -> Result<(), Error> {
 
 async fn keep_asking(
     mut connection: Connection,
-    request: Arc<[u8]>,
+    mut requests: impl Iterator<Item = Arc<[u8]>>,
     until: Instant,
 ) -> Result<Histogram, Error> {
     let mut times = Histogram::default();
     let mut asked = Instant::now();
-    while asked < until {
+    while asked < until
+        && let Some(request) = requests.next()
+    {
         ask(&mut connection, &request).await?;
         // The end of one is the beginning of the next: one look at the clock for both.
         let answered = Instant::now();

@@ -28,7 +28,7 @@ impl PacedLoad {
         for (first, connection) in open.into_iter().enumerate() {
             let turns = (first as u64..count).step_by(self.load.connections);
             let turns = turns.map(due_at(self.rate)).map(move |offset| started + offset);
-            tasks.spawn(keep_pace(connection, self.load.request.clone(), turns));
+            tasks.spawn(keep_pace(connection, self.load.requests_from(first), turns));
         }
         self.load.answers(tasks, started, time, "fell behind the load by").await
     }
@@ -36,11 +36,11 @@ impl PacedLoad {
 
 async fn keep_pace(
     mut connection: Connection,
-    request: Arc<[u8]>,
+    requests: impl Iterator<Item = Arc<[u8]>>,
     turns: impl Iterator<Item = Instant>,
 ) -> Result<Histogram, Error> {
     let mut times = Histogram::default();
-    for due in turns {
+    for (due, request) in turns.zip(requests) {
         tokio::time::sleep_until(due.into()).await;
         ask(&mut connection, &request).await?;
         times.add(due.elapsed());

@@ -13,7 +13,7 @@ use crate::daemon::Daemon;
 use crate::driver::{Load, request};
 use crate::peer::{PATH, Peer, Workload};
 use crate::process::Process;
-use crate::project::{Project, body, scratch};
+use crate::project::{Project, body, numbered_id, scratch};
 use crate::statistics::{Histogram, median};
 
 /// How often each has its turn: the median over an odd number of rounds is not moved by one bad round.
@@ -75,26 +75,39 @@ pub(super) enum Opponent {
     Peer(Peer, Workload),
 }
 
-/// Has the daemon, with `automation` as its only one, and the baselines take turns.
+/// The automations of a contest.
+#[derive(Clone, Copy)]
+pub(super) struct Automations<'text> {
+    /// The text of each of them, but for its name.
+    pub(super) text: &'text str,
+    /// Their number. The requests go to one after another.
+    pub(super) count: usize,
+}
+
+/// Has the daemon and the baselines take turns.
 pub(super) async fn hold(
     terms: Terms<'_>,
     baselines: &[Kind],
-    automation: &str,
+    automations: Automations<'_>,
     connections: usize,
 ) -> Result<Outcome, Error> {
     let opponents: Vec<Opponent> = baselines.iter().copied().map(Opponent::Baseline).collect();
-    hold_against(terms, &opponents, automation, connections).await
+    hold_against(terms, &opponents, automations, connections).await
 }
 
 /// As [`hold`], against whoever is named.
 pub(super) async fn hold_against(
     terms: Terms<'_>,
     opponents: &[Opponent],
-    automation: &str,
+    automations: Automations<'_>,
     connections: usize,
 ) -> Result<Outcome, Error> {
     let project = Project::new()?;
-    project.put("measured", automation)?;
+    for number in 0..automations.count {
+        // Another name is another definition, with plans and expressions of its own.
+        let text = format!("name: Measured {number}\n{}", automations.text);
+        project.put(&numbered_id(number), &text)?;
+    }
     let mut daemon = Contestant::daemon(terms, &project, connections).await?;
     let mut others = Vec::with_capacity(opponents.len());
     for opponent in opponents {
@@ -136,7 +149,7 @@ pub(super) async fn start_baseline(
 impl Contestant {
     async fn baseline(terms: Terms<'_>, kind: Kind, connections: usize) -> Result<Self, Error> {
         let (process, folder, address) = start_baseline(terms, kind).await?;
-        let load = Load { address, request: request("POST", "/", &body()), connections };
+        let load = Load { address, requests: [request("POST", "/", &body())].into(), connections };
         Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
     }
 
@@ -147,14 +160,15 @@ impl Contestant {
         connections: usize,
     ) -> Result<Self, Error> {
         let (process, folder, address) = peer.start(terms.processors, workload).await?;
-        let load = Load { address, request: request("POST", PATH, &body()), connections };
+        let load = Load { address, requests: [request("POST", PATH, &body())].into(), connections };
         Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
     }
 
     async fn daemon(terms: Terms<'_>, project: &Project, connections: usize) -> Result<Self, Error> {
         let daemon = Daemon::start(terms.processors, project).await?;
-        let request = request("POST", &daemon.path("measured").await?, &body());
-        let load = Load { address: daemon.hooks(), request, connections };
+        let paths = daemon.paths().await?;
+        let requests = paths.iter().map(|path| request("POST", path, &body())).collect();
+        let load = Load { address: daemon.hooks(), requests, connections };
         Ok(Self { load, server: Server::Daemon(daemon), score: Score::new() })
     }
 

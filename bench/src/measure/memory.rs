@@ -37,7 +37,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
         return Err(Error::Server("this system does not say how much memory a process has".to_owned()));
     };
     let request = request("POST", &daemon.path("measured").await?, &body());
-    let load = Load { address: daemon.hooks(), request, connections: CONNECTIONS };
+    let load = Load { address: daemon.hooks(), requests: [request].into(), connections: CONNECTIONS };
     let paced = PacedLoad { load, rate: RATE };
     let mut samples = Vec::new();
     let answers = tokio::select! {

@@ -1,7 +1,7 @@
 //! Other engines that are installed for it: the same work, in turns with the daemon.
 
 use super::Terms;
-use super::contest::{Opponent, What, hold_against};
+use super::contest::{Automations, Opponent, What, hold_against};
 use crate::Error;
 use crate::peer::Workload;
 use crate::project;
@@ -22,7 +22,9 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
                     Workload::Steps(count) => project::synchronous(count),
                     Workload::Fibs(count) => project::fibs(count),
                 };
-                let outcome = hold_against(terms, &opponents, &automation, connections).await?;
+                let outcome =
+                    hold_against(terms, &opponents, Automations { text: &automation, count: 1 }, connections)
+                        .await?;
                 let (ours, theirs) = (outcome.daemon(), outcome.baseline(0));
                 let name = format!("{}, {connections} conn.", workload.title());
                 let rates = (ours.rate(What::Answered), theirs.rate(What::Answered));

@@ -1,7 +1,7 @@
 //! Requests on webhooks: how many a second, how long one takes, and what it costs.
 
 use super::Terms;
-use super::contest::{Outcome, What, hold};
+use super::contest::{Automations, Outcome, What, hold};
 use crate::Error;
 use crate::baseline::Kind;
 use crate::project;
@@ -9,6 +9,10 @@ use crate::report::{Report, Row, Target, Unit};
 
 /// How many requests are under way at one time.
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
+/// The number of connections at which many automations are measured.
+const MOST_CONNECTIONS: usize = 64;
+/// The number of different automations that take requests in turn, beside the rows with one.
+const MANY_AUTOMATIONS: usize = 1000;
 /// Steps of the longer synchronous automation.
 const MANY_STEPS: usize = 40;
 
@@ -16,7 +20,9 @@ const MANY_STEPS: usize = 40;
 pub(super) async fn acks(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for connections in CONNECTIONS.into_iter().filter(|count| terms.options.wants_connections(*count)) {
         let baselines = [Kind::Bare, Kind::OneWrite, Kind::TwoWrites];
-        let outcome = hold(terms, &baselines, &project::asynchronous(), connections).await?;
+        let text = project::asynchronous();
+        let one = Automations { text: &text, count: 1 };
+        let outcome = hold(terms, &baselines, one, connections).await?;
         for (place, title) in
             ["bare server", "server with one write", "server with two writes"].iter().enumerate()
         {
@@ -31,6 +37,15 @@ pub(super) async fn acks(terms: Terms<'_>, report: &mut Report) -> Result<(), Er
         ends.rate("asynchronous, finished and stored", What::Finished, target, report);
         ends.costs("asynchronous", report);
         acks.times("asynchronous acks", [Some(1.5), Some(2.0)], report);
+        if connections == MOST_CONNECTIONS {
+            let many = Automations { count: MANY_AUTOMATIONS, ..one };
+            let outcome = hold(terms, &[Kind::OneWrite], many, connections).await?;
+            let acks =
+                Rows { outcome: &outcome, group: "acks", place: 0, baseline: "one write", connections };
+            let name = "asynchronous acks of 1,000 automations";
+            acks.rate(name, What::Answered, target, report);
+            acks.costs(name, report);
+        }
     }
     Ok(())
 }
@@ -39,7 +54,9 @@ pub(super) async fn acks(terms: Terms<'_>, report: &mut Report) -> Result<(), Er
 pub(super) async fn synchronous(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for (steps, counts) in [(3, &CONNECTIONS[..]), (MANY_STEPS, &[1, 64])] {
         for &connections in counts.iter().filter(|count| terms.options.wants_connections(**count)) {
-            let outcome = hold(terms, &[Kind::OneWrite], &project::synchronous(steps), connections).await?;
+            let text = project::synchronous(steps);
+            let one = Automations { text: &text, count: 1 };
+            let outcome = hold(terms, &[Kind::OneWrite], one, connections).await?;
             let target = match (steps, connections) {
                 (3, 64) => Some(0.30),
                 (MANY_STEPS, 1) => Some(0.45),
@@ -57,6 +74,14 @@ pub(super) async fn synchronous(terms: Terms<'_>, report: &mut Report) -> Result
             rows.rate(&name, What::Answered, target.map(Target::Ratio), report);
             rows.costs(&name, report);
             rows.times(&name, [None, None], report);
+            if connections == MOST_CONNECTIONS {
+                let many = Automations { count: MANY_AUTOMATIONS, ..one };
+                let outcome = hold(terms, &[Kind::OneWrite], many, connections).await?;
+                let rows = Rows { outcome: &outcome, ..rows };
+                let name = format!("{name}, 1,000 automations");
+                rows.rate(&name, What::Answered, target.map(Target::Ratio), report);
+                rows.costs(&name, report);
+            }
         }
     }
     Ok(())

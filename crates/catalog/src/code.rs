@@ -121,8 +121,11 @@ impl Workers {
     fn insert(&self, digest: Digest, verdict: AnalysisResult) -> Arc<AnalysisResult> {
         let verdict = Arc::new(verdict);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= MAX_CACHED {
-            cache.clear();
+        // Any one makes room: of a few more modules than fit, only the few are analysed again.
+        if cache.len() >= MAX_CACHED
+            && let Some(any) = cache.keys().next().copied()
+        {
+            cache.remove(&any);
         }
         cache.insert(digest, verdict.clone());
         verdict

@@ -17,7 +17,7 @@ use crate::run::{Exit, Journal, ReplaySource};
 use catalog::Deployment;
 
 /// The maximum number of cached definitions that are no longer in force.
-const OLD_DEFINITIONS: usize = 256;
+const OLD_DEFINITIONS: usize = 1024;
 /// The page size when unfinished executions are read at startup.
 const PAGE: u32 = 5000;
 
@@ -131,8 +131,11 @@ impl Runtime {
         })?;
         let deployment = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
         let mut old = self.admission.old();
-        if old.len() >= OLD_DEFINITIONS {
-            old.clear();
+        // Any one makes room: of a few more definitions than fit, only the few are loaded again.
+        if old.len() >= OLD_DEFINITIONS
+            && let Some(any) = old.keys().next().copied()
+        {
+            old.remove(&any);
         }
         old.insert(hash, deployment.clone());
         Ok(deployment)

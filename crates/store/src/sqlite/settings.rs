@@ -21,6 +21,10 @@ const WRITER_CACHE_KIB: i64 = 4096;
 /// The page cache of each reading connection.
 const READER_CACHE_KIB: i64 = 1024;
 
+/// The number of prepared statements that a connection keeps: more than there are different ones in this crate, so that no
+/// mix of writes prepares a statement again and again.
+const STATEMENTS: usize = 128;
+
 /// The size to which the write-ahead log is truncated after it grew beyond it.
 const WAL_SIZE_LIMIT: i64 = 32 << 20;
 
@@ -80,7 +84,6 @@ pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.pragma_update(None, "query_only", true).map_err(failed)?;
     common(&connection, READER_CACHE_KIB).map_err(failed)?;
-    connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }
 
@@ -93,6 +96,7 @@ fn common(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     // The schema of a damaged or hostile file cannot run functions, and SQL cannot damage the file.
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(())
 }
 
