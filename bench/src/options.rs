@@ -153,7 +153,7 @@ mod tests {
     fn without_arguments_everything_is_measured_that_takes_no_minutes() {
         let options = measure(&[]).expect("options");
         let left: Vec<_> = GROUPS.iter().filter(|group| !options.wants(group)).collect();
-        assert_eq!(left, [&"memory"]);
+        assert_eq!(left, [&"growth", &"memory"]);
         assert!(measure(&["--only", "memory"]).expect("options").wants("memory"));
         assert_eq!((options.time, options.quick), (Duration::from_secs(3), false));
     }
