@@ -95,7 +95,7 @@ const DIMENSIONS: [Dimension; 12] = [
         load: Load::WaitingExecutions(50),
         most: FLAT,
     },
-    Dimension { name: "turns that pause", first: 25, load: Load::PausingTurns, most: MOST },
+    Dimension { name: "turns that pause", first: 100, load: Load::PausingTurns, most: MOST },
 ];
 
 /// The costs of one size.

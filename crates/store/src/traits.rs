@@ -11,8 +11,8 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use crate::Error;
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
-    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite,
-    Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -124,6 +124,10 @@ pub trait ExecutionStore: Send + Sync {
 
     /// Returns all events of an execution in order; `None` if there is no such execution.
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error>;
+
+    /// Returns the events that a replay of an execution needs: those after its snapshot, or all; `None` if there is no such
+    /// execution.
+    async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error>;
 
     /// Returns the list row of one execution; `None` if there is no such execution.
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error>;

@@ -15,8 +15,8 @@ use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
     EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
-    PollEntry, PollState, PruneFilter, SecretStore, StateEntry, StateRow, StateStore, StateWrite, Store,
-    Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore, StateWrite,
+    Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -97,6 +97,10 @@ impl ExecutionStore for TrackedStore {
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         self.track(self.store.events(id)).await
+    }
+
+    async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {
+        self.track(self.store.replay_log(id)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {

@@ -43,6 +43,7 @@ mod reload;
 mod retention;
 mod schedules;
 mod schemas;
+mod snapshots;
 mod trials;
 mod values;
 mod verbs;

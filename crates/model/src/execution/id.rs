@@ -23,6 +23,13 @@ impl ExecutionId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
+    /// Returns the time of acceptance, in whole milliseconds; `None` if the id is not a version 7 UUID.
+    #[must_use]
+    pub fn created_at(&self) -> Option<Timestamp> {
+        let (seconds, nanoseconds) = self.0.get_timestamp()?.to_unix();
+        Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanoseconds).ok()?).ok()
+    }
+
     /// Returns the 16 bytes; their order is that of acceptance.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {

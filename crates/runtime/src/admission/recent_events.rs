@@ -13,6 +13,9 @@ use crate::error::Error;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
+/// The time within which the write of an event that was given a key is over. Until then an event with a smaller key may still
+/// appear.
+const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
@@ -47,20 +50,29 @@ impl Runtime {
         Ok(())
     }
 
-    /// Reads a page of the events with a name that were sent after the key `after`, oldest first, and the key of the last one;
-    /// `None` after the last page.
+    /// Reads a page of the events with a name that were sent after the key `after`, oldest first, each with its key; and the
+    /// key of the last one; `None` after the last page.
     pub(crate) async fn retained_events(
         &self,
         name: &str,
         after: &str,
         now: Timestamp,
-    ) -> Result<(Vec<Signal>, Option<String>), store::Error> {
+    ) -> Result<(Vec<(String, Signal)>, Option<String>), store::Error> {
         let page = self.store.list_state(&scope(name), Some(after), PAGE).await?;
         let last = page.last().map(|row| row.key.clone());
         let alive = page.into_iter().filter(|row| row.entry.expires_at.is_none_or(|at| at > now));
-        let signals = alive.filter_map(|row| serde_json::from_str(&row.entry.value.to_json()).ok());
+        let signals = alive.filter_map(|row| {
+            let signal = serde_json::from_str(&row.entry.value.to_json()).ok()?;
+            Some((row.key, signal))
+        });
         Ok((signals.collect(), last))
     }
+}
+
+/// True if no event with a key before this one is written from now on.
+pub(crate) fn is_settled(key: &str, now: Timestamp) -> bool {
+    let sent_at = key.parse::<ExecutionId>().ok().and_then(|id| id.created_at());
+    sent_at.is_some_and(|sent_at| now.duration_since(sent_at) > WRITTEN_WITHIN)
 }
 
 /// The key in the order of retained events at which an execution was accepted.

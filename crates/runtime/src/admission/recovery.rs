@@ -7,13 +7,14 @@ use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, Status};
 use model::payload::Payload;
 use model::value::Value;
+use store::ReplayLog;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::RunParts;
 use super::table::Queued;
 use crate::context::Runtime;
 use crate::error::Error;
-use crate::run::{Exit, Journal, ReplaySource};
+use crate::run::{Exit, Journal, ReplaySource, SnapshotState, StoredLog};
 use catalog::Deployment;
 
 /// The maximum number of cached definitions that are no longer in force.
@@ -78,21 +79,28 @@ impl Runtime {
             // It has waited here since it was interrupted, and has not run.
             source = ReplaySource::AnotherProcess;
         }
-        let events = self.store.events(id).await.map_err(|error| error.to_string())?;
-        let Some(events) = events else { return Ok(None) };
+        let log = self.store.replay_log(id).await.map_err(|error| error.to_string())?;
+        let Some(ReplayLog { snapshot, mut events, mut count }) = log else { return Ok(None) };
+        let stored = snapshot.as_ref();
+        let snapshot = stored.and_then(SnapshotState::read);
+        if stored.is_some() && snapshot.is_none() {
+            // Another version of the engine wrote it.
+            let all = self.store.events(id).await.map_err(|error| error.to_string())?;
+            let Some(all) = all else { return Ok(None) };
+            count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+            events = all;
+        }
         let execution = crate::run::folded(id, &events)?;
         if execution.outcome.is_some() {
             return Ok(None);
         }
         let deployment = self.deployment(&execution.automation, execution.definition).await?;
-        let journal = Journal::restore(
-            id,
-            &deployment.automation,
-            &events,
-            (source, wall_offset),
-            self.journal_context(),
-        );
-        if events.len() == 1 {
+        let is_new = count == 1;
+        let after_snapshot = usize::from(snapshot.is_some());
+        let log = StoredLog { events: &events[after_snapshot..], snapshot, count };
+        let journal =
+            Journal::restore(id, &deployment.automation, log, (source, wall_offset), self.journal_context());
+        if is_new {
             // It has only been accepted so far.
             super::accept::log_trigger_code(&journal, &execution.payload);
         }

@@ -194,19 +194,17 @@ impl Runtime {
         suspended: &Suspended,
         event: Event,
     ) -> Result<(), store::Error> {
-        let Some(events) = self.store.events(id).await? else { return Ok(()) };
-        let Some(Event::Started { automation, .. }) = events.first() else { return Ok(()) };
-        let first = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let Some(row) = self.store.execution(id).await? else { return Ok(()) };
         let append = Append {
             events: vec![event],
             keeps_permit: suspended.keeps_permit,
-            ..Append::new(id, first, Status::Waiting)
+            ..Append::new(id, row.events, Status::Waiting)
         };
         self.store.append(&append).await?;
         if self.notices.receiver_count() > 0 {
             let _ = self.notices.send(EngineEvent::ExecutionEvents {
                 id,
-                automation: automation.clone(),
+                automation: row.automation,
                 status: Status::Waiting,
                 events: Arc::new(append.events),
                 logs: Arc::default(),

@@ -120,7 +120,9 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let outer = scope.root().get("index");
-        let result = self.repeat_turns(step, repeat, scope, context).await;
+        let key = context.key(&step.id);
+        let result = self.repeat_turns(step, repeat, &key, scope, context).await;
+        self.journal.loop_ended(&key);
         match outer {
             Some(index) => scope.bind("index", index),
             None => scope.unbind("index"),
@@ -132,11 +134,20 @@ impl Run {
         &self,
         step: &Step,
         repeat: &RepeatStep,
+        key: &str,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut last = Value::Null;
-        for index in 0..repeat.max as usize {
+        let (mut first, mut last) = (0, Value::Null);
+        if let Some(position) = self.journal.loop_position(key) {
+            scope.restore(&position);
+            (first, last) = (position.turn, position.last);
+        }
+        for index in first..repeat.max as usize {
+            if self.journal.is_snapshot_due() && scope.is_trunk() && !context.closing {
+                let position = scope.loop_position(key, index, &last);
+                self.journal.turn_begins(position, &self.deployment.automation).await?;
+            }
             let turn = context.turn(index);
             if index > 0 {
                 self.pause_between(step, repeat, &turn, context).await?;

@@ -38,7 +38,10 @@ pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
 pub use determinism::Secret;
 pub use evaluate::expression_error;
-pub(crate) use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
+pub(crate) use journal::{
+    Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StoredLog, Suspension, Taken,
+    Wake,
+};
 use scope::Scope;
 use step::Context;
 use undo::Undo;

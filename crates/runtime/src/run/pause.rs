@@ -10,12 +10,12 @@ use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
 use model::value::Value;
 use store::Wait;
 
-use super::journal::{Due, Taken, Times};
+use super::journal::{AcceptedEvents, Due, Taken, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::admission::first_event_key;
+use crate::admission::{first_event_key, is_settled};
 use crate::clock::MonotonicTime;
 use crate::event_filter::{EventFilter, event_value};
 
@@ -207,25 +207,58 @@ impl Run {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
         };
+        let mut accepted = self.journal.accepted_events(&step.id);
+        let passed = accepted.passed.get(&name).cloned();
+        let begin = passed.clone().unwrap_or_else(|| first_event_key(self.journal.id()));
+        let found = self.next_earlier_event(wait, &name, key, begin, &mut accepted, scope, context).await;
+        if accepted.passed.get(&name) != passed.as_ref() {
+            self.journal.set_accepted_events(&step.id, accepted);
+        }
+        found
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "it is the loop of the function above")]
+    async fn next_earlier_event(
+        &self,
+        wait: &WaitForStep,
+        name: &str,
+        key: &str,
+        mut after: String,
+        accepted: &mut AcceptedEvents,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<(), Exit> {
         let own = format!("{}.", self.journal.id());
-        let mut after = first_event_key(self.journal.id());
+        let condition = wait.condition();
+        let known_result = condition.is_none_or(|condition| !condition.is_nondeterministic());
+        let same_result = known_result && condition.is_none_or(is_same_in_each_turn);
+        // True while no event so far can end a later wait of this step.
+        let mut is_passed = true;
         loop {
             let now = self.runtime.clock.now();
-            let page = self.runtime.retained_events(&name, &after, now).await;
+            let page = self.runtime.retained_events(name, &after, now).await;
             let (signals, last) = page.map_err(|error| self.store_failed(error))?;
-            for signal in signals {
-                if signal.id.starts_with(&own) || self.journal.has_let_through(&step.id, &signal.id) {
-                    continue;
-                }
+            for (event_key, signal) in signals {
+                let is_accepted = signal.id.starts_with(&own) || accepted.ids.contains(&signal.id);
                 // Others would fill the log. One with an error is recorded, so that the step fails with it.
-                let is_known_result =
-                    wait.condition().is_none_or(|condition| !condition.is_nondeterministic());
-                if is_known_result
-                    && matches!(self.matches_condition(wait, &signal, scope, context).await, Ok(false))
-                {
+                let is_other = !is_accepted
+                    && known_result
+                    && matches!(self.matches_condition(wait, &signal, scope, context).await, Ok(false));
+                if is_accepted || is_other {
+                    is_passed &= (is_accepted || same_result) && is_settled(&event_key, now);
+                    if is_passed {
+                        accepted.ids.remove(&signal.id);
+                        accepted.passed.insert(name.to_owned(), event_key);
+                    }
                     continue;
                 }
-                if self.journal.signal(key, signal) == Taken::TooMany {
+                is_passed = false;
+                let taken = self.journal.signal(key, signal);
+                if known_result {
+                    // It ends the wait.
+                    return Ok(());
+                }
+                if taken == Taken::TooMany {
                     let message = "more than 1,000 events of this name were sent since the execution began; the step looks at the oldest";
                     self.journal.log(LogLevel::Warn, Some(key), message);
                     return Ok(());
@@ -369,6 +402,15 @@ impl Run {
         inner.bind("event", event_value(signal));
         self.condition_holds(condition, &inner, "waitFor.if", context).await
     }
+}
+
+/// True if a condition on an event has the same result in each turn of the loops around its step.
+fn is_same_in_each_turn(condition: &model::Expression) -> bool {
+    const FIXED: [&str; 5] = ["event", "trigger", "inputs", "configVars", "automation"];
+    condition
+        .references()
+        .iter()
+        .all(|read| read.path.first().is_some_and(|root| FIXED.contains(&root.as_str())))
 }
 
 fn instant(value: &Value) -> Option<Timestamp> {

@@ -10,6 +10,7 @@ use model::value::{Key, Map, Value};
 
 use super::Run;
 use super::code_pipeline::CodePipeline;
+use super::journal::LoopPosition;
 
 /// Variables in scope and, in a parallel branch, the changes that it made.
 pub(crate) struct Scope {
@@ -83,6 +84,29 @@ impl Scope {
     /// Returns the variables for expressions.
     pub(super) fn root(&self) -> &Value {
         &self.root
+    }
+
+    /// True outside of parallel branches.
+    pub(super) fn is_trunk(&self) -> bool {
+        self.changes.is_none()
+    }
+
+    /// The position of a loop whose turn begins now.
+    pub(super) fn loop_position(&self, step: &str, turn: usize, last: &Value) -> LoopPosition {
+        let variable = |name| self.root.get(name).unwrap_or_default();
+        LoopPosition {
+            step: step.to_owned(),
+            turn,
+            last: last.clone(),
+            steps: variable("steps"),
+            vars: variable("vars"),
+        }
+    }
+
+    /// Sets the variables to those of a position.
+    pub(super) fn restore(&mut self, position: &LoopPosition) {
+        self.bind("steps", position.steps.clone());
+        self.bind("vars", position.vars.clone());
     }
 
     /// Copies the scope for a parallel branch; its changes are recorded for [`Scope::merge`].

@@ -95,6 +95,9 @@ impl Run {
             // The execution is closing: recorded outcomes are used only for undoing and closing.
             return Err(Exit::Failed(error));
         }
+        if self.journal.is_snapshot_due() && step.verb.nested_blocks().is_empty() {
+            self.journal.mark_replayed();
+        }
         let began = self.check_may_start(context)?;
         self.yield_if_due().await?;
         let reads = self.deployment.plan.reads(&step.id);
@@ -359,7 +362,12 @@ impl Run {
                 continue;
             }
             let items = self.recompute_items(step, scope);
-            for index in 0..self.runtime.settings.limits.loop_turns {
+            let position = self.journal.loop_position(&context.key(&step.id));
+            if let Some(position) = &position {
+                scope.restore(position);
+            }
+            for index in position.map_or(0, |position| position.turn)..self.runtime.settings.limits.loop_turns
+            {
                 if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
                     && let Some(item) = items.get(index)
                 {

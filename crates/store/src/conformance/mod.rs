@@ -12,6 +12,7 @@ mod lists;
 mod polls;
 mod retention;
 mod sample;
+mod snapshots;
 mod state;
 mod values;
 mod waits;
@@ -63,6 +64,8 @@ pub const RULES: &[(&str, Rule)] = &[
     ("an append at the wrong index is a conflict", |fixture| Box::pin(writes::conflict(fixture))),
     ("a refused write takes no other along", |fixture| Box::pin(writes::refusals_stay_alone(fixture))),
     ("events come back in the order of their appends", |fixture| Box::pin(writes::order(fixture))),
+    ("a replay begins at the last snapshot", |fixture| Box::pin(snapshots::replay_begins_there(fixture))),
+    ("a snapshot that does not fit is refused", |fixture| Box::pin(snapshots::refused(fixture))),
     ("the row follows the events", |fixture| Box::pin(writes::row_follows(fixture))),
     ("addresses replace what their Automations had", |fixture| Box::pin(writes::addresses(fixture))),
     ("log lines come in order from any index on", |fixture| Box::pin(writes::logs(fixture))),

@@ -8,8 +8,8 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, 
 use crate::Error;
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, DedupHit, DedupRecord, Definition, ExecutionRow, InitialEvents,
-    NewExecution, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, StateEntry,
-    Subscription, Wait, Watermark,
+    NewExecution, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog,
+    Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
 };
 
 /// The most characters of an error in a list.
@@ -44,6 +44,17 @@ pub(super) struct StoredExecution {
     pub(super) events: Vec<Event>,
     pub(super) logs: Vec<LogLine>,
     pub(super) waits: Vec<Wait>,
+    pub(super) snapshot: Option<Snapshot>,
+}
+
+impl StoredExecution {
+    /// Returns the events that a replay needs, as [`crate::ExecutionStore::replay_log`].
+    pub(super) fn replay_log(&self) -> ReplayLog {
+        let from = self.snapshot.as_ref().map_or(1, |snapshot| snapshot.events as usize);
+        let later = self.events.iter().skip(from);
+        let events = self.events.first().into_iter().chain(later).cloned().collect();
+        ReplayLog { snapshot: self.snapshot.clone(), events, count: self.row.events }
+    }
 }
 
 /// A poll.
@@ -160,12 +171,15 @@ impl Data {
         }
         row.events += u32::try_from(already.len()).unwrap_or(u32::MAX);
         let events = std::iter::once(new.started).chain(already).collect();
-        self.executions
-            .insert(new.id, StoredExecution { row, holds: false, events, logs, waits: Vec::new() });
+        self.executions.insert(
+            new.id,
+            StoredExecution { row, holds: false, events, logs, waits: Vec::new(), snapshot: None },
+        );
     }
 
     pub(super) fn append(&mut self, append: &Append) -> Result<(), Error> {
         append.waits.as_deref().map_or(Ok(()), check_waits)?;
+        append.snapshot.check(append.first)?;
         self.check_state(&append.state)?;
         let id = append.execution;
         let stored = self.executions.get_mut(&id).ok_or(Error::NoSuchExecution(id))?;
@@ -185,6 +199,11 @@ impl Data {
         if let Some(mut waits) = append.waits.clone() {
             waits.sort_unstable_by(|one, other| one.step.cmp(&other.step));
             stored.waits = waits;
+        }
+        match &append.snapshot {
+            SnapshotChange::Keep => {}
+            SnapshotChange::Put(snapshot) => stored.snapshot = Some(snapshot.clone()),
+            SnapshotChange::Delete => stored.snapshot = None,
         }
         if append.status.is_terminal() {
             stored.waits.clear();

@@ -22,8 +22,8 @@ use crate::traits::{
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
-    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, StateEntry, StateRow, StateWrite,
-    Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// The most rows of a page.
@@ -150,6 +150,11 @@ impl ExecutionStore for MemoryStore {
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         let events = self.read(|data| data.executions.get(&id).map(|stored| stored.events.clone())).await?;
         events.as_deref().map(read_back).transpose()
+    }
+
+    async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {
+        let log = self.read(|data| data.executions.get(&id).map(|stored| stored.replay_log())).await?;
+        log.map(|log| Ok(ReplayLog { events: read_back(&log.events)?, ..log })).transpose()
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {

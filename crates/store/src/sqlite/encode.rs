@@ -12,8 +12,8 @@ use super::blobs::{ExternalValues, Hash};
 use super::event_codec::EncodedEvents;
 use super::start_codec::StartEncoder;
 use crate::types::{
-    Accept, Address, Append, AwaitedEvent, DedupRecord, Definition, InitialEvents, NewExecution, StateWrite,
-    Subscription, Wait, Watermark,
+    Accept, Address, Append, AwaitedEvent, DedupRecord, Definition, InitialEvents, NewExecution,
+    SnapshotChange, StateWrite, Subscription, Wait, Watermark,
 };
 use crate::{AcceptOutcome, Error};
 
@@ -147,6 +147,7 @@ pub(super) struct AppendRow {
     pub(super) error: Option<String>,
     pub(super) waits: Option<Vec<Wait>>,
     pub(super) state: Vec<StateChange>,
+    pub(super) snapshot: SnapshotChange,
 }
 
 /// The encoded form of a state write.
@@ -193,6 +194,7 @@ impl WriteOp {
         let (finished_ns, error) = ending(append.status, append.events.last());
         let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
         waits.as_deref().map_or(Ok(()), check_waits)?;
+        append.snapshot.check(append.first)?;
         Ok(Self::Append(Box::new(AppendRow {
             execution: append.execution,
             first: append.first,
@@ -206,6 +208,7 @@ impl WriteOp {
             error,
             waits,
             state: changes(&append.state)?,
+            snapshot: append.snapshot.clone(),
         })))
     }
 
@@ -258,6 +261,7 @@ impl WriteOp {
                     + row.lines.as_ref().map_or(0, |(_, lines)| lines.len())
                     + row.waits.iter().flatten().map(wait_bytes).sum::<usize>()
                     + state_bytes(&row.state)
+                    + row.snapshot.bytes()
             }
             Self::WriteState(changes) => state_bytes(changes),
             Self::PutDefinition(definition) => 256 + definition.text.len(),

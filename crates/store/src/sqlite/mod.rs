@@ -17,6 +17,7 @@ mod encode;
 mod error_map;
 mod event_codec;
 mod queue;
+mod replay;
 mod start_codec;
 mod state;
 mod statements;

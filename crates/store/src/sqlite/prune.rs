@@ -291,6 +291,7 @@ pub(super) fn delete_remains(connection: &Connection) -> Result<WriteResult, Wri
                 deleted => rows += deleted,
             }
         }
+        super::replay::delete_snapshot(connection, &execution)?;
         done.execute([execution])?;
     }
     Ok(WriteResult::More(false))

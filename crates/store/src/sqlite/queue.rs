@@ -239,6 +239,7 @@ mod tests {
             finished_ns: None,
             error: None,
             waits: None,
+            snapshot: crate::SnapshotChange::Keep,
             state: Vec::new(),
         }))
     }

@@ -1,133 +1,17 @@
 //! Queries of executions, definitions, addresses and watermarks.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use model::value::{BlobSource, with_source};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin};
-use rusqlite::{Connection, Row, TransactionBehavior, params};
+use model::{AutomationId, DefinitionHash, ExecutionId, LogLine, Origin};
+use rusqlite::{Connection, Row, params};
 
-use super::blobs::{self, BlobFiles, Folder};
 use super::encode::status_of;
-use super::event_codec::DecodedEvent;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
-use super::start_codec::{self, StartColumns};
 use crate::Error;
 use crate::types::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
 
 /// The most log lines of one read.
 const MAX_LINES: u32 = 10_000;
-
-/// Returns all events of an execution. Verifies that there is no gap and that their number is the stored count.
-pub(super) fn events(
-    connection: &mut Connection,
-    folder: &Arc<Folder>,
-    id: ExecutionId,
-) -> Result<Option<Vec<Event>>, Error> {
-    match stored_events(connection, folder, id) {
-        // It may have been pruned with its blobs after its rows were read.
-        Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => Ok(None),
-        found => found,
-    }
-}
-
-fn stored_events(
-    connection: &mut Connection,
-    folder: &Arc<Folder>,
-    id: ExecutionId,
-) -> Result<Option<Vec<Event>>, Error> {
-    // One snapshot for the count and the events.
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
-    let Some(Beginning { count, start }) = beginning(&transaction, id)? else { return Ok(None) };
-    let texts = RowReader { folder, cuts: blobs::references(&transaction, id).map_err(read_error)?, id };
-    let mut events: Vec<Event> = Vec::new();
-    if let Some((sequence, known)) = start {
-        let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
-        let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
-        let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
-        let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
-        let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
-        events = texts.read(row, 0, 0, |text| start_codec::read(text, raw, known))?;
-    }
-    {
-        let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
-        let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
-        let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
-        while let Some(row) = rows.next().map_err(read_error)? {
-            let first: u32 = row.get(0).map_err(read_error)?;
-            if first as usize != events.len() {
-                return Err(texts.missing(events.len()));
-            }
-            let more = texts.read(row, 1, first, |text| serde_json::from_str::<Vec<DecodedEvent>>(text))?;
-            events.extend(more.into_iter().map(|DecodedEvent(event)| event));
-        }
-    }
-    if events.len() != count as usize {
-        return Err(corrupt(format!("execution {id} has {} events, not {count}", events.len())));
-    }
-    Ok(Some(events))
-}
-
-/// The columns of an execution that concern its events.
-struct Beginning {
-    count: u32,
-    /// The row of `starts` with the first events, and the columns that complete it. `None` if an earlier version accepted
-    /// the execution: then all events are in `events`.
-    start: Option<(i64, StartColumns)>,
-}
-
-fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginning>, Error> {
-    let sql = "SELECT events, start, automation, definition, origin FROM executions WHERE id = ?1";
-    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
-    let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
-    let Some(row) = rows.next().map_err(read_error)? else { return Ok(None) };
-    let start = match row.get(1).map_err(read_error)? {
-        None => None,
-        Some(sequence) => {
-            let definition = DefinitionHash::from_bytes(row.get(3).map_err(read_error)?);
-            Some((
-                sequence,
-                StartColumns { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? },
-            ))
-        }
-    };
-    Ok(Some(Beginning { count: row.get(0).map_err(read_error)?, start }))
-}
-
-/// Reads the texts of the events of one execution.
-struct RowReader<'store> {
-    folder: &'store Arc<Folder>,
-    cuts: blobs::References,
-    id: ExecutionId,
-}
-
-impl RowReader<'_> {
-    /// Decodes the text in a column of the row of event `first`, with its external values restored.
-    fn read<T>(
-        &self,
-        row: &Row<'_>,
-        column: usize,
-        first: u32,
-        read: impl FnOnce(&str) -> serde_json::Result<T>,
-    ) -> Result<T, Error> {
-        let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
-        let whole = match self.cuts.get(&first) {
-            Some(cuts) => Cow::Owned(blobs::restore(self.folder, text, cuts)?),
-            None => Cow::Borrowed(text),
-        };
-        let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(self.folder.clone()));
-        with_source(shelf, || read(&whole)).map_err(|error| {
-            corrupt(format!("event {first} of execution {} cannot be read: {error}", self.id))
-        })
-    }
-
-    fn missing(&self, event: usize) -> Error {
-        corrupt(format!("event {event} of execution {} is missing", self.id))
-    }
-}
 
 /// Returns the list row of one execution.
 pub(super) fn execution(connection: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
@@ -266,13 +150,13 @@ fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
     })
 }
 
-fn origin(row: &Row<'_>, column: usize, id: ExecutionId) -> Result<Origin, Error> {
+pub(super) fn origin(row: &Row<'_>, column: usize, id: ExecutionId) -> Result<Origin, Error> {
     let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
     serde_json::from_str(text)
         .map_err(|error| corrupt(format!("the origin of execution {id} cannot be read: {error}")))
 }
 
-fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {
+pub(super) fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {
     let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
     AutomationId::parse(text).ok_or_else(|| corrupt(format!("`{text}` is no id of an Automation")))
 }

@@ -9,7 +9,7 @@ use super::settings::open_error;
 use crate::Error;
 
 /// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 10] = [
+const MIGRATIONS: [(&str, &str); 11] = [
     ("V1__initial", include_str!("../../migrations/V1__initial.sql")),
     ("V2__waits_and_state", include_str!("../../migrations/V2__waits_and_state.sql")),
     ("V3__sendings", include_str!("../../migrations/V3__sendings.sql")),
@@ -20,10 +20,11 @@ const MIGRATIONS: [(&str, &str); 10] = [
     ("V8__short_events", include_str!("../../migrations/V8__short_events.sql")),
     ("V9__starts", include_str!("../../migrations/V9__starts.sql")),
     ("V10__event_keys", include_str!("../../migrations/V10__event_keys.sql")),
+    ("V11__snapshots", include_str!("../../migrations/V11__snapshots.sql")),
 ];
 
 /// The version that this release reads and writes.
-pub(super) const CURRENT: u32 = 10;
+pub(super) const CURRENT: u32 = 11;
 
 /// `CogW`, set by the first migration.
 const APPLICATION_ID: i32 = 0x436f_6757;

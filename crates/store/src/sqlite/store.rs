@@ -23,15 +23,15 @@ use super::readahead::Readahead;
 use super::settings;
 use super::usage::{self, Usage};
 use super::writer::Writer;
-use super::{check, dedup, polls, pool, prune, read, schema, state, waits};
+use super::{check, dedup, polls, pool, prune, read, replay, schema, state, waits};
 use crate::traits::{
     DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
     WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
-    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, StateEntry, StateRow,
-    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, ReplayLog, StateEntry,
+    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 use crate::{Durability, Error, Options};
 
@@ -179,7 +179,12 @@ impl ExecutionStore for SqliteStore {
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         let folder = self.0.folder.clone();
-        self.0.pool.read(move |connection| read::events(connection, &folder, id)).await
+        self.0.pool.read(move |connection| replay::events(connection, &folder, id)).await
+    }
+
+    async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {
+        let folder = self.0.folder.clone();
+        self.0.pool.read(move |connection| replay::log(connection, &folder, id)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {

@@ -11,7 +11,7 @@ use super::encode::{
     AppendRow, NewExecutionRow, SecretKey, StateChange, WriteOp, WriteResult, status_code, to_ns,
 };
 use super::statements::Statements;
-use super::{dedup, polls, prune, state, waits};
+use super::{dedup, polls, prune, replay, state, waits};
 use crate::types::{Address, Definition, Watermark};
 use crate::{AcceptOutcome, Error};
 
@@ -189,6 +189,7 @@ fn append(
     if let Some(waits) = &row.waits {
         waits::replace(connection, row.execution, waits)?;
     }
+    replay::change(connection, row.execution, &row.snapshot)?;
     state::write(connection, &row.state)?;
     Ok(WriteResult::Nothing)
 }

@@ -3,6 +3,7 @@
 mod dedup;
 mod poll;
 mod prune;
+mod replay;
 mod state;
 mod wait;
 
@@ -14,6 +15,7 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, S
 pub use dedup::{DedupHit, DedupRecord};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};
+pub use replay::{ReplayLog, Snapshot, SnapshotChange};
 pub use state::{StateEntry, StateRow, StateWrite};
 pub use wait::{AwaitedEvent, EventKey, EventWaiter, SuspendedExecution, Wait};
 
@@ -100,6 +102,8 @@ pub struct Append {
     pub waits: Option<Vec<Wait>>,
     /// The writes of state, each key at most once. At most [`StateWrite::MAX_AT_ONCE`].
     pub state: Vec<StateWrite>,
+    /// The change of its snapshot. A new one stands for the `first` events of this append.
+    pub snapshot: SnapshotChange,
 }
 
 impl Append {
@@ -115,6 +119,7 @@ impl Append {
             keeps_permit: false,
             waits: None,
             state: Vec::new(),
+            snapshot: SnapshotChange::Keep,
         }
     }
 }

@@ -211,6 +211,7 @@ impl CommitState {
                 events: state.take_events(),
                 logs: journal.redact_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
+                snapshot: std::mem::take(&mut state.loops.change),
             };
             (append, state.effects, std::mem::take(&mut state.locks))
         };
@@ -224,6 +225,11 @@ impl CommitState {
         });
         self.in_flight =
             Some(InFlightCommit { events: count, effects, status, passes, published, _locks: locks, write });
+    }
+
+    /// The number of stored events, with those of the write in flight excluded.
+    pub(super) fn next(&self) -> u32 {
+        self.next
     }
 
     /// True if a write is in flight.

@@ -7,6 +7,7 @@ mod pauses;
 mod redaction;
 mod replay;
 mod retries;
+mod snapshot;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -27,10 +28,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use acceptance::PendingAcceptance;
 use commit::CommitState;
 use pauses::Pauses;
-pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
-pub(crate) use replay::ReplaySource;
+pub(crate) use pauses::{AcceptedEvents, Due, Suspension, Taken, Times, Wake};
+pub(crate) use replay::{ReplaySource, StoredLog};
 use retries::UnknownAttempt;
 pub(crate) use retries::{Inside, Tries};
+use snapshot::Loops;
+pub(crate) use snapshot::{LoopPosition, SnapshotState};
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
@@ -63,6 +66,10 @@ pub(crate) struct Journal {
     unaccepted: AtomicBool,
     /// True once the end of a step or a try is committed after a crash.
     passed: AtomicBool,
+    /// True if the log has become long since the last snapshot.
+    snapshot_due: AtomicBool,
+    /// True once the walk has passed the recorded steps.
+    replayed: AtomicBool,
     state: Mutex<State>,
     /// The write position: one write at a time, in order. It owns the write in flight, so that its result is not lost when the
     /// branch that waits for it is dropped: the next branch waits for it first.
@@ -85,8 +92,9 @@ struct State {
     /// The order in which steps ended, if it is kept.
     order: HashMap<String, u64>,
     pauses: Pauses,
-    /// The ids of the signals that ended waits, by the id of the step.
-    let_through: HashMap<String, HashSet<String>>,
+    loops: Loops,
+    /// The events that ended waits, by the id of the step.
+    accepted_events: HashMap<String, AcceptedEvents>,
     /// The steps whose wait timed out.
     timed_out: HashSet<String>,
     pending: Vec<Event>,
@@ -163,6 +171,8 @@ impl Journal {
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
             passed: AtomicBool::new(false),
+            snapshot_due: AtomicBool::new(false),
+            replayed: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, wall_offset, ..State::default() }),
             transit: tokio::sync::Mutex::new(CommitState::after(1)),
         }
@@ -397,6 +407,7 @@ impl Journal {
         let mut state = self.state();
         if let Event::Finished { outcome, .. } = &event {
             state.outcome = Some(outcome.clone());
+            state.delete_snapshot();
         }
         state.record(&*self.clock, event);
     }

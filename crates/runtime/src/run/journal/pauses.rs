@@ -1,10 +1,11 @@
 //! Waiting steps of an execution: what each waits for, its time limit, and the signals that have arrived.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{Event, ExecutionId, Signal, StepWait, WaitReason};
+use serde::{Deserialize, Serialize};
 use store::{AwaitedEvent, Wait};
 
 use super::{Journal, State};
@@ -31,6 +32,15 @@ pub(super) struct Pauses {
     /// Start of the current period with at least one wait, and the total of earlier periods.
     since: Option<MonotonicTime>,
     total: Duration,
+}
+
+/// The events that ended waits of one step.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct AcceptedEvents {
+    /// For each name of an event a key in the order of retained events: no event up to it can end a later wait.
+    pub(crate) passed: HashMap<String, String>,
+    /// The ids of the events after it that ended a wait.
+    pub(crate) ids: HashSet<String>,
 }
 
 struct Pause {
@@ -211,6 +221,15 @@ impl Pauses {
         ends.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
+    /// The total time of ended waits.
+    pub(super) fn total(&self) -> Duration {
+        self.total
+    }
+
+    pub(super) fn add_total(&mut self, total: Duration) {
+        self.total += total;
+    }
+
     pub(super) fn is_changed(&self) -> bool {
         self.changed
     }
@@ -237,7 +256,7 @@ impl State {
         match signal {
             Some(signal) => {
                 let id = step.split('[').next().unwrap_or_default();
-                self.let_through.entry(id.to_owned()).or_default().insert(signal.to_owned());
+                self.accepted_events.entry(id.to_owned()).or_default().ids.insert(signal.to_owned());
                 self.timed_out.remove(step);
             }
             None => drop(self.timed_out.insert(step.to_owned())),
@@ -344,9 +363,14 @@ impl Journal {
         state.record(&*self.clock, Event::WaitEnded { at: self.clock.now(), step: step.to_owned(), signal });
     }
 
-    /// Returns true if an iteration of the step with this id ended with the signal.
-    pub(crate) fn has_let_through(&self, id: &str, signal: &str) -> bool {
-        self.state().let_through.get(id).is_some_and(|signals| signals.contains(signal))
+    /// The events that ended waits of the step with this id in any iteration.
+    pub(crate) fn accepted_events(&self, id: &str) -> AcceptedEvents {
+        self.state().accepted_events.get(id).cloned().unwrap_or_default()
+    }
+
+    /// Replaces the list of events that ended waits of a step by a shorter one with the same meaning.
+    pub(crate) fn set_accepted_events(&self, id: &str, accepted: AcceptedEvents) {
+        self.state().accepted_events.insert(id.to_owned(), accepted);
     }
 
     /// Returns true if the wait of the step ended by its time limit.

@@ -10,7 +10,7 @@ use model::execution::{Event, ExecutionId, StepWait, WaitReason};
 use super::commit::CommitState;
 use super::pauses::{Due, Replayed, Times};
 use super::retries::{Inside, Tries};
-use super::{Journal, JournalContext, State, StepStart};
+use super::{Journal, JournalContext, SnapshotState, State, StepStart, retries_lists, snapshot};
 use crate::clock::MonotonicTime;
 
 /// Smallest backward change of the wall clock that is taken into account.
@@ -27,20 +27,33 @@ pub(crate) enum ReplaySource {
     Suspended,
 }
 
+/// The part of an execution's log from which its journal is restored.
+pub(crate) struct StoredLog<'log> {
+    /// The events after the snapshot, or all.
+    pub(crate) events: &'log [Event],
+    /// The state before these events; `None` if they are all.
+    pub(crate) snapshot: Option<SnapshotState>,
+    /// The number of all stored events.
+    pub(crate) count: u32,
+}
+
 impl Journal {
-    /// Rebuilds the journal from stored events. `source` is the earlier state; `ahead` is the wall-clock offset when
-    /// the last event was recorded.
+    /// Rebuilds the journal from stored events, which follow the snapshot if there is one. `source` is the earlier state;
+    /// `ahead` is the wall-clock offset when the last event was recorded.
     pub(crate) fn restore(
         id: ExecutionId,
         automation: &Automation,
-        events: &[Event],
+        log: StoredLog<'_>,
         (source, ahead): (ReplaySource, SignedDuration),
         around: JournalContext,
     ) -> Self {
         let (now, clock) = (around.clock.monotonic_now(), around.clock.clone());
-        let ahead = ahead.saturating_add(set_back(events, ahead, now));
+        let StoredLog { events, snapshot, count } = log;
+        let snapshot_at = snapshot.as_ref().map(SnapshotState::at);
+        let ahead = ahead.saturating_add(set_back(events, snapshot_at, ahead, now));
         let mut scale = ClockScale::new(events, ahead);
-        let started_at = events.first().map_or(Timestamp::MAX, Event::at);
+        let first = events.first().map_or(Timestamp::MAX, Event::at);
+        let started_at = snapshot.as_ref().map_or(first, SnapshotState::accepted_at);
         let mut journal = Self::new(id, automation, (started_at, ahead), around);
         journal.accepted_at = scale.steady(started_at);
         journal.keeps_outcomes = true;
@@ -48,13 +61,20 @@ impl Journal {
             // An execution with only *started* may have been in its first step: the start of a step is not committed on
             // its own.
             ReplaySource::AnotherProcess => true,
-            ReplaySource::ThisProcess => !matches!(events, [_] | [_, Event::Failing { .. }]),
+            ReplaySource::ThisProcess => {
+                snapshot_at.is_some() || !matches!(events, [_] | [_, Event::Failing { .. }])
+            }
             ReplaySource::Suspended => false,
         };
-        *journal.transit.get_mut() = CommitState::after(u32::try_from(events.len()).unwrap_or(u32::MAX));
+        *journal.transit.get_mut() = CommitState::after(count);
+        let may_snapshot = !retries_lists(automation) && !journal.keeps_order;
+        *journal.snapshot_due.get_mut() = may_snapshot && snapshot::is_due(events);
         let state = journal.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut replay =
             Replay { automation, ordered: journal.keeps_order, inside: None, pauses: Replayed::default() };
+        if let Some(snapshot) = snapshot {
+            snapshot.restore(state, |at| scale.steady(at));
+        }
         for event in events {
             scale.passes(event);
             replay.event(state, event, &scale);
@@ -90,8 +110,14 @@ impl ClockScale {
 }
 
 /// Minimum by which the wall clock was set back while no process ran: otherwise past events would lie in the future.
-fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> SignedDuration {
+fn set_back(
+    events: &[Event],
+    snapshot_at: Option<Timestamp>,
+    ahead: SignedDuration,
+    now: MonotonicTime,
+) -> SignedDuration {
     let mut scale = ClockScale::new(events, ahead);
+    let snapshot_at = snapshot_at.map(|at| scale.steady(at));
     let instants = events.iter().map(|event| {
         scale.passes(event);
         // The date of a loop iteration is the end of a delay, which may lie in the future.
@@ -99,7 +125,8 @@ fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> Sign
         // A note may be recorded some time after its instant, when the wall clock has been set again.
         if lies_ahead || event.is_informational() { now } else { scale.steady(event.at()) }
     });
-    let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
+    let behind =
+        snapshot_at.into_iter().chain(instants).max().map_or(Duration::ZERO, |newest| newest.since(now));
     if behind < MIN_CLOCK_STEP {
         // Clocks of two processes differ slightly.
         return SignedDuration::ZERO;

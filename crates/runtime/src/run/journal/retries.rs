@@ -197,6 +197,6 @@ impl Inside {
 }
 
 /// Splits a key: `copy[2][0]` is the step `copy` in the iterations `[2][0]`.
-fn split_turns(key: &str) -> (&str, &str) {
+pub(super) fn split_turns(key: &str) -> (&str, &str) {
     key.split_at(key.find('[').unwrap_or(key.len()))
 }

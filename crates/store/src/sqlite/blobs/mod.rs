@@ -171,13 +171,17 @@ fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Re
 /// The values removed from the rows of an execution, by the first event of the row: offset, hash and length.
 pub(super) type References = HashMap<u32, Vec<(usize, Hash, usize)>>;
 
-/// Returns the values removed from the rows of an execution.
-pub(super) fn references(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<References> {
+/// Returns the values removed from the rows of an execution: from its first row, and from those of the events from `from` on.
+pub(super) fn references(
+    connection: &Connection,
+    execution: ExecutionId,
+    from: u32,
+) -> rusqlite::Result<References> {
     let mut statement = connection.prepare_cached(
         "SELECT first, at, blob, length FROM cuts LEFT JOIN blobs ON hash = blob \
-         WHERE execution = ?1 ORDER BY first, at",
+         WHERE execution = ?1 AND (first = 0 OR first >= ?2) ORDER BY first, at",
     )?;
-    let mut rows = statement.query([execution.as_bytes()])?;
+    let mut rows = statement.query(params![execution.as_bytes(), from])?;
     let mut places = References::new();
     while let Some(row) = rows.next()? {
         let blob = (row.get::<_, u32>(1)? as usize, row.get(2)?, row.get::<_, u32>(3)? as usize);

@@ -1,0 +1,135 @@
+//! Snapshots: a loop whose turns pause costs the same in each turn, and an execution cannot tell where its replay began.
+
+use std::time::Duration;
+
+use engine::Engine;
+use model::{Event, ExecutionId};
+
+use crate::common::{Project, crash, end, json, manual, soon, start_and_rest, stop};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Two loops around a pause. Some variables are set in one turn alone, before and inside the inner loop.
+const NESTED: &str = r#"  - set: {total: 0, tenth: null, path: []}
+  - id: first
+    set: {kept: before}
+  - id: outer
+    timeout: 90d
+    repeat: {max: 3}
+    steps:
+      - set: {round: "${{ index }}"}
+      - if: vars.round == 0
+        then:
+          - id: once
+            set: {once: only}
+      - id: inner
+        repeat: {max: 60, until: index >= 30}
+        steps:
+          - wait: 1h
+          - if: index == 10
+            then:
+              - set: {tenth: "${{ vars.round }}"}
+              - {id: tenth, set: {at: "${{ vars.total }}"}}
+          - set: {total: "${{ vars.total + 1 }}"}
+      - set: {path: "${{ vars.path + [vars.total] }}"}
+  - set:
+      all: "${{ vars }}"
+      kept: "${{ steps.first.results.kept }}"
+      once: "${{ steps.once.results.once }}"
+      tenth: "${{ steps.tenth.results.at }}"
+"#;
+
+/// The number of events that the next wake replays.
+async fn replayed(engine: &Engine, id: ExecutionId) -> usize {
+    let log = engine.store().replay_log(id).await.expect("it is read").expect("it is there");
+    log.events.len()
+}
+
+/// Lets a rest of one hour pass. Returns false once the execution has ended.
+async fn next_turn(project: &Project, engine: &Engine, id: ExecutionId) -> bool {
+    let before = engine.store().execution(id).await.expect("it is read").expect("it is there").events;
+    project.clock.advance(HOUR);
+    soon(async {
+        loop {
+            let row = engine.store().execution(id).await.expect("it is read").expect("it is there");
+            if row.status.is_terminal() {
+                return false;
+            }
+            if row.events > before && engine.runtime().status().resting == 1 {
+                return true;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_loop_of_pauses_replays_no_more_in_its_last_turns_and_ends_as_if_it_had_never_paused() {
+    let project = Project::with(&manual(NESTED));
+    let mut engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    let (mut most, mut turns) = (0, 0);
+    while next_turn(&project, &engine, id).await {
+        turns += 1;
+        most = most.max(replayed(&engine, id).await);
+        if turns % 17 == 0 {
+            crash(engine).await;
+            engine = project.start().await;
+        }
+    }
+    assert_eq!(turns, 92);
+    assert!((128..160).contains(&most), "a wake replayed {most} events");
+    let all = engine.store().events(id).await.expect("they are read").expect("it is there");
+    assert!(all.len() > 390, "the whole log is kept: {}", all.len());
+    let log = engine.store().replay_log(id).await.expect("it is read").expect("it is there");
+    assert_eq!((log.snapshot, log.events.len()), (None, all.len()), "the end needs no snapshot");
+    assert_eq!(
+        end(&engine, id).await,
+        concat!(
+            r#"{"all":{"total":93,"tenth":2,"path":[31,62,93],"kept":"before","round":2,"once":"only","at":72},"#,
+            r#""kept":"before","once":"only","tenth":72}"#
+        )
+    );
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_that_retries_or_undoes_its_turns_keeps_them_all() {
+    let steps = "  - repeat: {max: 60}\n    steps:\n      - wait: 1h\n      - {id: a, set: {x: 1}, undo: [{action: log.info, with: {message: undone}}]}\n      - set: {y: 1}\n";
+    let project = Project::with(&manual(steps));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    for _ in 0..50 {
+        assert!(next_turn(&project, &engine, id).await);
+    }
+    let log = engine.store().replay_log(id).await.expect("it is read").expect("it is there");
+    assert_eq!(log.snapshot, None);
+    assert!(log.events.len() > 150);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn each_of_many_kept_events_ends_one_turn_and_is_recorded_once() {
+    let steps = "  - set: {got: []}\n  - wait: 1h\n  - repeat: {max: 50}\n    steps:\n      - {id: paid, waitFor: {event: paid}}\n      - wait: 1h\n      - set: {got: \"${{ vars.got + [steps.paid.results] }}\"}\n  - set: {got: \"${{ vars.got }}\"}\n";
+    let project = Project::with(&manual(steps));
+    let mut engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    for number in 0..50 {
+        engine.runtime().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
+    }
+    let mut turns = 0;
+    while next_turn(&project, &engine, id).await {
+        turns += 1;
+        if turns % 13 == 0 {
+            crash(engine).await;
+            engine = project.start().await;
+        }
+    }
+    let all = engine.store().events(id).await.expect("they are read").expect("it is there");
+    let signals = all.iter().filter(|event| matches!(event, Event::Signalled { .. })).count();
+    assert_eq!((turns, signals), (50, 50));
+    let expected: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    assert_eq!(end(&engine, id).await, format!(r#"{{"got":[{}]}}"#, expected.join(",")));
+    stop(engine).await;
+}

@@ -1,0 +1,183 @@
+//! The events of an execution, and the snapshot at which their replay begins.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use model::value::{BlobSource, with_source};
+use model::{DefinitionHash, Event, ExecutionId};
+use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+
+use super::blobs::{self, BlobFiles, Folder};
+use super::event_codec::DecodedEvent;
+use super::pool::read_error;
+use super::read::{automation, corrupt, execution, origin};
+use super::start_codec::{self, StartColumns};
+use crate::Error;
+use crate::types::{ReplayLog, Snapshot, SnapshotChange};
+
+/// Returns all events of an execution. Verifies that there is no gap and that their number is the stored count.
+pub(super) fn events(
+    connection: &mut Connection,
+    folder: &Arc<Folder>,
+    id: ExecutionId,
+) -> Result<Option<Vec<Event>>, Error> {
+    unless_pruned(connection, folder, id, |_| Ok(None)).map(|log| log.map(|log| log.events))
+}
+
+/// Returns the events after the snapshot of an execution, or all, with the same verification.
+pub(super) fn log(
+    connection: &mut Connection,
+    folder: &Arc<Folder>,
+    id: ExecutionId,
+) -> Result<Option<ReplayLog>, Error> {
+    unless_pruned(connection, folder, id, |connection| snapshot(connection, id))
+}
+
+/// Writes the change of a snapshot.
+pub(super) fn change(
+    connection: &Connection,
+    execution: ExecutionId,
+    change: &SnapshotChange,
+) -> rusqlite::Result<()> {
+    match change {
+        SnapshotChange::Keep => Ok(()),
+        SnapshotChange::Put(Snapshot { events, body }) => {
+            let sql = "INSERT INTO snapshots (execution, events, body) VALUES (?1, ?2, ?3) \
+                       ON CONFLICT DO UPDATE SET events = excluded.events, body = excluded.body";
+            connection.prepare_cached(sql)?.execute(params![execution.as_bytes(), events, body]).map(drop)
+        }
+        SnapshotChange::Delete => delete_snapshot(connection, execution.as_bytes()),
+    }
+}
+
+/// Deletes the snapshot of an execution, if it has one.
+pub(super) fn delete_snapshot(connection: &Connection, execution: &[u8; 16]) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM snapshots WHERE execution = ?1";
+    connection.prepare_cached(sql)?.execute([execution]).map(drop)
+}
+
+fn snapshot(connection: &Connection, id: ExecutionId) -> Result<Option<Snapshot>, Error> {
+    let sql = "SELECT events, body FROM snapshots WHERE execution = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let read = |row: &Row<'_>| Ok(Snapshot { events: row.get(0)?, body: row.get(1)? });
+    statement.query_row([id.as_bytes()], read).optional().map_err(read_error)
+}
+
+fn unless_pruned(
+    connection: &mut Connection,
+    folder: &Arc<Folder>,
+    id: ExecutionId,
+    find: impl FnOnce(&Connection) -> Result<Option<Snapshot>, Error>,
+) -> Result<Option<ReplayLog>, Error> {
+    match stored_events(connection, folder, id, find) {
+        // It may have been pruned with its blobs after its rows were read.
+        Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => Ok(None),
+        found => found,
+    }
+}
+
+fn stored_events(
+    connection: &mut Connection,
+    folder: &Arc<Folder>,
+    id: ExecutionId,
+    find: impl FnOnce(&Connection) -> Result<Option<Snapshot>, Error>,
+) -> Result<Option<ReplayLog>, Error> {
+    // One snapshot of the database for the count and the events.
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
+    let Some(Beginning { count, start }) = beginning(&transaction, id)? else { return Ok(None) };
+    let snapshot = find(&transaction)?.filter(|_| start.is_some());
+    let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.events);
+    let cuts = blobs::references(&transaction, id, from).map_err(read_error)?;
+    let texts = RowReader { folder, cuts, id };
+    let mut events: Vec<Event> = Vec::new();
+    if let Some((sequence, known)) = start {
+        let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
+        let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
+        let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
+        let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
+        let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
+        events = texts.read(row, 0, 0, |text| start_codec::read(text, raw, known))?;
+    }
+    // The number of events before those that are read, without the first one.
+    let mut skipped = 0;
+    if from > 0 {
+        events.truncate(1);
+        skipped = from as usize - events.len();
+    }
+    {
+        let sql = "SELECT first, body FROM events WHERE execution = ?1 AND first >= ?2 ORDER BY first";
+        let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
+        let mut rows = statement.query(params![id.as_bytes(), from]).map_err(read_error)?;
+        while let Some(row) = rows.next().map_err(read_error)? {
+            let first: u32 = row.get(0).map_err(read_error)?;
+            if first as usize != skipped + events.len() {
+                return Err(texts.missing(skipped + events.len()));
+            }
+            let more = texts.read(row, 1, first, |text| serde_json::from_str::<Vec<DecodedEvent>>(text))?;
+            events.extend(more.into_iter().map(|DecodedEvent(event)| event));
+        }
+    }
+    if skipped + events.len() != count as usize {
+        return Err(corrupt(format!("execution {id} has {} events, not {count}", skipped + events.len())));
+    }
+    Ok(Some(ReplayLog { snapshot, events, count }))
+}
+
+/// The columns of an execution that concern its events.
+struct Beginning {
+    count: u32,
+    /// The row of `starts` with the first events, and the columns that complete it. `None` if an earlier version accepted
+    /// the execution: then all events are in `events`.
+    start: Option<(i64, StartColumns)>,
+}
+
+fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginning>, Error> {
+    let sql = "SELECT events, start, automation, definition, origin FROM executions WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
+    let Some(row) = rows.next().map_err(read_error)? else { return Ok(None) };
+    let start = match row.get(1).map_err(read_error)? {
+        None => None,
+        Some(sequence) => {
+            let definition = DefinitionHash::from_bytes(row.get(3).map_err(read_error)?);
+            Some((
+                sequence,
+                StartColumns { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? },
+            ))
+        }
+    };
+    Ok(Some(Beginning { count: row.get(0).map_err(read_error)?, start }))
+}
+
+/// Reads the texts of the events of one execution.
+struct RowReader<'store> {
+    folder: &'store Arc<Folder>,
+    cuts: blobs::References,
+    id: ExecutionId,
+}
+
+impl RowReader<'_> {
+    /// Decodes the text in a column of the row of event `first`, with its external values restored.
+    fn read<T>(
+        &self,
+        row: &Row<'_>,
+        column: usize,
+        first: u32,
+        read: impl FnOnce(&str) -> serde_json::Result<T>,
+    ) -> Result<T, Error> {
+        let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
+        let whole = match self.cuts.get(&first) {
+            Some(cuts) => Cow::Owned(blobs::restore(self.folder, text, cuts)?),
+            None => Cow::Borrowed(text),
+        };
+        let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(self.folder.clone()));
+        with_source(shelf, || read(&whole)).map_err(|error| {
+            corrupt(format!("event {first} of execution {} cannot be read: {error}", self.id))
+        })
+    }
+
+    fn missing(&self, event: usize) -> Error {
+        corrupt(format!("event {event} of execution {} is missing", self.id))
+    }
+}
