@@ -50,6 +50,13 @@ async fn woken_at(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
 async fn rests_for(engine: &Engine, id: ExecutionId, seconds: u64) {
     let due = engine.clock().now() + Duration::from_secs(seconds);
     is_woken_at(engine, id, due).await;
+    // The wait is stored before the step has read the events that were sent earlier; then it rests.
+    soon(async {
+        while engine.runtime().status().resting == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert_eq!(pauses_until(engine, id).await, [Some(due)]);
 }
 
