@@ -12,7 +12,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test test tools lint format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check \
 	editor-check imports-check run-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -21,8 +21,24 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check run-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
+
+ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
+	npm run --prefix ui --silent build
+
+ui-check: ui # The types of the UI, the rules of its pure parts, and the sizes of its build.
+	npm run --prefix ui --silent check
+	npm run --prefix ui --silent test
+
+ui-test: # The UI of the real daemon in a real browser.
+	@scripts/need.sh chromium
+	npm run --prefix ui --silent e2e
+
+ui/node_modules: ui/package.json ui/package-lock.json
+	@command -v npm >/dev/null || { echo 'the web UI needs Node.js 20 or later with npm' >&2; exit 1; }
+	npm ci --prefix ui --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
 	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest --version $(NEXTEST_VERSION)

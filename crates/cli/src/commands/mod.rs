@@ -28,6 +28,7 @@ mod start;
 mod state;
 mod subscriptions;
 mod test;
+mod ui;
 mod validate;
 mod version;
 
@@ -39,6 +40,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<run::Run>(),
     Entry::new::<test::Test>(),
     Entry::new::<serve::Serve>(),
+    Entry::new::<ui::Ui>(),
     Entry::new::<start::Start>(),
     Entry::new::<list::List>(),
     Entry::new::<listen::Listen>(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
@@ -9,20 +10,19 @@ use http::{HeaderMap, Method, StatusCode};
 use model::Secret;
 use subtle::ConstantTimeEq as _;
 
-use super::Problem;
+use super::session::{Credential, Sessions};
+use super::{Problem, ui};
 use crate::net::split_host;
-
-/// Addresses that are answered without the token. Everything else is denied without it, also what does not exist.
-const PUBLIC: [&str; 1] = ["/"];
 
 /// The rules, in force on every address of the listener, event streams included.
 pub(crate) struct Access {
     token: Secret,
+    sessions: Arc<Sessions>,
     hosts: HashSet<String>,
 }
 
 impl Access {
-    pub(crate) fn new(token: Secret, address: SocketAddr, names: &[String]) -> Self {
+    pub(crate) fn new(token: Secret, address: SocketAddr, names: &[String], sessions: Arc<Sessions>) -> Self {
         let loopback = ["localhost", "127.0.0.1", "[::1]"].into_iter().map(str::to_owned);
         let configured = names.iter().map(|name| name.trim().to_ascii_lowercase());
         // A page can have its own name point at us, but not an address: our own, as written, is no attack.
@@ -30,24 +30,34 @@ impl Access {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
         });
-        Self { token, hosts: loopback.chain(configured).chain(own).collect() }
+        Self { token, sessions, hosts: loopback.chain(configured).chain(own).collect() }
     }
 
-    /// True if this address needs no token.
-    pub(crate) fn is_public(head: &Parts) -> bool {
-        PUBLIC.contains(&head.uri.path())
+    /// True if a request needs no credential: the files of the web UI, and the exchange of a login link. Everything else is
+    /// denied without one, also if it does not exist.
+    fn is_public(head: &Parts) -> bool {
+        let begins_session = head.method == Method::POST && head.uri.path() == "/api/v1/session";
+        begins_session || ui::is_page(&head.method, head.uri.path())
     }
 
-    /// Lets a request through or says why not.
-    pub(crate) fn check(&self, head: &Parts) -> Result<(), Problem> {
-        self.host(&head.headers)?;
-        if !Self::is_public(head) {
-            self.token(&head.headers)?;
-        }
+    /// Lets a request through with its credential, which is `None` if it needs none; or says why not.
+    pub(crate) async fn check(&self, head: &Parts) -> Result<Option<Credential>, Problem> {
+        let headers = &head.headers;
+        self.host(headers)?;
+        let credential = if Self::is_public(head) {
+            None
+        } else if self.sessions.has_cookie(headers) && !headers.contains_key(AUTHORIZATION) {
+            // The browser adds the cookie to the requests of other sites too.
+            self.site(headers)?;
+            Some(Credential::Session(self.sessions.check(headers).await?))
+        } else {
+            self.token(headers)?;
+            Some(Credential::Token)
+        };
         if !matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-            self.site(&head.headers)?;
+            self.site(headers)?;
         }
-        Ok(())
+        Ok(credential)
     }
 
     /// A page whose name was made to point at this machine (DNS rebinding) sends that name.
@@ -101,15 +111,17 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
-    fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {
+    async fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {
         let address = SocketAddr::from(([192, 0, 2, 7], 7071));
-        let access = Access::new(Secret::new(TOKEN), address, &["Cogwork.Example".to_owned()]);
+        let store = store::Memory::default().open();
+        let sessions = Sessions::new(store, Arc::new(engine::SystemClock), 7071);
+        let access = Access::new(Secret::new(TOKEN), address, &["Cogwork.Example".to_owned()], sessions);
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        let found = access.check(&head).map_err(|problem| problem.code);
+        let found = access.check(&head).await.map(drop).map_err(|problem| problem.code);
         assert_eq!(found, expected.map_err(str::to_owned), "{method} {path} {fields:?}");
     }
 
@@ -120,35 +132,38 @@ mod tests {
         all
     }
 
-    #[test]
-    fn only_the_token_lets_in() {
-        check("GET", "/x", &with(&[]), Ok(()));
-        check("GET", "/x", &with(&[("authorization", "bearer  0123456789abcdef")]), Ok(()));
+    #[tokio::test]
+    async fn only_the_token_lets_in() {
+        check("GET", "/api/x", &with(&[]), Ok(())).await;
+        check("GET", "/api/x", &with(&[("authorization", "bearer  0123456789abcdef")]), Ok(())).await;
         for wrong in
             ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeF", "0123456789abcdef", "Basic 0123456789abcdef"]
         {
-            check("GET", "/x", &with(&[("authorization", wrong)]), Err("unauthorized"));
+            check("GET", "/api/x", &with(&[("authorization", wrong)]), Err("unauthorized")).await;
         }
-        check("GET", "/", &with(&[("authorization", "")]), Ok(()));
+        check("GET", "/", &with(&[("authorization", "")]), Ok(())).await;
+        check("GET", "/executions/1", &with(&[("authorization", "")]), Ok(())).await;
+        check("POST", "/api/v1/session", &with(&[("authorization", "")]), Ok(())).await;
+        check("POST", "/", &with(&[("authorization", "")]), Err("unauthorized")).await;
     }
 
-    #[test]
-    fn only_our_own_names_are_answered() {
+    #[tokio::test]
+    async fn only_our_own_names_are_answered() {
         let ours =
             ["localhost", "LOCALHOST:1", "127.0.0.1:7071", "[::1]:7071", "192.0.2.7", "cogwork.example"];
         for host in ours {
-            check("GET", "/", &with(&[("host", host)]), Ok(()));
+            check("GET", "/", &with(&[("host", host)]), Ok(())).await;
         }
         for host in ["evil.example", "localhost.evil.example", "192.0.2.8", "[::2]", "127.0.0.2", ""] {
-            check("GET", "/", &with(&[("host", host)]), Err("unknown_host"));
+            check("GET", "/", &with(&[("host", host)]), Err("unknown_host")).await;
         }
     }
 
-    #[test]
-    fn what_changes_something_comes_from_no_other_site() {
+    #[tokio::test]
+    async fn what_changes_something_comes_from_no_other_site() {
         let same = ("origin", "http://localhost:7071");
-        check("POST", "/x", &with(&[same, ("sec-fetch-site", "same-origin")]), Ok(()));
-        check("POST", "/x", &with(&[]), Ok(()));
+        check("POST", "/api/x", &with(&[same, ("sec-fetch-site", "same-origin")]), Ok(())).await;
+        check("POST", "/api/x", &with(&[]), Ok(())).await;
         for origin in [
             "null",
             "http://evil.example",
@@ -156,11 +171,11 @@ mod tests {
             "ftp://localhost:7071",
             "http://127.0.0.1:7071",
         ] {
-            check("POST", "/x", &with(&[("origin", origin)]), Err("cross_site"));
+            check("POST", "/api/x", &with(&[("origin", origin)]), Err("cross_site")).await;
         }
         for site in ["cross-site", "same-site"] {
-            check("DELETE", "/x", &with(&[("sec-fetch-site", site)]), Err("cross_site"));
+            check("DELETE", "/api/x", &with(&[("sec-fetch-site", site)]), Err("cross_site")).await;
         }
-        check("GET", "/x", &with(&[("origin", "null")]), Ok(()));
+        check("GET", "/api/x", &with(&[("origin", "null")]), Ok(())).await;
     }
 }

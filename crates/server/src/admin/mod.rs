@@ -20,9 +20,11 @@ mod polls;
 mod problem;
 mod routes;
 mod secrets;
+mod session;
 mod state;
 mod status;
 mod subscriptions;
+mod ui;
 mod waiting;
 
 use std::sync::Arc;
@@ -45,6 +47,7 @@ use crate::net::{self, Budget, FramingState, Respond};
 use crate::options::{Deadlines, Limits, ServerOptions};
 use crate::server::Addresses;
 use access::Access;
+use session::Sessions;
 
 pub use executions::{describe, describe_row};
 pub use problem::Problem;
@@ -52,6 +55,8 @@ pub use routes::openapi;
 
 /// The most bytes of a request's body.
 const BODY_BYTES: usize = 1 << 20;
+/// The most bytes of the body of a request that shows no credential.
+const PUBLIC_BYTES: usize = 4 << 10;
 /// The most bytes of the files that a plan is asked for.
 const PLAN_BYTES: usize = 32 << 20;
 /// The most event streams at one time.
@@ -75,6 +80,7 @@ const SECURITY: [(HeaderName, &str); 7] = [
 pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) addresses: Addresses,
+    pub(crate) sessions: Arc<Sessions>,
     /// How long a run that is waited for may take.
     pub(crate) wait: Duration,
     pub(crate) streams: Arc<Semaphore>,
@@ -91,7 +97,8 @@ impl Api {
         tasks: TaskTracker,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS));
-        Self { engine, addresses, wait: options.wait, streams, closing, tasks }
+        let sessions = Sessions::new(engine.store().clone(), engine.clock().clone(), addresses.admin.port());
+        Self { engine, addresses, sessions, wait: options.wait, streams, closing, tasks }
     }
 
     /// Runs an operation to its end, even if the client disconnects.
@@ -118,7 +125,7 @@ pub(crate) struct Admin {
 impl Admin {
     pub(crate) fn new(api: Api, options: &ServerOptions, token: Secret, budget: Arc<Budget>) -> Self {
         Self {
-            access: Access::new(token, api.addresses.admin, &options.admin_hosts),
+            access: Access::new(token, api.addresses.admin, &options.admin_hosts, Arc::clone(&api.sessions)),
             router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
@@ -127,18 +134,24 @@ impl Admin {
     }
 
     async fn answer(&self, request: Request<Incoming>, seen: &FramingState) -> Response<Body> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             return closed(Problem::from(refusal));
         }
-        if let Err(problem) = self.access.check(&head) {
-            return problem.into_response();
-        }
-        if !Access::is_public(&head) {
-            seen.trust();
-        }
+        let credential = match self.access.check(&head).await {
+            Ok(credential) => credential,
+            Err(problem) => return problem.into_response(),
+        };
         let is_plan = head.method == Method::POST && head.uri.path() == "/api/v1/plan";
-        let most = if is_plan { PLAN_BYTES } else { BODY_BYTES };
+        let most = match &credential {
+            None => PUBLIC_BYTES,
+            Some(_) if is_plan => PLAN_BYTES,
+            Some(_) => BODY_BYTES,
+        };
+        if let Some(credential) = credential {
+            seen.trust();
+            head.extensions.insert(credential);
+        }
         let held = match net::read(body, most, &self.budget, &self.deadlines).await {
             Ok(held) => held,
             Err(refusal) => return closed(Problem::from(refusal)),
@@ -188,7 +201,8 @@ fn closed(problem: Problem) -> Response<Body> {
 
 fn secure(headers: &mut HeaderMap) {
     for (name, value) in SECURITY {
-        headers.insert(name, HeaderValue::from_static(value));
+        // The files of the UI have a policy and a cache time of their own.
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     if !headers.contains_key(CONTENT_TYPE) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -11,7 +11,7 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
     Api, Problem, automations, connections, connectors, executions, follow, hosts, listening, notices, plan,
-    polls, problem, secrets, state, status, subscriptions, waiting,
+    polls, problem, secrets, session, state, status, subscriptions, ui, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -23,6 +23,7 @@ use super::{
     ),
     tags(
         (name = "status", description = "The daemon itself"),
+        (name = "session", description = "Sessions of browsers, for the web UI"),
         (name = "automations", description = "What is in force"),
         (name = "executions", description = "What ran, and what runs"),
         (name = "state", description = "Values that outlive executions"),
@@ -91,6 +92,8 @@ table! {
     follow::events;
     waiting::signal;
     notices::events, waiting::emit;
+    session::begin, session::show, session::end;
+    session::link;
     state::list;
     state::show, state::put, state::delete;
     secrets::list;
@@ -114,7 +117,7 @@ fn taken<P: utoipa::Path>() -> MethodFilter {
 
 /// The router.
 pub(crate) fn router() -> axum::Router<Arc<Api>> {
-    routed().fallback(async || Problem::nothing_here())
+    routed().fallback(ui::serve)
 }
 
 /// The table of its routes.

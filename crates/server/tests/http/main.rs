@@ -12,6 +12,7 @@ mod life;
 mod limits;
 mod resume;
 mod runs;
+mod sessions;
 mod streams;
 mod uploads;
 mod waiting;

@@ -1,0 +1,315 @@
+//! Sessions of browsers: a login link is exchanged once for a cookie and a second secret that each request repeats.
+//!
+//! Browsers send a cookie to every port of a host, so a cookie alone proves nothing: each request by cookie, reads too, also
+//! needs the second secret in [`SECRET_HEADER`], which only pages of this origin know. Both are kept as hashes in the store, so that a session
+//! outlives a restart.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use engine::Clock;
+use http::header::{COOKIE, ORIGIN, SET_COOKIE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use model::Secret;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use store::{StateWrite, Store};
+use subtle::ConstantTimeEq as _;
+use utoipa::ToSchema;
+
+use super::extract::{Answer, Body};
+use super::{Problem, Shared};
+
+/// The header field with the second secret of a session.
+pub(crate) const SECRET_HEADER: &str = "x-cogwork-session";
+/// The time within which a login link is used.
+const LINK_FOR: SignedDuration = SignedDuration::from_mins(10);
+/// The time for which a session is valid after it was begun or renewed.
+const SESSION_FOR: SignedDuration = SignedDuration::from_hours(12);
+/// The most login links that are valid at one time. A new one takes the place of the oldest.
+const LINKS: usize = 64;
+/// The scope of sessions in the state of the store. No scope of an automation has a colon in it.
+const SCOPE: &str = "sessions:";
+
+/// A SHA-256 hash of a secret.
+type Hash = [u8; 32];
+
+fn hash(secret: &str) -> Hash {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// A new secret of 256 random bits, as text.
+fn random() -> Result<String, Problem> {
+    let mut bits = [0; 32];
+    getrandom::fill(&mut bits).map_err(|error| Problem::internal(&error))?;
+    Ok(URL_SAFE_NO_PAD.encode(bits))
+}
+
+/// The credential that a request has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// The admin token.
+    Token,
+    /// A session.
+    Session(SessionId),
+}
+
+/// The key of a session in the store: the hash of its cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionId(String);
+
+/// The login links and sessions of a daemon.
+pub(crate) struct Sessions {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    /// `cogwork_<port>`: daemons on two ports of a host do not overwrite each other's cookies.
+    cookie: String,
+    links: Mutex<VecDeque<(Hash, Timestamp)>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, port: u16) -> Arc<Self> {
+        Arc::new(Self { store, clock, cookie: format!("cogwork_{port}"), links: Mutex::default() })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Creates a login link, and returns its token and its end.
+    fn new_link(&self) -> Result<(String, Timestamp), Problem> {
+        let (token, now) = (random()?, self.now());
+        let until = now.saturating_add(LINK_FOR).unwrap_or(Timestamp::MAX);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|(_, until)| *until > now);
+        if links.len() >= LINKS {
+            links.pop_front();
+        }
+        links.push_back((hash(&token), until));
+        Ok((token, until))
+    }
+
+    /// Uses up a login link. Returns false if there is no such link.
+    fn take_link(&self, token: &str) -> bool {
+        let (given, now) = (hash(token), self.now());
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = links.iter().position(|(known, until)| *until > now && known.ct_eq(&given).into());
+        found.and_then(|index| links.remove(index)).is_some()
+    }
+
+    /// Writes a session that is valid from now on, and returns its end.
+    async fn put(&self, SessionId(key): &SessionId, secret_hash: &str) -> Result<Timestamp, Problem> {
+        let until = self.now().saturating_add(SESSION_FOR).unwrap_or(Timestamp::MAX);
+        let expected = self.store.read_state(SCOPE, key).await?.map(|entry| entry.version);
+        let write = StateWrite {
+            scope: SCOPE.to_owned(),
+            key: key.clone(),
+            expected,
+            value: Some(model::Value::from(secret_hash)),
+            expires_at: Some(until),
+        };
+        match self.store.write_state(vec![write]).await {
+            // Another request renewed it at the same time.
+            Ok(()) | Err(store::Error::StateChanged { .. }) => Ok(until),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The hash of the second secret of a session; `None` if the session is over.
+    async fn find(&self, SessionId(key): &SessionId) -> Result<Option<(String, Timestamp)>, Problem> {
+        let entry = self.store.read_state(SCOPE, key).await?;
+        let entry = entry.and_then(|entry| Some((entry.value.as_str()?.to_owned(), entry.expires_at?)));
+        Ok(entry.filter(|(_, until)| *until > self.now()))
+    }
+
+    async fn delete(&self, SessionId(key): &SessionId) -> Result<(), Problem> {
+        let entry = self.store.read_state(SCOPE, key).await?;
+        let Some(entry) = entry else { return Ok(()) };
+        let write = StateWrite {
+            scope: SCOPE.to_owned(),
+            key: key.clone(),
+            expected: Some(entry.version),
+            value: None,
+            expires_at: None,
+        };
+        Ok(self.store.write_state(vec![write]).await?)
+    }
+
+    /// True if the request has a cookie of this daemon.
+    pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        self.cookie(headers).is_some()
+    }
+
+    /// The session of a request by its cookie and its second secret.
+    ///
+    /// # Errors
+    /// 403 without the second secret, and 401 if there is no such session.
+    pub(crate) async fn check(&self, headers: &HeaderMap) -> Result<SessionId, Problem> {
+        let cookie = self.cookie(headers).unwrap_or_default();
+        let Some(secret) = headers.get(SECRET_HEADER).and_then(|secret| secret.to_str().ok()) else {
+            let detail =
+                "a request by cookie also needs the header `X-Cogwork-Session`; scripts use the admin token";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "session_header_missing", detail));
+        };
+        let id = SessionId(encode(&hash(cookie)));
+        let found = self.find(&id).await?;
+        let right =
+            found.is_some_and(|(known, _)| known.as_bytes().ct_eq(encode(&hash(secret)).as_bytes()).into());
+        if right { Ok(id) } else { Err(over()) }
+    }
+
+    /// The value of the cookie, with the longer name that it has over HTTPS first.
+    fn cookie<'headers>(&self, headers: &'headers HeaderMap) -> Option<&'headers str> {
+        let fields = headers.get_all(COOKIE).iter().filter_map(|field| field.to_str().ok());
+        let pairs = fields.flat_map(|field| field.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut plain = None;
+        for (name, value) in pairs {
+            if name.strip_prefix("__Host-").is_some_and(|rest| rest == self.cookie) {
+                return Some(value);
+            }
+            if name == self.cookie {
+                plain = Some(value);
+            }
+        }
+        plain
+    }
+
+    /// The `Set-Cookie` field for a value; an empty value deletes the cookie.
+    fn set_cookie(&self, headers: &HeaderMap, value: &str) -> Option<HeaderValue> {
+        // A proxy may speak HTTPS for the daemon: then the page's origin says so.
+        let https = headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
+        let (prefix, secure) = if https { ("__Host-", "; Secure") } else { ("", "") };
+        let age = if value.is_empty() { 0 } else { SESSION_FOR.as_secs() };
+        let cookie = &self.cookie;
+        let field =
+            format!("{prefix}{cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}");
+        let mut field = HeaderValue::try_from(field).ok()?;
+        field.set_sensitive(true);
+        Some(field)
+    }
+}
+
+fn encode(hash: &Hash) -> String {
+    URL_SAFE_NO_PAD.encode(hash)
+}
+
+fn over() -> Problem {
+    let detail = "the session is over; `cogwork ui` prints a new login link";
+    Problem::new(StatusCode::UNAUTHORIZED, "session_over", detail)
+}
+
+/// A login link for a browser.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LoginLink {
+    /// The path of the page with the token in its fragment, which no browser sends and no log contains.
+    path: String,
+    /// The link is valid until then, for one use.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+/// Create a login link for the web UI
+#[utoipa::path(
+    post, path = "/api/v1/session/link", tag = "session",
+    responses((status = 201, description = "Valid for 10 minutes and one use", body = LoginLink)),
+)]
+pub(crate) async fn link(State(api): Shared) -> Result<Answer<LoginLink>, Problem> {
+    let (token, expires_at) = api.sessions.new_link()?;
+    Ok(Answer(StatusCode::CREATED, LoginLink { path: format!("/login#{token}"), expires_at }))
+}
+
+/// The token of a login link.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Login {
+    /// The fragment of the link.
+    token: String,
+}
+
+/// A session of a browser.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionView {
+    /// The second secret, for the header `X-Cogwork-Session`. Only when the session begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+    /// The end of the session, unless it is renewed; absent for the admin token, which has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+/// Begin a session with a login link
+#[utoipa::path(
+    post, path = "/api/v1/session", tag = "session", request_body = Login, security(()),
+    responses((status = 201, description = "It has begun; the answer sets its cookie", body = SessionView)),
+)]
+pub(crate) async fn begin(
+    State(api): Shared,
+    headers: HeaderMap,
+    Body(login): Body<Login>,
+) -> Result<Response, Problem> {
+    let token = Secret::new(login.token);
+    if !api.sessions.take_link(token.expose()) {
+        let detail =
+            "the login link was used already, or is older than 10 minutes; `cogwork ui` prints a new one";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "link_over", detail));
+    }
+    let (cookie, secret) = (random()?, random()?);
+    let id = SessionId(encode(&hash(&cookie)));
+    let until = api.sessions.put(&id, &encode(&hash(&secret))).await?;
+    let view = SessionView { secret: Some(secret), expires_at: Some(until) };
+    Ok(with_cookie(&api.sessions, &headers, &cookie, Answer(StatusCode::CREATED, view)))
+}
+
+/// Show and renew the session
+#[utoipa::path(
+    get, path = "/api/v1/session", tag = "session",
+    responses((status = 200, description = "It is valid for 12 hours from now on", body = SessionView)),
+)]
+pub(crate) async fn show(
+    State(api): Shared,
+    headers: HeaderMap,
+    Extension(credential): Extension<Credential>,
+) -> Result<Response, Problem> {
+    let Credential::Session(id) = credential else {
+        return Ok(Answer::ok(SessionView { secret: None, expires_at: None }).into_response());
+    };
+    let Some((secret_hash, _)) = api.sessions.find(&id).await? else { return Err(over()) };
+    let until = api.sessions.put(&id, &secret_hash).await?;
+    let cookie = api.sessions.cookie(&headers).unwrap_or_default().to_owned();
+    let view = SessionView { secret: None, expires_at: Some(until) };
+    Ok(with_cookie(&api.sessions, &headers, &cookie, Answer::ok(view)))
+}
+
+/// End the session
+#[utoipa::path(
+    delete, path = "/api/v1/session", tag = "session",
+    responses((status = 204, description = "It is over")),
+)]
+pub(crate) async fn end(
+    State(api): Shared,
+    headers: HeaderMap,
+    Extension(credential): Extension<Credential>,
+) -> Result<Response, Problem> {
+    if let Credential::Session(id) = credential {
+        api.sessions.delete(&id).await?;
+    }
+    Ok(with_cookie(&api.sessions, &headers, "", StatusCode::NO_CONTENT))
+}
+
+fn with_cookie(sessions: &Sessions, headers: &HeaderMap, value: &str, answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
+    if let Some(field) = sessions.set_cookie(headers, value) {
+        response.headers_mut().insert(SET_COOKIE, field);
+    }
+    response
+}

@@ -1,0 +1,70 @@
+/** Times, durations and sizes in words. */
+
+/** A duration with two figures. */
+export function duration(ms: number | undefined): string {
+  if (ms === undefined) {
+    return "–";
+  }
+  if (ms < 1) {
+    return `${Math.max(1, Math.round(ms * 1000))} µs`;
+  }
+  if (ms < 1000) {
+    return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  }
+  const seconds = ms / 1000;
+  if (seconds < 60) {
+    return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  }
+  const parts: [number, string][] = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ];
+  const first = parts.findIndex(([size]) => seconds >= size);
+  let left = Math.round(seconds);
+  return parts
+    .slice(first, first + 2)
+    .map(([size, unit]) => {
+      const count = Math.floor(left / size);
+      left -= count * size;
+      return count > 0 ? `${count} ${unit}` : "";
+    })
+    .filter((part) => part !== "")
+    .join(" ");
+}
+
+/** A time relative to now below an hour, and in the local zone above. */
+export function when(at: string, now = Date.now()): string {
+  const then = Date.parse(at);
+  const distance = now - then;
+  if (Math.abs(distance) < 5000) {
+    return "now";
+  }
+  if (Math.abs(distance) < 3_600_000) {
+    return distance > 0 ? `${duration(distance)} ago` : `in ${duration(-distance)}`;
+  }
+  const day = new Date(then).toDateString() === new Date(now).toDateString();
+  return new Date(then).toLocaleString(undefined, {
+    hour: "2-digit",
+    minute: "2-digit",
+    ...(day ? { second: "2-digit" } : { day: "numeric", month: "short" }),
+  });
+}
+
+/** A size in bytes. */
+export function size(bytes: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** The first letters of an id and its last ones, which differ most. */
+export function short(id: string): string {
+  return id.length > 14 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
+}
