@@ -33,7 +33,7 @@ ui-check: ui # The types of the UI, the rules of its pure parts, and the sizes o
 
 ui-test: # The UI of the real daemon in a real browser.
 	@scripts/need.sh chromium
-	npm run --prefix ui --silent e2e
+	COGWORK_BIN=$(abspath $(TARGET))/debug npm run --prefix ui --silent e2e
 
 ui/node_modules: ui/package.json ui/package-lock.json
 	@command -v npm >/dev/null || { echo 'the web UI needs Node.js 20 or later with npm' >&2; exit 1; }

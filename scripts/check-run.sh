@@ -58,6 +58,13 @@ expect 'Spend 1200' 'the page does not hold the question'
 try "$1/cogwork" 1
 expect 'page-from-webhook' 'the list of executions does not hold them'
 expect 'waits for an answer' 'the list of executions does not say what is waited for'
+link=$(command_of 'http:' 1)
+[[ $link == http://*/login#* ]] || fail 'it names no link to the web UI'
+curl -fsS -H 'Content-Type: application/json' -d "{\"token\": \"${link##*#}\"}" "${link%%/login*}/api/v1/session" >"$work/answer" ||
+  fail "the link begins no session: $link"
+expect '"secret":' 'the session has no second secret'
+try "$1/cogwork" 2
+expect '/login#' '`cogwork ui` prints no link'
 
 kill -TERM "$run_pid"
 code=0

@@ -21,6 +21,11 @@ if [[ -n ${BIN_DIR:-} ]]; then
   bin=$BIN_DIR
 else
   command -v cargo >/dev/null || die 'cargo is needed: https://rustup.rs'
+  if command -v npm >/dev/null; then
+    make --no-print-directory ui
+  else
+    say 'Without Node.js 20 or later the web UI is one page that says so.'
+  fi
   cargo build --release --bin cogwork --bin wiki-simulator
   bin=${CARGO_TARGET_DIR:-./target}/release
 fi
@@ -99,8 +104,12 @@ Ready. The wiki simulator is at $wiki, the daemon beside it. In another terminal
 3. Have a person asked; the answer holds the address of the question, for a browser:
    curl -i -H 'Content-Type: application/json' -d '{"what": "A new printer", "amount": 1200}' $(live_url approval)
 
-4. See all of them:
+4. See all of them in the web UI; the link is for one browser, within 10 minutes:
+   $("$bin/cogwork" ui --data-dir "$DATA_DIR")
+
+5. See them in the terminal, or print another link:
    $bin/cogwork executions list$data_flag
+   $bin/cogwork ui$data_flag
 
 Then change a file in automations/ while this runs: what you save is in force at once. Ctrl-C ends both programs.
 TRY

@@ -42,7 +42,9 @@ export function when(at: string, now = Date.now()): string {
     return "now";
   }
   if (Math.abs(distance) < 3_600_000) {
-    return distance > 0 ? `${duration(distance)} ago` : `in ${duration(-distance)}`;
+    const far = Math.abs(distance);
+    const words = far < 60_000 ? duration(far) : `${Math.round(far / 60_000)} min`;
+    return distance > 0 ? `${words} ago` : `in ${words}`;
   }
   const day = new Date(then).toDateString() === new Date(now).toDateString();
   return new Date(then).toLocaleString(undefined, {

@@ -71,7 +71,6 @@ export interface ExecutionRow {
   definition: string;
   origin: Origin;
   status: Status;
-  test?: boolean;
   startedAt: string;
   finishedAt?: string;
   tookMs?: number;

@@ -97,7 +97,7 @@ async fn a_session_is_renewed_when_it_is_shown_and_over_when_it_is_ended() {
     let shown = daemon.api_without_token("GET", "/api/v1/session", &both, "").await;
     assert_eq!(shown.status, 200, "{shown:?}");
     let until: jiff::Timestamp = shown.json()["expiresAt"].as_str().unwrap().parse().unwrap();
-    assert!(until > jiff::Timestamp::now() + Duration::from_secs(11 * 3600));
+    assert!(until > daemon.engine.clock().now() + Duration::from_secs(11 * 3600));
     assert!(shown.header("set-cookie").unwrap().contains("Max-Age=43200"));
     assert!(shown.json().get("secret").is_none(), "it is given once");
     let ended = daemon.api_without_token("DELETE", "/api/v1/session", &both, "").await;

@@ -1,0 +1,17 @@
+import { defineConfig } from "@playwright/test";
+
+export default defineConfig({
+  testDir: "tests",
+  timeout: 60_000,
+  fullyParallel: true,
+  workers: 2,
+  reporter: "list",
+  outputDir: "test-results",
+  use: {
+    // The browser of the distribution: nothing is downloaded.
+    launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] },
+    actionTimeout: 10_000,
+    viewport: { width: 1440, height: 900 },
+    screenshot: "only-on-failure",
+  },
+});

@@ -1,0 +1,173 @@
+/** The real daemon over the example project with the wiki simulator, one a worker; and a page that is logged in. */
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+import { test as base, expect, type Page } from "@playwright/test";
+
+const bin = resolve(process.env.COGWORK_BIN ?? "../target/debug");
+const root = resolve("..");
+/** The time within which a program is ready. */
+const READY_WITHIN = 30_000;
+
+async function firstLine(program: ChildProcess): Promise<string> {
+  let text = "";
+  for await (const part of program.stdout ?? []) {
+    text += String(part);
+    const end = text.indexOf("\n");
+    if (end >= 0) {
+      return text.slice(0, end);
+    }
+  }
+  throw new Error(`the program ended and said: ${text}`);
+}
+
+/** A daemon on a folder of its own. */
+export class Daemon {
+  readonly folder = mkdtempSync(join(tmpdir(), "cogwork-ui-"));
+  private wiki: ChildProcess | undefined;
+  private daemon: ChildProcess | undefined;
+  private wikiHost = "";
+  private ports = ["0", "0"];
+  base = "";
+
+  async start(): Promise<this> {
+    for (const part of ["automations", "connections"]) {
+      cpSync(join(root, part), join(this.folder, part), { recursive: true });
+    }
+    this.wiki = spawn(join(bin, "wiki-simulator"), ["--listen", "127.0.0.1:0", "--quiet"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    this.wikiHost = await firstLine(this.wiki);
+    await this.serve();
+    return this;
+  }
+
+  /** Starts the daemon; again on the same ports after `kill`. */
+  async serve(): Promise<void> {
+    const [hooks, admin] = this.ports;
+    this.daemon = spawn(
+      join(bin, "cogwork"),
+      ["serve", "--hooks", `127.0.0.1:${hooks}`, "--admin", `127.0.0.1:${admin}`],
+      {
+        cwd: this.folder,
+        stdio: "ignore",
+        env: {
+          ...process.env,
+          WIKI_HOST: this.wikiHost,
+          COGWORK_SECRET_WIKI_TOKEN: "demo-token",
+          COGWORK_OUTBOUND_ALLOW: "127.0.0.1",
+        },
+      },
+    );
+    const until = Date.now() + READY_WITHIN;
+    for (;;) {
+      try {
+        this.base = new URL(this.link()).origin;
+        const { hooks: address } = (await this.api("GET", "/status")) as { hooks: string };
+        this.ports = [new URL(address).port, new URL(this.base).port];
+        return;
+      } catch (error) {
+        if (Date.now() > until) {
+          throw error;
+        }
+        await new Promise((done) => setTimeout(done, 100));
+      }
+    }
+  }
+
+  /** A login link. */
+  link(): string {
+    return execFileSync(join(bin, "cogwork"), ["ui"], { cwd: this.folder, stdio: ["ignore", "pipe", "ignore"] })
+      .toString()
+      .trim();
+  }
+
+  /** A request with the admin token. */
+  async api(method: string, path: string, body?: unknown): Promise<unknown> {
+    const token = execFileSync("cat", [join(this.folder, ".cogwork/admin-token")]).toString().trim();
+    const response = await fetch(`${this.base}/api/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    expect(response.ok, `${method} ${path}: ${response.status}`).toBe(true);
+    return response.status === 204 ? undefined : response.json();
+  }
+
+  /** Writes a file of the project, and waits until the daemon has taken it. */
+  async write(path: string, text: string): Promise<void> {
+    writeFileSync(join(this.folder, path), text);
+    await this.api("POST", "/reload", {});
+  }
+
+  /** Sends a request to the live or test address of a webhook. */
+  async send(automation: string, body: unknown, address: "liveUrl" | "testUrl" = "liveUrl"): Promise<Response> {
+    const found = (await this.api("GET", `/automations/${automation}`)) as Record<string, string>;
+    return fetch(found[address] ?? "", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  }
+
+  /** Starts an automation and waits for its end. Returns its id. */
+  async run(automation: string, body: unknown): Promise<string> {
+    const { executionId } = (await this.api("POST", `/automations/${automation}/run?wait=true`, body)) as {
+      executionId: string;
+    };
+    return executionId;
+  }
+
+  async kill(): Promise<void> {
+    const ended = new Promise((done) => this.daemon?.once("exit", done));
+    this.daemon?.kill("SIGKILL");
+    await ended;
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    this.wiki?.kill("SIGKILL");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The errors of a page: refused by its policy, thrown by a script, or a dialog that somebody's text has opened. */
+function watch(page: Page): string[] {
+  const found: string[] = [];
+  page.on("pageerror", (error) => found.push(error.message));
+  page.on("dialog", (dialog) => {
+    found.push(`dialog ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    if (/Content Security Policy|TrustedHTML/.test(message.text())) {
+      found.push(message.text());
+    }
+  });
+  return found;
+}
+
+export const test = base.extend<{ open: Page }, { daemon: Daemon }>({
+  daemon: [
+    // The first argument is that of Playwright, which wants a pattern there.
+    // biome-ignore lint: an empty pattern
+    async ({}, use) => {
+      const daemon = await new Daemon().start();
+      await use(daemon);
+      await daemon.stop();
+    },
+    { scope: "worker" },
+  ],
+  open: async ({ page, daemon }, use) => {
+    const errors = watch(page);
+    await page.goto(daemon.link());
+    await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
+    await use(page);
+    expect(errors).toEqual([]);
+  },
+});
+
+export { expect };

@@ -1,0 +1,170 @@
+import { AxeBuilder } from "@axe-core/playwright";
+
+import { expect, test } from "./harness";
+
+const FAILING = `trigger: {manual: {}}
+steps:
+  - {id: first, set: {x: 1}}
+  - id: broken
+    action: http.request
+    retry: {max: 1, delay: 10ms}
+    with: {method: GET, url: "http://127.0.0.1:1/nobody"}
+  - {id: never, set: {y: 2}}
+`;
+
+test("a link logs in once, and its token leaves the address", async ({ page, daemon }) => {
+  const link = daemon.link();
+  await page.goto(link);
+  await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
+  expect(page.url()).toBe(`${daemon.base}/`);
+  await page.evaluate(() => localStorage.clear());
+  await page.goto("about:blank");
+  await page.goto(link);
+  await expect(page.getByRole("alert")).toContainText("was used already");
+});
+
+test("without a session a page says how to get one", async ({ page, daemon }) => {
+  await page.goto(`${daemon.base}/executions`);
+  await expect(page.getByText("cogwork ui")).toBeVisible();
+});
+
+test("the list shows what does not load first, and filters", async ({ open, daemon }) => {
+  await daemon.write("automations/wrong.yaml", "trigger: {manual: {}}\non: x\nsteps: []\n");
+  await expect(open.getByText("automations/wrong.yaml")).toBeVisible();
+  await expect(open.getByText("unknown key `on`")).toBeVisible();
+  await open.keyboard.press("/");
+  await open.keyboard.type("approval");
+  await expect(open.getByRole("row")).toHaveCount(2);
+  expect(open.url()).toContain("q=approval");
+  await daemon.write("automations/wrong.yaml", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
+});
+
+test("a failed execution begins with the step, the attempts and the reason", async ({ open, daemon }) => {
+  await daemon.write("automations/failing.yaml", FAILING);
+  const id = await daemon.run("failing", {});
+  await open.goto(`${daemon.base}/executions/${id}`);
+  await expect(open.getByText("Step broken failed after 2 attempts")).toBeVisible();
+  await expect(open.getByRole("heading", { name: "Error" })).toBeVisible();
+  await open.getByRole("tree").getByText("first").click();
+  expect(open.url()).toContain("step=first");
+  await expect(open.getByRole("heading", { name: "Result" })).toBeVisible();
+  await open.getByRole("tree").getByText("never").click();
+  await expect(open.getByText("This step did not run.")).toBeVisible();
+});
+
+test("what the caller got is shown, with its headers", async ({ open, daemon }) => {
+  await daemon.send("page-from-webhook", { orderId: "7", quantity: 2 });
+  await open.goto(`${daemon.base}/executions?automation=page-from-webhook`);
+  await open.getByRole("table").getByRole("link").first().click();
+  await expect(open.getByText("The caller got 201.")).toBeVisible();
+  await open.getByRole("tab", { name: "Response" }).click();
+  await expect(open.getByText("x-page-id")).toBeVisible();
+});
+
+test("a capture is taken while listening, saved and run", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/automations/page-from-webhook?tab=test`);
+  await open.getByRole("button", { name: "Enter listening mode" }).click();
+  await expect(open.getByText("room for 100")).toBeVisible();
+  await daemon.send("page-from-webhook", { orderId: "captured", quantity: 3 }, "testUrl");
+  await open.locator("summary", { hasText: "application/json" }).click();
+  await open.getByLabel("Name of the saved payload").fill("three");
+  await open.getByRole("button", { name: "Save payload" }).first().click();
+  await open.getByRole("button", { name: "Exit listening mode" }).click();
+  await open.getByRole("region", { name: "Saved payloads" }).getByRole("button", { name: "Run" }).click();
+  await open.getByRole("link", { name: "open it" }).click();
+  await expect(open.getByText("The caller got 201.")).toBeVisible();
+  await expect(open.getByText("test", { exact: true })).toBeVisible();
+});
+
+test("a question is answered in the inbox, by keyboard alone", async ({ open, daemon }) => {
+  await daemon.send("approval", { what: "A lamp", amount: 90 });
+  await open.keyboard.press("g");
+  await open.keyboard.press("i");
+  const question = open.getByRole("form").filter({ hasText: "A lamp" });
+  await question.getByLabel("reason").focus();
+  await open.keyboard.type("It is dark");
+  await open.keyboard.press("Tab");
+  await open.keyboard.press("Tab");
+  await open.keyboard.press("Enter");
+  await expect(question).toHaveCount(0);
+});
+
+test("a page follows an execution live, and says when the daemon is gone", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/executions?automation=route-request`);
+  await daemon.send("route-request", { kind: "count", words: ["a"] });
+  await expect(open.getByRole("link", { name: "route-request" }).first()).toBeVisible();
+  await daemon.kill();
+  await expect(open.getByText("Not connected to the daemon")).toBeVisible({ timeout: 20_000 });
+  await expect(open.getByRole("link", { name: "route-request" }).first()).toBeVisible();
+  await daemon.serve();
+  await expect(open.getByText("Not connected to the daemon")).toBeHidden({ timeout: 40_000 });
+});
+
+test("a secret is set and its value is never shown", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/connections`);
+  await open.getByRole("row", { name: /mailPassword/ }).getByRole("button").click();
+  await open.getByLabel("Value of the secret").fill("hunter2hunter2");
+  await open.getByRole("button", { name: "Set", exact: true }).click();
+  await expect(open.getByRole("row", { name: /mailPassword/ })).toContainText("store");
+  expect(await open.content()).not.toContain("hunter2");
+});
+
+test("texts of others are texts: nothing runs, nothing is loaded", async ({ open, daemon }) => {
+  const hostile = [
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    "javascript:alert(1)",
+    "{{constructor.constructor('alert(1)')()}}",
+    "\"><svg onload=alert(1)>",
+    "</textarea><script>alert(1)</script>",
+    "\u202e<b>evil</b>",
+    "'-alert(1)-'",
+  ];
+  const text = `name: ${JSON.stringify(hostile[0])}
+description: ${JSON.stringify(hostile[1])}
+labels: [${JSON.stringify("a-label")}]
+trigger: {manual: {}}
+inputs: {value: {type: text}}
+steps:
+  - {id: said, name: ${JSON.stringify(hostile[4])}, set: {value: "\${{ inputs.value }}"}}
+  - {action: log.info, with: {message: "\${{ inputs.value }}"}}
+`;
+  await daemon.write("automations/hostile.yaml", text);
+  for (const value of hostile) {
+    const id = await daemon.run("hostile", { inputs: { value } });
+    for (const tab of ["step", "input", "logs"]) {
+      await open.goto(`${daemon.base}/executions/${id}?tab=${tab}`);
+      await expect(open.getByRole("heading", { name: hostile[0] ?? "" })).toBeVisible();
+    }
+    expect(await open.locator("main img, main script, main svg[onload]").count()).toBe(0);
+  }
+  await open.goto(`${daemon.base}/`);
+  await expect(open.getByText(hostile[1] ?? "")).toBeVisible();
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const width of [1440, 360]) {
+    test(`no page has a serious finding of accessibility: ${width} px, ${colorScheme}`, async ({ open, daemon }) => {
+      await open.emulateMedia({ colorScheme });
+      await open.setViewportSize({ width, height: 800 });
+      await daemon.send("approval", { what: "A chair", amount: 300 });
+      const { executions } = (await daemon.api("GET", "/executions?automation=approval&limit=1")) as {
+        executions: { id: string }[];
+      };
+      const paths = ["/", "/executions", "/inbox", "/connections", "/connectors", "/connectors/http", "/status"];
+      paths.push("/automations/page-from-webhook", "/automations/page-from-webhook?tab=source");
+      paths.push("/automations/page-from-webhook?tab=test", `/executions/${executions[0]?.id}`);
+      for (const path of paths) {
+        await open.goto(daemon.base + path);
+        await expect(open.getByRole("heading").first()).toBeVisible();
+        const { violations } = await new AxeBuilder({ page: open }).analyze();
+        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+        expect(
+          serious.map(({ id, nodes }) => `${path}: ${id} at ${nodes[0]?.html}`),
+        ).toEqual([]);
+        const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(overflow, `${path} is wider than the window`).toBeLessThanOrEqual(0);
+      }
+    });
+  }
+}
