@@ -139,6 +139,10 @@ function watch(page: Page): string[] {
   const found: string[] = [];
   page.on("pageerror", (error) => found.push(error.message));
   page.on("dialog", (dialog) => {
+    if (dialog.type() === "beforeunload") {
+      void dialog.accept();
+      return;
+    }
     found.push(`dialog ${dialog.message()}`);
     void dialog.dismiss();
   });

@@ -17,6 +17,8 @@ pub struct Engine {
     runtime: Arc<Runtime>,
     ingress: Arc<Ingress>,
     loader: Arc<Loader>,
+    /// Held while a project file is changed.
+    pub(crate) edits: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Engine {
@@ -48,7 +50,7 @@ impl Engine {
         let builtin = Arc::new(catalog::builtin()?);
         let loader = Arc::new(Loader::new(&settings.dir, builtin.clone(), store.addresses().await?));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
-        let engine = Self { ingress: Ingress::new(runtime.clone()), runtime, loader };
+        let engine = Self { ingress: Ingress::new(runtime.clone()), runtime, loader, edits: Arc::default() };
         let reload = engine.reload().await;
         let catalog = engine.catalog();
         tracing::info!(
@@ -207,6 +209,11 @@ impl Engine {
     pub(crate) fn from_parts(runtime: Arc<Runtime>) -> Self {
         let settings = &runtime.settings;
         let loader = Loader::new(&settings.dir, runtime.catalog().registry().clone(), Vec::new());
-        Self { ingress: Ingress::new(runtime.clone()), runtime, loader: Arc::new(loader) }
+        Self {
+            ingress: Ingress::new(runtime.clone()),
+            runtime,
+            loader: Arc::new(loader),
+            edits: Arc::default(),
+        }
     }
 }

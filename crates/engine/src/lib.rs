@@ -2,6 +2,7 @@
 //! away old executions. An [`Engine`] is the handle that the rest of Cogwork uses.
 
 mod engine;
+mod project_edit;
 mod retention;
 mod validate;
 mod watch;
@@ -20,6 +21,7 @@ pub use ingress::{
     Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PollError,
     PollView, RouteMatch, SavedPayload,
 };
+pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
     Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
     Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,

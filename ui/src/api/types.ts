@@ -31,7 +31,10 @@ export interface Diagnostic {
   message: string;
   line?: number;
   column?: number;
+  endLine?: number;
+  endColumn?: number;
   help?: string;
+  fix?: { line: number; column: number; endLine: number; endColumn: number; text: string };
 }
 
 export interface PlanStep {

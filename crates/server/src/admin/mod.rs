@@ -9,6 +9,7 @@ mod connections;
 mod connectors;
 mod executions;
 mod extract;
+mod files;
 mod follow;
 mod history;
 mod hosts;

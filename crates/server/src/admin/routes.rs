@@ -10,8 +10,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
-    Api, Problem, automations, connections, connectors, executions, follow, hosts, listening, notices, plan,
-    polls, problem, secrets, session, state, status, subscriptions, ui, waiting,
+    Api, Problem, automations, connections, connectors, executions, files, follow, hosts, listening, notices,
+    plan, polls, problem, secrets, session, state, status, subscriptions, ui, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -24,6 +24,7 @@ use super::{
     tags(
         (name = "status", description = "The daemon itself"),
         (name = "session", description = "Sessions of browsers, for the web UI"),
+        (name = "files", description = "The files of the project"),
         (name = "automations", description = "What is in force"),
         (name = "executions", description = "What ran, and what runs"),
         (name = "state", description = "Values that outlive executions"),
@@ -92,6 +93,8 @@ table! {
     follow::events;
     waiting::signal;
     notices::events, waiting::emit;
+    files::list;
+    files::show, files::put, files::delete;
     session::begin, session::show, session::end;
     session::link;
     state::list;

@@ -10,8 +10,10 @@ pub(crate) fn operations() -> Vec<(String, String)> {
     let mut operations = Vec::new();
     for (path, item) in api["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {
-            let path =
-                path.replace("{id}", "0190a0a0-0000-7000-8000-000000000000").replace("{name}", "nobody");
+            let path = path
+                .replace("{id}", "0190a0a0-0000-7000-8000-000000000000")
+                .replace("{name}", "nobody")
+                .replace("{path}", "automations%2Fnone.yaml");
             operations.push((method.to_uppercase(), path));
         }
     }

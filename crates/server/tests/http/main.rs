@@ -10,6 +10,7 @@ mod framing;
 mod hooks;
 mod life;
 mod limits;
+mod project_files;
 mod resume;
 mod runs;
 mod sessions;

@@ -1,0 +1,279 @@
+//! Changes of project files by people: a file is replaced as a whole or not at all, and only in the version that they have read.
+
+use std::io::{self, Write as _};
+use std::path::{Component, Path};
+
+use catalog::{FileKind, ProjectFileError, ReloadSummary, check_project_target, read_project_file};
+use sha2::{Digest as _, Sha256};
+
+use crate::Engine;
+
+/// Maximum size of a project file, in bytes.
+const MAX_BYTES: usize = 512 << 10;
+
+/// A project file as it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectText {
+    /// The text.
+    pub text: String,
+    /// The version: a hash of the text.
+    pub version: String,
+}
+
+/// The version of a file that a change replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    /// This one.
+    Is(String),
+    /// There is no file yet.
+    Missing,
+}
+
+/// Error of reading or changing a project file.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// The path is none of a project file.
+    #[error(
+        "`{0}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`"
+    )]
+    Path(String),
+    /// There is no such file.
+    #[error("the file `{0}` does not exist")]
+    Missing(String),
+    /// The file is not in the expected version; the present one is here, or `None` if there is no file.
+    #[error("the file was changed on disk meanwhile")]
+    Changed(Option<ProjectText>),
+    /// The text is larger than a project file may be.
+    #[error("a project file has at most 512 KiB, this text {0} bytes")]
+    TooLarge(usize),
+    /// The file cannot be read or written.
+    #[error("`{path}`: {error}")]
+    Io {
+        /// The path.
+        path: String,
+        /// The error.
+        error: io::Error,
+    },
+}
+
+impl Engine {
+    /// Reads a project file.
+    ///
+    /// # Errors
+    /// The path is none of a project file, or the file cannot be read.
+    pub async fn read_file(&self, path: String) -> Result<ProjectText, EditError> {
+        let root = self.settings().dir.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            check_path(&path)?;
+            present(&root, &path)?.ok_or(EditError::Missing(path))
+        });
+        read.await.unwrap_or_else(|error| Err(io_error("", io::Error::other(error))))
+    }
+
+    /// Replaces a project file with `text`, or deletes it if that is `None`; then reloads the project. Returns the new version,
+    /// `None` after a deletion.
+    ///
+    /// # Errors
+    /// The path is none of a project file, the file is not in the expected version, or it cannot be written. Nothing changed then.
+    pub async fn write_file(
+        &self,
+        path: String,
+        text: Option<String>,
+        expected: ExpectedVersion,
+    ) -> Result<(Option<String>, ReloadSummary), EditError> {
+        let root = self.settings().dir.clone();
+        let written = {
+            let _one_at_a_time = self.edits.lock().await;
+            let work = tokio::task::spawn_blocking(move || {
+                check_path(&path)?;
+                write(&root, &path, text.as_deref(), &expected)
+            });
+            work.await.unwrap_or_else(|error| Err(io_error("", io::Error::other(error))))?
+        };
+        Ok((written, self.reload().await))
+    }
+}
+
+fn io_error(path: &str, error: io::Error) -> EditError {
+    EditError::Io { path: path.to_owned(), error }
+}
+
+fn version_of(text: &str) -> String {
+    Sha256::digest(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Refuses every path but those of project files and their tests: relative, without `..` and without hidden names.
+fn check_path(path: &str) -> Result<(), EditError> {
+    let parts = Path::new(path).components();
+    let mut plain = parts.map(|part| match part {
+        Component::Normal(name) => name.to_str().is_some_and(|name| !name.starts_with('.')),
+        _ => false,
+    });
+    let is_test =
+        path.starts_with("automations/") && path.ends_with(".yaml") && model::test_suite::is_test_file(path);
+    let is_file = is_test || FileKind::from_path(Path::new(path)).is_some();
+    if plain.all(|part| part) && is_file && !path.contains('\\') && !path.contains("//") {
+        return Ok(());
+    }
+    Err(EditError::Path(path.to_owned()))
+}
+
+/// The file on disk; `None` if there is none.
+fn present(root: &Path, path: &str) -> Result<Option<ProjectText>, EditError> {
+    match read_project_file(root, Path::new(path), MAX_BYTES as u64) {
+        Ok(bytes) => {
+            let text = String::from_utf8(bytes)
+                .map_err(|_| io_error(path, io::Error::other("the file is not UTF-8")))?;
+            Ok(Some(ProjectText { version: version_of(&text), text }))
+        }
+        Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(path, error.into())),
+    }
+}
+
+fn write(
+    root: &Path,
+    path: &str,
+    text: Option<&str>,
+    expected: &ExpectedVersion,
+) -> Result<Option<String>, EditError> {
+    if let Some(bytes) = text.map(str::len).filter(|bytes| *bytes > MAX_BYTES) {
+        return Err(EditError::TooLarge(bytes));
+    }
+    let found = present(root, path)?;
+    let as_expected = match (&found, expected) {
+        (Some(found), ExpectedVersion::Is(version)) => found.version == *version,
+        (None, ExpectedVersion::Missing) => true,
+        _ => false,
+    };
+    if !as_expected {
+        return Err(EditError::Changed(found));
+    }
+    let failed = |error| io_error(path, error);
+    check_project_target(root, Path::new(path)).map_err(|error| failed(error.into()))?;
+    let target = &root.join(path);
+    // A rename would put a file in the place of the link.
+    if std::fs::symlink_metadata(target).is_ok_and(|found| found.file_type().is_symlink()) {
+        return Err(failed(io::Error::other("this is a link; change the file that it leads to")));
+    }
+    let Some(text) = text else {
+        std::fs::remove_file(target).map_err(failed)?;
+        return Ok(None);
+    };
+    replace(target, text).map_err(failed)?;
+    Ok(Some(version_of(text)))
+}
+
+/// Writes a temporary file, syncs it and renames it, so that readers see the old text or the new one.
+fn replace(target: &Path, text: &str) -> io::Result<()> {
+    let folder = target.parent().unwrap_or(target);
+    std::fs::create_dir_all(folder)?;
+    let mut draft = tempfile::Builder::new();
+    draft.prefix(".draft-");
+    let mut draft = draft.tempfile_in(folder)?;
+    draft.write_all(text.as_bytes())?;
+    match std::fs::metadata(target) {
+        Ok(found) => draft.as_file().set_permissions(found.permissions())?,
+        Err(_) => make_readable(draft.as_file())?,
+    }
+    draft.as_file().sync_all()?;
+    draft.persist(target).map_err(|error| error.error)?;
+    if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// Gives a new file the permissions of other project files: temporary files are readable for their owner alone.
+fn make_readable(file: &std::fs::File) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_project_files_have_a_path_that_may_be_changed() {
+        for path in [
+            "automations/a.yaml",
+            "automations/sub/a.yml",
+            "automations/a.test.yaml",
+            "automations/x.js",
+            "connections/c.yaml",
+        ] {
+            assert!(check_path(path).is_ok(), "{path}");
+        }
+        for path in [
+            "",
+            "a.yaml",
+            "/etc/passwd",
+            "automations/../cogwork.yaml",
+            "automations/.hidden.yaml",
+            "automations/.x/a.yaml",
+            "automations/a.txt",
+            "secrets/wikiToken",
+            "automations",
+            "automations//a.yaml",
+            "./automations/a.yaml",
+            "connections/x.js",
+            ".cogwork/admin-token",
+            "automations\\a.yaml",
+        ] {
+            assert!(matches!(check_path(path), Err(EditError::Path(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_over_the_version_that_was_read_and_over_no_other() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = "automations/sub/a.yaml";
+        let put = |text: &str, expected: ExpectedVersion| write(root.path(), path, Some(text), &expected);
+        let first = put("one", ExpectedVersion::Missing).expect("it is new").expect("a version");
+        assert!(
+            matches!(put("two", ExpectedVersion::Missing), Err(EditError::Changed(Some(found))) if found.text == "one")
+        );
+        assert!(matches!(
+            put("two", ExpectedVersion::Is("other".to_owned())),
+            Err(EditError::Changed(Some(_)))
+        ));
+        let second = put("two", ExpectedVersion::Is(first)).expect("it is read").expect("a version");
+        assert_eq!(std::fs::read_to_string(root.path().join(path)).expect("it reads"), "two");
+        let deleted = write(root.path(), path, None, &ExpectedVersion::Is(second.clone()));
+        assert_eq!(deleted.expect("it is deleted"), None);
+        assert!(matches!(put("three", ExpectedVersion::Is(second)), Err(EditError::Changed(None))));
+        let drafts = std::fs::read_dir(root.path().join("automations/sub")).expect("it lists").count();
+        assert_eq!(drafts, 0, "no draft is left");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn no_link_leads_out_and_none_is_replaced() {
+        let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
+        std::fs::create_dir(root.path().join("automations")).expect("a folder");
+        std::fs::write(outside.path().join("a.yaml"), "theirs").expect("it is written");
+        let link =
+            |from: &str, to: &Path| std::os::unix::fs::symlink(to, root.path().join(from)).expect("a link");
+        link("automations/out", outside.path());
+        link("automations/file.yaml", &outside.path().join("a.yaml"));
+        std::fs::write(root.path().join("automations/real.yaml"), "real").expect("it is written");
+        link("automations/inner.yaml", Path::new("real.yaml"));
+        for path in [
+            "automations/out/new.yaml",
+            "automations/out/a.yaml",
+            "automations/file.yaml",
+            "automations/inner.yaml",
+        ] {
+            let expected = ExpectedVersion::Is(version_of("real"));
+            for expected in [ExpectedVersion::Missing, expected] {
+                assert!(write(root.path(), path, Some("mine"), &expected).is_err(), "{path}");
+            }
+        }
+        assert_eq!(std::fs::read_to_string(outside.path().join("a.yaml")).expect("it reads"), "theirs");
+        assert!(!outside.path().join("new.yaml").exists());
+    }
+}
