@@ -2,6 +2,7 @@ import { defineConfig } from "@playwright/test";
 
 export default defineConfig({
   testDir: "tests",
+  testMatch: process.env.SCREENSHOTS === undefined ? /\.spec\.ts$/ : /screenshots\.ts$/,
   timeout: 60_000,
   fullyParallel: true,
   workers: 2,

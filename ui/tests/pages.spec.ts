@@ -128,7 +128,7 @@ test("a file is mended: the problem is shown at its line, the difference is revi
   await editor.click();
   await open.keyboard.press("Control+End");
   await open.keyboard.press("Shift+Home");
-  await open.keyboard.type("- {id: b, set: {y: 2}}");
+  await open.keyboard.type("- {id: b, action: log.info, with: {message: age}}");
   await expect(open.getByText("unknown key `sett`")).toBeHidden();
   await open.getByRole("button", { name: "Save …" }).click();
   await open.getByRole("button", { name: "Save now" }).click();

@@ -34,6 +34,8 @@ export interface Diagnostic {
   endLine?: number;
   endColumn?: number;
   help?: string;
+  /** The valid name closest to the one found. */
+  nearest?: string;
   fix?: { line: number; column: number; endLine: number; endColumn: number; text: string };
 }
 
