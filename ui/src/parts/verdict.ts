@@ -50,7 +50,7 @@ export function verdict(execution: Execution): Verdict {
   return { kind: "plain", text: "Runs." };
 }
 
-/** What the caller of a webhook got; `undefined` if nobody waited. */
+/** The answer that the caller of a webhook got; `undefined` if nobody waited. */
 export function answer(execution: Execution): string | undefined {
   if (execution.answered !== undefined) {
     return `The caller got ${execution.answered}; the execution went on.`;
