@@ -26,6 +26,8 @@ const FLAT: f64 = 0.2;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Interval at which the state is read meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
+/// Processor time, in seconds, below which a difference is noise: the system counts it in steps of 10 ms.
+const LEAST_TIME: f64 = 0.03;
 /// Memory below this difference is noise of the allocator, in bytes.
 const LEAST_MEMORY: f64 = 4e6;
 
@@ -95,7 +97,7 @@ const DIMENSIONS: [Dimension; 12] = [
         load: Load::WaitingExecutions(50),
         most: FLAT,
     },
-    Dimension { name: "turns that pause", first: 100, load: Load::PausingTurns, most: MOST },
+    Dimension { name: "turns that pause", first: 200, load: Load::PausingTurns, most: MOST },
 ];
 
 /// The costs of one size.
@@ -125,7 +127,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
             let target = Some(Target::AtMost(most));
             Row::new("growth", name(what), exponent, Unit::Exponent).target(target)
         };
-        report.add(row("time", exponent(&points, |costs| costs.time), dimension.most));
+        report.add(row("time", exponent(&points, |costs| costs.time.max(LEAST_TIME)), dimension.most));
         if points.iter().any(|(_, costs)| costs.memory > LEAST_MEMORY) {
             report.add(row("memory", exponent(&points, |costs| costs.memory.max(LEAST_MEMORY)), MOST));
         }
