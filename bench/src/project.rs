@@ -84,6 +84,14 @@ pub(crate) fn scheduled(distance: Duration) -> String {
     )
 }
 
+/// The same with one POST to `url` as its step.
+pub(crate) fn scheduled_post(distance: Duration, url: &str) -> String {
+    format!(
+        "trigger:\n  schedule: {{every: {}s}}\nsteps:\n  - action: http.request\n    with: {{method: POST, url: \"{url}\", body: {{n: 1}}}}\n    retry: 1\n",
+        distance.as_secs()
+    )
+}
+
 /// A webhook that is answered with the result of this many pure steps.
 pub(crate) fn synchronous(steps: usize) -> String {
     format!(

@@ -6,22 +6,12 @@
 //! its own where the daemon runs, with the daemon's library and settings, and nothing comes in, is written or answered
 //! while its clock goes. Both keep their connections. Who is asked runs where the load driver does.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
-
 use super::Terms;
 use super::contest::start_baseline;
+use super::server::Server;
 use crate::Error;
 use crate::baseline::{GETS, IN_TURN, Kind};
 use crate::daemon::Daemon;
@@ -38,9 +28,6 @@ const DELAYS: [(Duration, &str); 2] =
 const ORDERS: [(Order, f64); 2] = [(Order::SideBySide, 1.5), (Order::InTurn, 2.0)];
 /// How often each has its turn.
 const ROUNDS: u32 = 5;
-/// The response of the called server.
-const ANSWER: &[u8] =
-    br#"{"id":42,"title":"Cogs and how to oil them","space":"WORKSHOP","version":{"number":7}}"#;
 /// The time limit of one answer, after which the measurement is abandoned.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -66,7 +53,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
         ORDERS.into_iter().flat_map(|order| DELAYS.map(|delay| (order, delay)))
     {
         let asked = Server::start(delay).await?;
-        let url = format!("http://{}/", asked.address);
+        let url = format!("http://{}/", asked.address());
         let project = Project::new()?;
         let (text, body) = match order {
             Order::SideBySide => (project::gets(GETS, &url), url),
@@ -176,70 +163,5 @@ impl Side {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn count(&self) -> f64 {
         self.times.count() as f64
-    }
-}
-
-/// A server in this process that is asked. It ends when this is dropped.
-struct Server {
-    address: SocketAddr,
-    serving: AbortHandle,
-}
-
-impl Server {
-    async fn start(delay: Duration) -> Result<Self, Error> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("a listener"))?;
-        let address = listener.local_addr().map_err(Error::io("a listener"))?;
-        let serving = tokio::spawn(serve(listener, delay)).abort_handle();
-        Ok(Self { address, serving })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
-
-/// Takes connections until it is dropped, and they with it.
-async fn serve(listener: TcpListener, delay: Duration) {
-    let mut open = JoinSet::new();
-    loop {
-        tokio::select! {
-            Ok((stream, _)) = listener.accept() => drop(open.spawn(connection(stream, delay))),
-            Some(_) = open.join_next() => {}
-            else => return,
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, delay: Duration) {
-    // Without it an answer may wait for another to fill a packet, which costs time only.
-    let _ = stream.set_nodelay(true);
-    let service = service_fn(move |_: Request<Incoming>| async move {
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
-        let mut response = Response::new(Full::new(Bytes::from_static(ANSWER)));
-        let json = hyper::header::HeaderValue::from_static("application/json");
-        response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
-        Ok::<_, Infallible>(response)
-    });
-    // A client that closes its connections at the end is not an error.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn whoever_is_asked_answers_with_json_as_often_as_it_is_asked() {
-        let asked = Server::start(Duration::ZERO).await.expect("a server");
-        let mut connection = Connection::open(asked.address).await.expect("a connection");
-        for _ in 0..2 {
-            let answer = connection.ask(&request("GET", "/", b"")).await.expect("an answer");
-            let body: serde_json::Value = serde_json::from_slice(answer.body).expect("JSON");
-            assert_eq!((answer.status, &body["id"]), (200, &serde_json::json!(42)));
-        }
     }
 }

@@ -11,6 +11,7 @@ mod memory;
 mod peers;
 mod requests;
 mod schedules;
+mod server;
 mod size;
 mod steps;
 

@@ -1,4 +1,5 @@
-//! Many schedules that are due at the same instant: how late each is accepted, and how late the last has ended.
+//! Many schedules that are due at the same instant: the delay of each acceptance, of the last end, and of the request that
+//! each execution sends.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use model::Origin;
 use store::{ExecutionFilter, ExecutionRow, Page};
 
 use super::Terms;
+use super::server::Server;
 use crate::Error;
 use crate::daemon::Daemon;
 use crate::project::{self, Project, numbered_id};
@@ -22,13 +24,64 @@ const INSTANTS: usize = 3;
 const DISTANCE: Duration = Duration::from_secs(10);
 /// How much of the distance has to be left when the daemon is ready, so that the first instant finds it at rest.
 const REST: Duration = Duration::from_secs(3);
+/// The schedules with a request each.
+const CALLS: usize = 1000;
+/// The milliseconds after the instant at which half of their requests, and 99 of 100, have arrived at most.
+const ARRIVAL_MS: [(f64, &str, f64); 2] = [(0.5, "median", 40.0), (0.99, "99th percentile", 80.0)];
 /// How many of them are read at one time.
 const PAGE: u32 = 1000;
 /// The milliseconds that an instant may be late, as the manual promises.
 const MOST_MS: f64 = 1000.0;
 
-/// Measures how late they are.
+/// Measures both.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    acceptance(terms, report).await?;
+    arrival(terms, report).await
+}
+
+/// Measures the time from the instant until the requests of the executions arrive at a server.
+async fn arrival(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    let server = Server::start(Duration::ZERO).await?;
+    let url = format!("http://{}/", server.address());
+    let project = Project::new()?;
+    for number in 0..CALLS {
+        project.put(&numbered_id(number), &project::scheduled_post(DISTANCE, &url))?;
+    }
+    let daemon = Daemon::start_with(terms.processors, &project, &["--outbound-allow", "127.0.0.1"]).await?;
+    let first = next_instant(now() + REST);
+    let until = first + DISTANCE * u32::try_from(INSTANTS).unwrap_or_default() - REST;
+    tokio::time::sleep(until.duration_since(now()).try_into().unwrap_or_default()).await;
+    let arrivals = server.arrivals();
+    daemon.stop().await?;
+    let mut late = Vec::new();
+    for arrived in arrivals {
+        let arrived = Timestamp::try_from(arrived).unwrap_or(Timestamp::MAX);
+        // Requests of an instant before the first one are not measured: the daemon was starting.
+        if arrived >= first {
+            let past = arrived.duration_since(first).as_secs_f64() % DISTANCE.as_secs_f64();
+            late.push(past * 1e3);
+        }
+    }
+    if late.len() != CALLS * INSTANTS {
+        return Err(Error::Server(format!("{} of {} requests arrived", late.len(), CALLS * INSTANTS)));
+    }
+    late.sort_by(f64::total_cmp);
+    for (share, what, most) in ARRIVAL_MS {
+        let name = format!("{CALLS} schedules due at one instant: arrival of their POSTs, {what}");
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "a place within some thousand times"
+        )]
+        let place = (late.len() as f64 * share) as usize;
+        let value = late.get(place).copied().unwrap_or(f64::NAN);
+        report.add(Row::new("schedules", name, value, Unit::Milliseconds).target(Some(Target::AtMost(most))));
+    }
+    Ok(())
+}
+
+async fn acceptance(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let count = if terms.options.quick { QUICK } else { SCHEDULES };
     let project = Project::new()?;
     for number in 0..count {
