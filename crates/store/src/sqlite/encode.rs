@@ -5,12 +5,13 @@ use std::fmt;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use model::value::{FileLoadError, collect_refs};
+use model::value::FileLoadError;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::blobs::{ExternalValues, Hash};
 use super::event_codec::EncodedEvents;
 use super::start_codec::StartEncoder;
+use super::text_room::TextRoom;
 use crate::types::{
     Accept, Address, Append, AwaitedEvent, DedupRecord, Definition, InitialEvents, NewExecution,
     SnapshotChange, StateWrite, Subscription, Wait, Watermark,
@@ -162,11 +163,11 @@ pub(super) struct StateChange {
 
 impl WriteOp {
     /// Encodes an [`Accept`]. A request body of `large` bytes or more stays in the text, from which it is externalized.
-    pub(super) fn accept(accept: &Accept, large: usize) -> Result<Self, Error> {
+    pub(super) fn accept(accept: &Accept, large: usize, room: &mut TextRoom) -> Result<Self, Error> {
         // Most often there is one, for which `collect` would allocate room for four.
         let mut executions = Vec::with_capacity(accept.executions.len());
         for execution in &accept.executions {
-            executions.push(NewExecutionRow::new(execution, large)?);
+            executions.push(NewExecutionRow::new(execution, large, room)?);
         }
         let poll = accept.poll.as_ref().map(PollRow::new).transpose()?.map(Box::new);
         Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll })
@@ -180,14 +181,14 @@ impl WriteOp {
     }
 
     /// Encodes an [`Append`].
-    pub(super) fn append(append: &Append) -> Result<Self, Error> {
+    pub(super) fn append(append: &Append, room: &mut TextRoom) -> Result<Self, Error> {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
         let (body, external) = match count {
             0 => (None, ExternalValues::default()),
             _ => {
                 let about = 128 * append.events.len();
-                text(about, &EncodedEvents(append.events.iter()))
+                room.text(about, &EncodedEvents(append.events.iter()))
                     .map(|(body, external)| (Some(body), external))?
             }
         };
@@ -280,7 +281,7 @@ impl WriteOp {
 }
 
 impl NewExecutionRow {
-    fn new(new: &NewExecution, large: usize) -> Result<Self, Error> {
+    fn new(new: &NewExecution, large: usize, room: &mut TextRoom) -> Result<Self, Error> {
         let InitialEvents { events, logs } = &new.initial;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
@@ -297,7 +298,7 @@ impl NewExecutionRow {
             });
         };
         let start = StartEncoder::new(*at, payload, events, large);
-        let (body, external) = text(start.size_hint(), &start)?;
+        let (body, external) = room.text(start.size_hint(), &start)?;
         if new.dedup.len() > DedupRecord::MAX {
             return Err(invalid(format!(
                 "an execution has at most {} deduplication records",
@@ -380,17 +381,6 @@ pub(super) fn id_prefix(millisecond: i64) -> [u8; 6] {
 /// Encodes an origin.
 fn to_json(origin: &Origin) -> Result<String, Error> {
     serde_json::to_string(origin).map_err(|error| Error::Invalid { reason: error.to_string() })
-}
-
-/// Encodes the text of a row of about `about` bytes, and collects the files that it names.
-fn text(about: usize, items: &impl serde::Serialize) -> Result<(String, ExternalValues), Error> {
-    let (written, named) = collect_refs(|| {
-        let mut text = Vec::with_capacity(about);
-        serde_json::to_writer(&mut text, items).map(|()| text)
-    });
-    let text = written.map_err(|error| invalid(error.to_string()))?;
-    let text = String::from_utf8(text).map_err(|error| invalid(error.to_string()))?;
-    Ok((text, ExternalValues::naming(named)))
 }
 
 fn json<T: serde::Serialize + ?Sized>(items: &T) -> Result<String, Error> {

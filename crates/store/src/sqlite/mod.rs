@@ -21,6 +21,7 @@ mod replay;
 mod start_codec;
 mod state;
 mod statements;
+mod text_room;
 mod usage;
 mod waits;
 mod write;

@@ -21,6 +21,7 @@ use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::readahead::Readahead;
 use super::settings;
+use super::text_room::{LargeTexts, TextRoom};
 use super::usage::{self, Usage};
 use super::writer::Writer;
 use super::{check, dedup, polls, pool, prune, read, replay, schema, state, waits};
@@ -47,6 +48,7 @@ struct Inner {
     pool: Arc<Pool>,
     folder: Arc<Folder>,
     externalizer: Externalizer,
+    large_texts: LargeTexts,
     usage: Usage,
     /// `None` if the store is open only for reading.
     queue: Option<Queue>,
@@ -100,6 +102,7 @@ impl SqliteStore {
             pool,
             folder,
             externalizer,
+            large_texts: LargeTexts::new(),
             usage,
             queue: Some(queue),
             thread,
@@ -120,6 +123,7 @@ impl SqliteStore {
             weakened,
             pool: Pool::new(paths.file.clone(), poison.clone()),
             externalizer: Externalizer::new(folder.clone(), usize::MAX),
+            large_texts: LargeTexts::new(),
             folder,
             usage: Usage::default(),
             file: paths.file,
@@ -139,12 +143,18 @@ impl SqliteStore {
     }
 
     /// Like [`Self::write`], but moves large values into blobs. They are synced before the row that names them is queued.
-    async fn write_apart(&self, work: WriteOp) -> Result<WriteResult, Error> {
+    async fn encode_and_write(
+        &self,
+        encode: impl Fn(&mut TextRoom) -> Result<WriteOp, Error> + Send,
+    ) -> Result<WriteResult, Error> {
+        let (work, room) = self.0.large_texts.encode(encode).await?;
         let work = self.0.externalizer.cut(work).await.inspect_err(|error| {
             if let Error::Commit { reason } = error {
                 self.0.poison.set(reason);
             }
         })?;
+        // Its large values are in blobs by now.
+        drop(room);
         self.write(work).await
     }
 }
@@ -167,14 +177,15 @@ impl ExecutionStore for SqliteStore {
         if !accept.executions.is_empty() && self.0.usage.capacity() == Capacity::Exhausted {
             return Err(Error::Full);
         }
-        match self.write_apart(WriteOp::accept(accept, self.0.externalizer.threshold())?).await? {
+        let large = self.0.externalizer.threshold();
+        match self.encode_and_write(|room| WriteOp::accept(accept, large, room)).await? {
             WriteResult::Accepted(accepted) => Ok(accepted),
             _ => Ok(Vec::new()),
         }
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
-        self.write_apart(WriteOp::append(append)?).await.map(drop)
+        self.encode_and_write(|room| WriteOp::append(append, room)).await.map(drop)
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
