@@ -60,15 +60,17 @@ pub fn corpus() -> io::Result<Corpus> {
     serde_json::from_slice(&std::fs::read(path)?).map_err(io::Error::other)
 }
 
-/// Sends every row to a daemon and holds it to `bounds`.
+/// Sends every row to a daemon with these further `arguments`, and holds it to `bounds`.
 ///
 /// # Errors
 /// The daemon cannot be started, or the system refuses.
-pub async fn run(bounds: Bounds, sizes: usize) -> Result<Findings, daemon::Error> {
+pub async fn run(bounds: Bounds, sizes: usize, arguments: &[String]) -> Result<Findings, daemon::Error> {
     let corpus = corpus()?;
     let project = Project::new()?;
     write_automations(&project, &corpus)?;
-    let daemon = Daemon::builder(&project).start().await?;
+    let builder = Daemon::builder(&project);
+    let builder = arguments.iter().fold(builder, |builder, argument| builder.argument(argument));
+    let daemon = builder.start().await?;
     let pid = daemon.id()?;
     limit(pid)?;
     let client = client().map_err(io::Error::other)?;

@@ -23,6 +23,9 @@ struct Arguments {
     /// Send each row alone, and list the rows that take the most memory.
     #[arg(long)]
     each: bool,
+    /// Further arguments of the daemon, after `--`.
+    #[arg(last = true)]
+    daemon: Vec<String>,
 }
 
 #[tokio::main]
@@ -40,7 +43,7 @@ async fn main() -> io::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let bounds = Bounds { memory: arguments.memory << 20, others: Duration::from_millis(arguments.others) };
-    let findings = run(bounds, arguments.sizes).await.map_err(io::Error::other)?;
+    let findings = run(bounds, arguments.sizes, &arguments.daemon).await.map_err(io::Error::other)?;
     let (count, median, late, longest) = findings.others;
     writeln!(
         out,
