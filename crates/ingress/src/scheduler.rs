@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
-use store::{Accept, Watermark};
+use store::{Accept, AcceptOutcome, Watermark};
 
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
@@ -73,7 +73,15 @@ impl Timed for Timetable {
     async fn run_due(&mut self) {
         let ticks = self.due(self.ingress.runtime.clock.now());
         let ingress = self.ingress.clone();
-        let fired = stream::iter(ticks).map(|tick| tick.fire(&ingress)).buffer_unordered(MAX_CONCURRENT);
+        // Tasks of their own, which all threads of the runtime run.
+        let fire = |tick: Tick| ingress.runtime.tracker.spawn(tick.fire(ingress.clone()));
+        let fired = stream::iter(ticks).map(fire).buffer_unordered(MAX_CONCURRENT);
+        let fired = fired.map(|ended| {
+            ended.unwrap_or_else(|error| {
+                tracing::error!(%error, "a schedule could not be fired");
+                None
+            })
+        });
         let unfinished: Vec<Unfinished> = fired.filter_map(std::future::ready).collect().await;
         let again = after(self.ingress.runtime.clock.now(), RETRY_DELAY);
         for Unfinished { automation, done } in unfinished {
@@ -245,7 +253,7 @@ impl Entry {
 
 impl Tick {
     /// Starts the executions. Returns the rest if some instants must be retried.
-    async fn fire(self, ingress: &Arc<Ingress>) -> Option<Unfinished> {
+    async fn fire(self, ingress: Arc<Ingress>) -> Option<Unfinished> {
         let automation = &self.deployment.automation;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
@@ -253,6 +261,7 @@ impl Tick {
             instant,
         };
         let mut done = self.before;
+        let mut recorded = None;
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
             let busy =
@@ -286,11 +295,16 @@ impl Tick {
                 // Nothing was stored, so the instant is still due.
                 return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
-            if let Err(error) = accepted {
-                tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
+            match accepted {
+                Ok(accepted) if accepted.accepted == AcceptOutcome::New => recorded = Some(*instant),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
+                }
             }
         }
-        if self.instants.last() != Some(&self.done) || self.overlap == Overlap::Skip {
+        // An acceptance commits the watermark of its instant; instants without one leave none.
+        if recorded != Some(self.done) {
             let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
             if ingress.runtime.accepting()
                 && let Err(error) = ingress.runtime.store.accept(&accept).await

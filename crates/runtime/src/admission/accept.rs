@@ -16,7 +16,7 @@ use store::{
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
-use super::concurrency::RunGuard;
+use super::concurrency::{RunGuard, concurrency};
 use super::table::Queued;
 use crate::api::Start;
 use crate::context::Runtime;
@@ -79,10 +79,9 @@ struct NewRun {
     results: Option<Value>,
 }
 
-/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not,
-/// nor one of a schedule, which is counted from its acceptance on.
+/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not.
 fn may_run_unaccepted(automation: &Automation, origin: &Origin) -> bool {
-    automation.concurrency.is_none() && !matches!(origin, Origin::Schedule { .. })
+    concurrency(automation, origin).is_none()
 }
 
 /// The slot in which an execution runs.
@@ -187,6 +186,8 @@ impl Runtime {
         let definitions = self.admission.definitions.clone();
         let acceptance = PendingAcceptance::new(accept, deployment.automation.clone(), definitions);
         let (automation, context) = (&deployment.automation, self.journal_context());
+        // The end of the run, which may come before the commit, counts it out again.
+        self.admission.table().count_scheduled(&automation.id, &new_run.origin);
         let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
         let guard = self.begin(deployment, journal, new_run);
         let run = guard.run().clone();

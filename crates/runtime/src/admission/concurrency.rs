@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::automation::{Concurrency, ConcurrencyPolicy, Overlap, Trigger};
+use model::automation::{Automation, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 
 use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
@@ -44,7 +44,11 @@ impl RunGuard {
     /// Acquires a permit of the execution's concurrency group, if its automation limits concurrency. Returns false if the
     /// execution has to wait: then it has left memory.
     pub(super) fn acquire_permit(&mut self) -> bool {
-        let Some(Concurrency { limit, key, policy }) = self.concurrency() else { return true };
+        let Some(Concurrency { limit, key, policy }) =
+            concurrency(&self.run.deployment.automation, &self.run.origin)
+        else {
+            return true;
+        };
         let (id, runtime) = (self.run.journal.id(), self.runtime.clone());
         if self.is_behind_recovered {
             let mut table = runtime.admission.table();
@@ -100,18 +104,6 @@ impl RunGuard {
         false
     }
 
-    /// The automation's own limit, or the one that `overlap: queue` of its schedule implies.
-    fn concurrency(&self) -> Option<Concurrency> {
-        let automation = &self.run.deployment.automation;
-        if let Some(own) = &automation.concurrency {
-            return Some(own.clone());
-        }
-        let queues =
-            matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
-        let scheduled = matches!(self.run.origin, Origin::Schedule { .. });
-        (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
-    }
-
     /// Ends the run. The execution leaves memory.
     pub(super) fn end(mut self, disposition: Disposition) {
         match disposition {
@@ -120,7 +112,12 @@ impl RunGuard {
             // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
             Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
                 self.has_ended = true;
-                self.runtime.admission.table().remove(self.run.journal.id());
+                let mut table = self.runtime.admission.table();
+                table.remove(self.run.journal.id());
+                if matches!(disposition, Disposition::NotAccepted) {
+                    table.uncount_scheduled(&self.run.deployment.automation.id, &self.run.origin);
+                }
+                drop(table);
                 self.runtime.admission.moved.notify_waiters();
             }
         }
@@ -218,6 +215,17 @@ impl RunGuard {
             None => {}
         }
     }
+}
+
+/// The limit of an execution: the automation's own, or the one that `overlap: queue` of its schedule implies.
+pub(super) fn concurrency(automation: &Automation, origin: &Origin) -> Option<Concurrency> {
+    if let Some(own) = &automation.concurrency {
+        return Some(own.clone());
+    }
+    let queues =
+        matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
+    let scheduled = matches!(origin, Origin::Schedule { .. });
+    (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
 }
 
 impl Drop for RunGuard {
