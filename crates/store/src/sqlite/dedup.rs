@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use model::{AutomationId, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::encode::{NewExecutionRow, WriteOp, WriteResult, to_ns};
+use super::columns::to_ns;
+use super::encode::{NewExecutionRow, WriteOp, WriteResult};
 use super::pool::read_error;
 use super::queue::Queue;
 use super::write::WriteError;

@@ -4,7 +4,7 @@
 use model::Status;
 use rusqlite::ToSql;
 
-use super::encode::{OPEN_SHELVES, id_prefix, shelf, to_ns};
+use super::columns::{OPEN_SHELVES, id_prefix, shelf, to_ns};
 use crate::types::{ExecutionFilter, Page};
 
 /// The most executions of a page.

@@ -13,6 +13,7 @@ mod schema;
 
 mod blobs;
 mod check;
+mod columns;
 mod encode;
 mod error_map;
 mod event_codec;

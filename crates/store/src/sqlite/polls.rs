@@ -3,7 +3,8 @@
 use model::AutomationId;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::encode::{PollRow, WriteResult, to_ns};
+use super::columns::to_ns;
+use super::encode::{PollRow, WriteResult};
 use super::pool::read_error;
 use super::read::corrupt;
 use super::write::WriteError;

@@ -10,7 +10,8 @@ use model::{ExecutionId, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::blobs::{self, Folder};
-use super::encode::{OPEN_SHELVES, WriteOp, WriteResult, id_prefix, shelf, to_ns};
+use super::columns::{OPEN_SHELVES, id_prefix, shelf, to_ns};
+use super::encode::{WriteOp, WriteResult};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
 use super::write::{Uses, WriteError};

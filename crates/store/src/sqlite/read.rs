@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, ExecutionId, LogLine, Origin};
 use rusqlite::{Connection, Row, params};
 
-use super::encode::status_of;
+use super::columns::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
 use crate::Error;

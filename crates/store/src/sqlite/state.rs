@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
-use super::encode::{StateChange, WriteOp, WriteResult, to_ns};
+use super::columns::to_ns;
+use super::encode::{StateChange, WriteOp, WriteResult};
 use super::list::MAX_PAGE;
 use super::pool::read_error;
 use super::queue::Queue;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use model::ExecutionId;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::encode::to_ns;
+use super::columns::to_ns;
 use super::list::{self, MAX_PAGE};
 use super::pool::read_error;
 use super::read::timestamp;

@@ -7,9 +7,8 @@ use model::{DefinitionHash, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::blobs::{self, Folder};
-use super::encode::{
-    AppendRow, NewExecutionRow, SecretKey, StateChange, WriteOp, WriteResult, status_code, to_ns,
-};
+use super::columns::{status_code, to_ns};
+use super::encode::{AppendRow, NewExecutionRow, SecretKey, StateChange, WriteOp, WriteResult};
 use super::statements::Statements;
 use super::{dedup, polls, prune, replay, state, waits};
 use crate::types::{Address, Definition, Watermark};
