@@ -9,6 +9,7 @@ use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::Store;
 use tokio::sync::{broadcast, watch};
 
+use crate::bulk::Bulk;
 use crate::{retention, watch as watcher};
 
 /// Handle of a running engine: the runtime, what starts executions in it, and the loader of the project. Cheap to clone.
@@ -19,6 +20,7 @@ pub struct Engine {
     loader: Arc<Loader>,
     /// Held while a project file is changed.
     pub(crate) edits: Arc<tokio::sync::Mutex<()>>,
+    bulk: Arc<Bulk>,
 }
 
 impl Engine {
@@ -50,7 +52,8 @@ impl Engine {
         let builtin = Arc::new(catalog::builtin()?);
         let loader = Arc::new(Loader::new(&settings.dir, builtin.clone(), store.addresses().await?));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
-        let engine = Self { ingress: Ingress::new(runtime.clone()), runtime, loader, edits: Arc::default() };
+        let ingress = Ingress::new(runtime.clone());
+        let engine = Self { ingress, runtime, loader, edits: Arc::default(), bulk: Arc::default() };
         let reload = engine.reload().await;
         let catalog = engine.catalog();
         tracing::info!(
@@ -108,6 +111,12 @@ impl Engine {
     #[must_use]
     pub fn ingress(&self) -> &Arc<Ingress> {
         &self.ingress
+    }
+
+    /// The operations on many executions.
+    #[must_use]
+    pub fn bulk(&self) -> &Arc<Bulk> {
+        &self.bulk
     }
 
     /// The settings that the engine was started with.
@@ -214,6 +223,7 @@ impl Engine {
             runtime,
             loader: Arc::new(loader),
             edits: Arc::default(),
+            bulk: Arc::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The engine: puts the catalog, the runtime and the ingress together, reloads the project when its files change, and clears
 //! away old executions. An [`Engine`] is the handle that the rest of Cogwork uses.
 
+mod bulk;
 mod engine;
 mod project_edit;
 mod retention;
@@ -10,6 +11,10 @@ mod watch;
 #[cfg(test)]
 mod simulation;
 
+pub use bulk::{
+    BULK_PER_SECOND, Bulk, BulkAction, BulkFailure, BulkPlan, BulkProgress, BulkSelection, BulkState,
+    MAX_BULK, MAX_BULK_PER_SECOND,
+};
 pub use catalog::{
     BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, InFlightExecutions, InvalidFile, Plan, ProjectFile, ProjectFileError,
@@ -25,9 +30,9 @@ pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
     Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
     Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,
-    Pauses, Pending, QueueStatus, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
-    StartedLogin, StateScope, StateValue, Status, StoredSecret, StreamingBody, SystemClock, Vault,
-    exposed_secret_files, is_secret_set, read_definition, secret_files,
+    Pauses, Pending, QueueStatus, RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource,
+    Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StoredSecret, StreamingBody,
+    SystemClock, Vault, exposed_secret_files, is_secret_set, read_definition, secret_files,
 };
 pub use testing;
 pub use validate::{ProjectCheck, check_draft, check_project, check_text};

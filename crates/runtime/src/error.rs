@@ -27,6 +27,9 @@ pub enum Error {
     /// No execution has this id.
     #[error("there is no execution `{0}`")]
     NoSuchExecution(ExecutionId),
+    /// The execution cannot be replayed in this way.
+    #[error("{0}")]
+    NotReplayable(String),
     /// The queue for a slot is full.
     #[error("too many executions are waiting; try again in {} s", .retry_after.as_secs())]
     Busy {

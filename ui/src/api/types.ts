@@ -68,6 +68,9 @@ export interface Origin {
   kind: string;
   execution?: string;
   step?: string;
+  /** The execution that a replay replays. */
+  of?: string;
+  from?: string;
 }
 
 export interface ExecutionRow {
@@ -104,6 +107,10 @@ export interface StepView {
   tookMs?: number;
   result?: unknown;
   error?: ActionError;
+  /** What its call was sent, if that is known. */
+  input?: unknown;
+  /** True if a replay keeps its outcome: the step did not run here. */
+  kept?: boolean;
 }
 
 export interface Pause {
@@ -137,6 +144,8 @@ export interface Execution extends ExecutionRow {
   outcome?: { outcome: string; result?: unknown; error?: ActionError; reason?: string };
   response?: Response;
   answered?: number;
+  /** The ids of its replays, newest first. */
+  replays?: string[];
   waiting?: {
     pauses?: Pause[];
     queuedBehind?: number;

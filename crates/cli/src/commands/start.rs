@@ -59,6 +59,12 @@ struct Known {
     inputs: Vec<Field>,
 }
 
+/// The daemon's description of an execution.
+#[derive(Deserialize)]
+struct Watched {
+    automation: String,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Started {
@@ -89,8 +95,19 @@ async fn start(config: &Config, what: &Start, given: &PayloadOptions) -> anyhow:
         output::data(id)?;
         return Ok(Exit::Done);
     }
+    follow(config, id, &known.name, &mut signals).await
+}
+
+/// Watches an execution of the daemon until its end.
+pub(super) async fn watch(config: &Config, id: ExecutionId) -> anyhow::Result<Exit> {
+    let mut signals = Signals::listen()?;
+    let known: Watched = daemon::fetch(config, &format!("/api/v1/executions/{id}")).await?;
+    follow(config, id, &known.automation, &mut signals).await
+}
+
+async fn follow(config: &Config, id: ExecutionId, name: &str, signals: &mut Signals) -> anyhow::Result<Exit> {
     let mut progress = Progress::new(id, true, None);
-    progress.begin(&known.name);
+    progress.begin(name);
     let ended = {
         let mut watch =
             Watch { events: daemon::events(config, &events_path(id)).await?, progress: &mut progress };

@@ -40,6 +40,7 @@ mod pauses;
 mod polls;
 mod relations;
 mod reload;
+mod replays;
 mod retention;
 mod schedules;
 mod schemas;

@@ -389,13 +389,47 @@ pub enum Origin {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<String>,
     },
+    /// A replay of an earlier execution, started by a person, the command line or the API.
+    Replay {
+        /// The replayed execution.
+        of: ExecutionId,
+        /// The first step that runs again, with its iteration indices; `None` if all steps run again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        /// The number of events after *started* that come from the log of the replayed execution: the results of the steps
+        /// before `from`.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        kept: u32,
+        /// True if it is a test.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        test: bool,
+    },
 }
 
 impl Origin {
     /// True if the execution is a test. Tests are listed separately and have their own state.
     #[must_use]
     pub fn is_test(&self) -> bool {
-        matches!(self, Self::Test | Self::Call { test: true, .. })
+        matches!(self, Self::Test | Self::Call { test: true, .. } | Self::Replay { test: true, .. })
+    }
+
+    /// Returns the number of events after *started* that are stored before the execution runs; 0 unless it is a replay from
+    /// a step.
+    #[must_use]
+    pub fn kept_events(&self) -> u32 {
+        match self {
+            Self::Replay { kept, .. } => *kept,
+            _ => 0,
+        }
+    }
+
+    /// Returns the execution that this one replays.
+    #[must_use]
+    pub fn replay_of(&self) -> Option<ExecutionId> {
+        match self {
+            Self::Replay { of, .. } => Some(*of),
+            _ => None,
+        }
     }
 
     /// Returns the name used in tables and filters.
@@ -409,6 +443,12 @@ impl Origin {
             Self::Event => "event",
             Self::Manual => "manual",
             Self::Call { .. } => "call",
+            Self::Replay { .. } => "replay",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

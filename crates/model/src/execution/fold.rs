@@ -205,7 +205,7 @@ impl Execution {
     pub fn status(&self) -> Status {
         match &self.outcome {
             Some(outcome) => outcome.status(),
-            None if self.events == 1 => Status::Queued,
+            None if self.events == 1 + self.origin.kept_events() => Status::Queued,
             None => Status::Running,
         }
     }

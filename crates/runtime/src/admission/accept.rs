@@ -51,12 +51,14 @@ pub struct AcceptOptions {
     pub results: Option<Value>,
     /// An initial error: only `onError` and `finally` run, none of the main steps.
     pub fails: Option<ActionError>,
+    /// The events that a replay keeps of the execution that it replays; as many as its origin says.
+    pub kept: Vec<Event>,
 }
 
 /// The events that are stored with the start of an execution.
-fn initial_events(at: Timestamp, fails: Option<ActionError>) -> InitialEvents {
-    let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
-    InitialEvents { events, ..InitialEvents::default() }
+fn initial_events(at: Timestamp, mut kept: Vec<Event>, fails: Option<ActionError>) -> InitialEvents {
+    kept.extend(fails.map(|error| Event::Failing { at, error }));
+    InitialEvents { events: kept, ..InitialEvents::default() }
 }
 
 /// The result of a start.
@@ -135,8 +137,9 @@ impl Runtime {
     ) -> Result<Acceptance, Error> {
         let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
         let id = options.id.unwrap_or_else(|| self.admission.next_id(now));
-        // An execution with an initial error is read back from the store, which has the error.
-        let begins = options.fails.is_none() && (permit.is_some() || options.slot == Slot::Shared);
+        // An execution with initial events is read back from the store, which has them.
+        let has_events = options.fails.is_some() || !options.kept.is_empty();
+        let begins = !has_events && (permit.is_some() || options.slot == Slot::Shared);
         let Start { payload, origin } = start;
         let payload = Arc::new(payload);
         let started = Event::Started {
@@ -146,8 +149,8 @@ impl Runtime {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, .. } = options;
-        let already = initial_events(now, fails);
+        let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, kept, .. } = options;
+        let already = initial_events(now, kept, fails);
         let new =
             NewExecution { id, started, key, dedup: dedup_records, starts_running: begins, initial: already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
@@ -277,7 +280,7 @@ impl Runtime {
                 key: None,
                 dedup: Vec::new(),
                 starts_running: false,
-                initial: initial_events(now, fails),
+                initial: initial_events(now, Vec::new(), fails),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();

@@ -180,7 +180,7 @@ impl Runtime {
                 let queued = Queued { source, ..Queued::new(self.admission.initial_wall_offset, since) };
                 if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
                     suspects.push((row.id, queued));
-                } else if row.events > 1 {
+                } else if row.events > 1 + row.origin.kept_events() {
                     begun.push((row.id, queued));
                 } else {
                     table.enqueue(row.id, queued);

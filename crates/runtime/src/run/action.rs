@@ -14,20 +14,28 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
+use crate::context::Runtime;
 use crate::doubles::{CallTarget, StubRequest};
 
 /// Size in bytes from which a file of a result is stored on disk; request bodies have the same limit (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
 
-impl Run {
-    /// Returns the effect of the call as far as it is known before the inputs are evaluated.
-    pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
-        let catalog = self.runtime.catalog.load();
+impl Runtime {
+    /// The effect of a call; that of some actions depends on an input, such as the method of a request.
+    pub(crate) fn effect_of(&self, call: &ActionStep) -> Effect {
+        let catalog = self.catalog.load();
         let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
         action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
             Some((_, template)) => template.literal(),
             None => action.spec().input(name)?.default.as_ref(),
         })
+    }
+}
+
+impl Run {
+    /// Returns the effect of the call as far as it is known before the inputs are evaluated.
+    pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
+        self.runtime.effect_of(call)
     }
 
     pub(super) async fn action(

@@ -22,9 +22,9 @@ pub(crate) struct Undo {
 }
 
 impl Run {
-    /// Records a successful step with an `undo` list.
+    /// Records a successful step with an `undo` list. A replay does not undo the work of the execution that it replays.
     pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
-        if step.undo.is_none() || context.closing {
+        if step.undo.is_none() || context.closing || self.journal.is_kept(key) {
             return;
         }
         let undo = Undo {

@@ -38,8 +38,8 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// The origin: `kind` is `webhook`, `test`, `schedule`, `poll`, `event`, `manual` or `call`; a call names the
-    /// `execution` and the `step` that made it.
+    /// The origin: `kind` is `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call` or `replay`; a call names
+    /// the `execution` and the `step` that made it, a replay the execution `of` which it is one and the step `from` which it runs.
     #[schema(value_type = Object)]
     origin: serde_json::Value,
     /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `stuck`.
@@ -98,27 +98,29 @@ pub(crate) struct Executions {
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct ListQuery {
     /// Of this automation.
-    automation: Option<String>,
+    pub(super) automation: Option<String>,
     /// In this state; several with commas between them.
     #[param(example = "failed,stuck")]
-    status: Option<String>,
+    pub(super) status: Option<String>,
     /// Accepted at or after this instant.
     #[param(value_type = Option<String>, format = DateTime)]
-    since: Option<Timestamp>,
+    pub(super) since: Option<Timestamp>,
     /// Accepted before this instant.
     #[param(value_type = Option<String>, format = DateTime)]
-    until: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
     /// Tests only, or none of them.
-    test: Option<bool>,
+    pub(super) test: Option<bool>,
+    /// Replays of the execution with this id.
+    pub(super) replay_of: Option<String>,
     /// The `next` of the page before.
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
     /// How many at most: 1 to 200, 50 where it is not given.
     #[param(minimum = 1, maximum = 200)]
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 impl ListQuery {
-    fn filter(&self) -> Result<ExecutionFilter, Problem> {
+    pub(super) fn filter(&self) -> Result<ExecutionFilter, Problem> {
         let bad = |detail: String| Problem::bad_request("bad_query", detail);
         let automation = self.automation.as_deref().map(|name| {
             AutomationId::parse(name)
@@ -126,12 +128,16 @@ impl ListQuery {
         });
         let words = self.status.as_deref().unwrap_or_default().split(',').map(str::trim);
         let status = words.filter(|word| !word.is_empty()).map(|word| word.parse::<Status>().map_err(bad));
+        let replay_of = self.replay_of.as_deref().map(|id| {
+            id.parse().map_err(|_| bad(format!("`replayOf` is `{id}`, and no execution has such an id")))
+        });
         Ok(ExecutionFilter {
             automation: automation.transpose()?,
             status: status.collect::<Result<_, _>>()?,
             since: self.since,
             until: self.until,
             test: self.test,
+            replay_of: replay_of.transpose()?,
         })
     }
 
@@ -223,9 +229,19 @@ pub(crate) struct ExecutionDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     response: Option<serde_json::Value>,
+    /// The ids of its replays, newest first, at most 50.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    replays: Vec<String>,
 }
 
 impl Api {
+    /// The replays of an execution, newest first.
+    async fn replays(&self, of: ExecutionId) -> Result<Vec<String>, Problem> {
+        let filter = ExecutionFilter { replay_of: Some(of), ..ExecutionFilter::default() };
+        let rows = self.engine.store().executions(&filter, Page { before: None, limit: PAGE }).await?;
+        Ok(rows.into_iter().map(|row| row.id.to_string()).collect())
+    }
+
     /// Reads an execution from the store, by the id in a path.
     pub(crate) async fn execution(&self, id: &str) -> Result<(ExecutionRow, Vec<Event>), Problem> {
         let unknown = || Problem::not_found("unknown_execution", format!("there is no execution `{id}`"));
@@ -273,8 +289,9 @@ pub(crate) async fn show(
     let (row, events) = api.execution(&id).await?;
     let waiting = if row.status.is_terminal() { None } else { api.waiting(row.id).await? };
     let automation = api.engine.runtime().automation_of(&row).await;
+    let replays = api.replays(row.id).await?;
     detail(row, events, waiting, automation.as_deref())
-        .map(Answer::ok)
+        .map(|detail| Answer::ok(ExecutionDetail { replays, ..detail }))
         .map_err(|error| Problem::internal(&error))
 }
 
@@ -298,6 +315,7 @@ fn detail(
         answered,
         outcome: state.outcome.as_ref().map(outside),
         response: state.response.as_ref().map(outside),
+        replays: Vec::new(),
     })
 }
 

@@ -82,6 +82,9 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     handled: Option<serde_json::Value>,
+    /// True if a replay keeps its outcome of the execution that it replays: the step did not run here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    kept: bool,
 }
 
 /// A request that an action sent.
@@ -155,7 +158,8 @@ pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<St
         });
     }
     let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
-    for event in events {
+    let kept = kept_events(events);
+    for (index, event) in events.iter().enumerate() {
         if let Event::Finished { .. } = event {
             views.iter_mut().for_each(StepView::leave);
         }
@@ -180,9 +184,20 @@ pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<St
         });
         if let Some(view) = views.get_mut(place) {
             view.apply(event);
+            if index <= kept {
+                (view.kept, view.attempts, view.started_at, view.took_ms) = (true, 0, None, None);
+            }
         }
     }
     views
+}
+
+/// The number of events that a replay keeps of another execution.
+fn kept_events(events: &[Event]) -> usize {
+    match events.first() {
+        Some(Event::Started { origin, .. }) => origin.kept_events() as usize,
+        _ => 0,
+    }
 }
 
 impl StepView {
@@ -216,6 +231,7 @@ impl StepView {
             result: None,
             error: None,
             handled: None,
+            kept: false,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod access;
 mod automations;
+mod bulk;
 mod connections;
 mod connectors;
 mod executions;
@@ -19,6 +20,7 @@ mod payload;
 mod plan;
 mod polls;
 mod problem;
+mod replay;
 mod routes;
 mod secrets;
 mod session;

@@ -107,6 +107,7 @@ impl From<engine::Error> for Problem {
             Error::NoSuchExecution(_) => Self::not_found("unknown_execution", detail),
             Error::NoSuchConnection { .. } => Self::not_found("unknown_connection", detail),
             Error::Disabled(_) => Self::new(StatusCode::CONFLICT, "automation_disabled", detail),
+            Error::NotReplayable(_) => Self::new(StatusCode::CONFLICT, "not_replayable", detail),
             Error::Input(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_input", detail),
             Error::Vault(_) => Self::new(StatusCode::CONFLICT, "secrets_sealed", detail),
             Error::Busy { retry_after } => Self {

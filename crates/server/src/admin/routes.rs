@@ -10,8 +10,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
-    Api, Problem, automations, connections, connectors, executions, files, follow, hosts, listening, notices,
-    plan, polls, problem, secrets, session, state, status, subscriptions, ui, waiting,
+    Api, Problem, automations, bulk, connections, connectors, executions, files, follow, hosts, listening,
+    notices, plan, polls, problem, replay, secrets, session, state, status, subscriptions, ui, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -90,6 +90,9 @@ table! {
     executions::show;
     executions::logs;
     executions::cancel;
+    replay::replay;
+    bulk::list, bulk::begin;
+    bulk::show, bulk::stop;
     follow::events;
     waiting::signal;
     notices::events, waiting::emit;

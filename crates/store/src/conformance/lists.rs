@@ -107,6 +107,28 @@ fn fits(filter: &ExecutionFilter, row: &ExecutionRow) -> bool {
         && filter.until.is_none_or(|until| row.started_at < until)
 }
 
+pub(super) async fn replays(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let (definition, of) = one(&*store).await;
+    let origin = |of, kept, test| Origin::Replay { of, from: (kept > 0).then(|| "b".to_owned()), kept, test };
+    let whole = with_origin(&definition, 1, 0, origin(of, 0, true));
+    let mut from_step = with_origin(&definition, 2, 0, origin(of, 1, false));
+    from_step.initial.events = vec![sample::step("a", 1_u32)];
+    let other = with_origin(&definition, 3, 0, origin(whole.id, 0, false));
+    let ids = [whole.id, from_step.id];
+    accept(&*store, vec![whole, from_step, other]).await;
+    let filter = ExecutionFilter { replay_of: Some(of), ..ExecutionFilter::default() };
+    assert_eq!(list(&*store, &filter).await, [ids[1], ids[0]]);
+    let tests =
+        ExecutionFilter { test: Some(true), automation: Some(automation("orders")), ..filter.clone() };
+    assert_eq!(list(&*store, &tests).await, [ids[0]]);
+    let failed = ExecutionFilter { status: vec![Status::Failed], ..filter };
+    assert_eq!(list(&*store, &failed).await, []);
+    // Events that were taken over are no progress: the execution waits for its turn.
+    let row = store.execution(ids[1]).await.expect("it is read").expect("it is there");
+    assert_eq!((row.status, row.events), (Status::Queued, 2));
+}
+
 pub(super) async fn times(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (definition, _) = one(&*store).await;

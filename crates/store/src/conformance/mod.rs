@@ -98,6 +98,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("a subscription is kept until it is dropped", |fixture| Box::pin(polls::subscriptions(fixture))),
     ("pages do not shift under inserts", |fixture| Box::pin(lists::stable_pages(fixture))),
     ("every filter gives what it says", |fixture| Box::pin(lists::filters(fixture))),
+    ("replays are found by the execution that they replay", |fixture| Box::pin(lists::replays(fixture))),
     ("times filter to the nanosecond", |fixture| Box::pin(lists::times(fixture))),
     ("a page is bounded", |fixture| Box::pin(lists::bounded(fixture))),
     ("files and any text come back as they were", |fixture| Box::pin(values::round_trip(fixture))),

@@ -148,7 +148,7 @@ impl Data {
             automation: automation.clone(),
             definition: *definition,
             origin: origin.clone(),
-            status: if new.starts_running { Status::Running } else { Status::Queued },
+            status: new.status(),
             started_at: *at,
             finished_at: None,
             error: None,
@@ -164,10 +164,7 @@ impl Data {
         }
         let InitialEvents { events: already, logs } = new.initial;
         if let Some(Event::Finished { at, outcome }) = already.last() {
-            row.status = outcome.status();
             ended(&mut row, *at, outcome);
-        } else if !already.is_empty() {
-            row.status = Status::Running;
         }
         row.events += u32::try_from(already.len()).unwrap_or(u32::MAX);
         let events = std::iter::once(new.started).chain(already).collect();

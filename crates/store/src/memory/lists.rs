@@ -17,6 +17,7 @@ impl Data {
                 && filter.since.is_none_or(|since| row.started_at >= since)
                 && filter.until.is_none_or(|until| row.started_at < until)
                 && filter.test.is_none_or(|test| row.origin.is_test() == test)
+                && filter.replay_of.is_none_or(|of| row.origin.replay_of() == Some(of))
         };
         let before = page.before.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = self.executions.range((Bound::Unbounded, before)).rev().map(|(_, stored)| &stored.row);

@@ -275,12 +275,7 @@ impl NewExecutionRow {
         let InitialEvents { events, logs } = &new.initial;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
-        let status = match events.last() {
-            Some(Event::Finished { outcome, .. }) => outcome.status(),
-            Some(_) => Status::Running,
-            None if new.starts_running => Status::Running,
-            None => Status::Queued,
-        };
+        let status = new.status();
         let (lines, (finished_ns, error)) = (lines(logs)?, ending(status, events.last()));
         let Event::Started { at, automation, definition, origin, payload } = &new.started else {
             return Err(Error::Invalid {

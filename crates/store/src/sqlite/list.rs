@@ -1,7 +1,7 @@
 //! SQL of lists. Every list is a union of ranges of one index, each read from its newest end and only as far as the page
 //! needs: a page costs a few hundred rows, independent of the number of executions.
 
-use model::Status;
+use model::{ExecutionId, Status};
 use rusqlite::ToSql;
 
 use super::columns::{OPEN_SHELVES, id_prefix, shelf, to_ns};
@@ -34,6 +34,9 @@ impl Query {
 pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
     let (conditions, mut values) = conditions(filter, page);
     values.push((":limit", Box::new(i64::from(page.limit.min(MAX_PAGE)))));
+    if let Some(of) = filter.replay_of {
+        return replays(filter, of, &conditions, values);
+    }
     let every = filter.automation.is_none() && filter.status.is_empty() && filter.test.is_none();
     if every {
         let sql =
@@ -57,6 +60,27 @@ pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
         })
         .collect();
     let sql = format!("{} ORDER BY id DESC LIMIT :limit", ranges.join(" UNION ALL "));
+    Query { sql, values }
+}
+
+/// Builds the query for a page of replays. There are few of one execution, so the other parts of the filter need no index.
+fn replays(filter: &ExecutionFilter, of: ExecutionId, conditions: &str, mut values: Values) -> Query {
+    values.push((":of", Box::new(of.to_string())));
+    let automation = match &filter.automation {
+        Some(automation) => {
+            values.push((":automation", Box::new(automation.as_str().to_owned())));
+            " AND automation = :automation"
+        }
+        None => "",
+    };
+    let shelves = match (filter.status.is_empty(), filter.test) {
+        (true, None) => String::new(),
+        _ => format!(" AND ({})", shelves(filter).join(" OR ")),
+    };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM executions INDEXED BY executions_by_replay \
+         WHERE origin ->> '$.of' = :of AND {conditions}{automation}{shelves} ORDER BY id DESC LIMIT :limit"
+    );
     Query { sql, values }
 }
 
@@ -150,7 +174,7 @@ pub(super) fn plan<P: rusqlite::Params>(
 mod tests {
     use super::super::schema;
     use super::*;
-    use model::{AutomationId, ExecutionId};
+    use model::AutomationId;
 
     /// Each read of the table is a range of an index down to the bounds of the id, and already in order.
     fn assert_ranges(plan: &[String], range: &str, context: &str) {
@@ -174,8 +198,14 @@ mod tests {
             for test in [None, Some(true), Some(false)] {
                 for automation in [None, AutomationId::parse("orders")] {
                     let (since, until) = (Some(time), automation.is_some().then_some(time));
-                    let filter =
-                        ExecutionFilter { automation, status: Vec::clone(&status), test, since, until };
+                    let filter = ExecutionFilter {
+                        automation,
+                        status: Vec::clone(&status),
+                        test,
+                        since,
+                        until,
+                        replay_of: None,
+                    };
                     let query = page(&filter, Page { before: Some(before), limit: 50 });
                     let plan = plan(&connection, &query.sql, query.params().as_slice());
                     let range = match (&filter.automation, filter.status.is_empty() && test.is_none()) {
@@ -186,6 +216,22 @@ mod tests {
                     assert_ranges(&plan, range, &format!("{filter:?}"));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn replays_are_read_from_their_index_in_order() {
+        let connection = schema::in_memory();
+        let of = Some(ExecutionId::from_bytes([7; 16]));
+        for status in [Vec::new(), vec![Status::Failed, Status::Waiting]] {
+            let automation = AutomationId::parse("orders");
+            let filter = ExecutionFilter { replay_of: of, automation, status, ..ExecutionFilter::default() };
+            let query = page(&filter, Page { before: None, limit: 50 });
+            let plan = plan(&connection, &query.sql, query.params().as_slice());
+            assert_eq!(
+                plan,
+                ["SEARCH executions USING INDEX executions_by_replay (<expr>=? AND id>? AND id<?)"]
+            );
         }
     }
 

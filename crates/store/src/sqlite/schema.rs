@@ -9,7 +9,7 @@ use super::settings::open_error;
 use crate::Error;
 
 /// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 11] = [
+const MIGRATIONS: [(&str, &str); 12] = [
     ("V1__initial", include_str!("../../migrations/V1__initial.sql")),
     ("V2__waits_and_state", include_str!("../../migrations/V2__waits_and_state.sql")),
     ("V3__sendings", include_str!("../../migrations/V3__sendings.sql")),
@@ -21,10 +21,11 @@ const MIGRATIONS: [(&str, &str); 11] = [
     ("V9__starts", include_str!("../../migrations/V9__starts.sql")),
     ("V10__event_keys", include_str!("../../migrations/V10__event_keys.sql")),
     ("V11__snapshots", include_str!("../../migrations/V11__snapshots.sql")),
+    ("V12__replays", include_str!("../../migrations/V12__replays.sql")),
 ];
 
 /// The version that this release reads and writes.
-pub(super) const CURRENT: u32 = 11;
+pub(super) const CURRENT: u32 = 12;
 
 /// `CogW`, set by the first migration.
 const APPLICATION_ID: i32 = 0x436f_6757;

@@ -61,6 +61,22 @@ pub struct NewExecution {
     pub initial: InitialEvents,
 }
 
+impl NewExecution {
+    /// Returns the status with which it is stored. Events that a replay takes over from another execution do not count as
+    /// progress.
+    pub(crate) fn status(&self) -> Status {
+        let kept = match &self.started {
+            Event::Started { origin, .. } => origin.kept_events() as usize,
+            _ => 0,
+        };
+        match self.initial.events.last() {
+            Some(Event::Finished { outcome, .. }) => outcome.status(),
+            _ if self.starts_running || self.initial.events.len() > kept => Status::Running,
+            _ => Status::Queued,
+        }
+    }
+}
+
 /// Events and logs of an execution from before it was stored. Its steps so far must be repeatable without a visible
 /// effect, since a crash loses them.
 #[derive(Clone, Debug, Default)]
@@ -161,6 +177,8 @@ pub struct ExecutionFilter {
     pub until: Option<Timestamp>,
     /// `true`: only tests; `false`: no tests.
     pub test: Option<bool>,
+    /// The execution of which it is a replay.
+    pub replay_of: Option<ExecutionId>,
 }
 
 /// A page of a list, newest first.

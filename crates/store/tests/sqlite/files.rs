@@ -66,7 +66,7 @@ async fn a_weakened_promise_is_told() {
     let info = store.info().await.expect("it is read");
     assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
     assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
-    assert!(info.bytes > 0 && info.schema == 11 && info.location.ends_with("cogwork.db"), "{info:?}");
+    assert!(info.bytes > 0 && info.schema == 12 && info.location.ends_with("cogwork.db"), "{info:?}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn tables_of_a_later_release_are_refused() {
     drop(connection);
     for refused in [common::open(&file, Options::default()), common::open_read_only(&file)] {
         let error = refused.expect_err("it is refused");
-        assert!(matches!(error, Error::NewerSchema { found: 99, known: 11, .. }), "{error}");
+        assert!(matches!(error, Error::NewerSchema { found: 99, known: 12, .. }), "{error}");
     }
 }
 

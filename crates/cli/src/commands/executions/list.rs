@@ -84,8 +84,7 @@ impl List {
             automation: automation.transpose()?,
             status: self.status.clone(),
             since: since.transpose()?,
-            until: None,
-            test: None,
+            ..ExecutionFilter::default()
         })
     }
 }

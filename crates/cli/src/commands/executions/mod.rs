@@ -1,6 +1,8 @@
 //! `cogwork executions`
 
+mod bulk;
 mod list;
+mod replay;
 mod show;
 mod signal;
 pub(super) mod tree;
@@ -23,6 +25,7 @@ Examples:
   cogwork executions show latest
   cogwork executions logs latest
   cogwork executions signal latest --option approve
+  cogwork executions replay latest --from save
   cogwork executions cancel 019a2b3c
 
 `list`, `show` and `logs` read the store directly, with or without a daemon. The beginning of an id
@@ -33,7 +36,7 @@ const LINES: u32 = 1000;
 /// The indentation of a message's further lines.
 const MARGIN: &str = "    ";
 
-/// Inspect, answer and cancel executions
+/// Inspect, answer, replay and cancel executions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Executions {
@@ -47,6 +50,7 @@ enum What {
     Show(Show),
     Logs(Logs),
     Signal(signal::Signal),
+    Replay(replay::Replay),
     Cancel(Cancel),
 }
 
@@ -82,15 +86,16 @@ struct Logs {
     settings: Flags<PLACE>,
 }
 
-/// Cancel an execution
+/// Cancel executions
 ///
 /// The running step is aborted; steps under `finally` still run. It needs the daemon.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork executions cancel 019a2b3c --reason \"wrong order\"")]
+#[command(
+    after_help = "Examples:\n  cogwork executions cancel 019a2b3c --reason \"wrong order\"\n  cogwork executions cancel --automation order-desk --status waiting --yes"
+)]
 struct Cancel {
-    /// The execution's id, a beginning of it that no other has, or `latest`
-    #[arg(add = ArgValueCandidates::new(candidates::executions))]
-    id: String,
+    #[command(flatten)]
+    selection: bulk::Selection,
     /// The reason, for the history
     #[arg(long, default_value = "cancelled on the command line")]
     reason: String,
@@ -110,6 +115,7 @@ impl Subcommand for Executions {
             What::Show(show) => &show.settings,
             What::Logs(logs) => &logs.settings,
             What::Signal(signal) => &signal.settings,
+            What::Replay(replay) => &replay.settings,
             What::Cancel(cancel) => &cancel.settings,
         };
         let config = context.config(flags.given(), LogProfile::Tool)?;
@@ -119,6 +125,7 @@ impl Subcommand for Executions {
             What::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
             What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
             What::Signal(what) => runtime.block_on(what.run(&config)),
+            What::Replay(what) => runtime.block_on(what.run(&config)),
             What::Cancel(what) => runtime.block_on(cancel(&config, what)),
         }
     }
@@ -162,7 +169,11 @@ async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> 
 }
 
 async fn cancel(config: &Config, what: &Cancel) -> anyhow::Result<Exit> {
-    let id = history::id(config, &what.id).await?;
+    let Some(id) = what.selection.single() else {
+        let body = json!({"action": "cancel", "reason": what.reason});
+        return what.selection.run(config, body, what.json).await;
+    };
+    let id = history::id(config, id).await?;
     let path = format!("/api/v1/executions/{id}/cancel");
     let answer: serde_json::Value = daemon::post(config, &path, &json!({"reason": what.reason})).await?;
     let cancelled = answer["cancelled"].as_bool().unwrap_or_default();

@@ -67,6 +67,10 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     if let Origin::Call { execution, step, .. } = &execution.origin {
         fact("called by", &format!("execution {execution}, step `{}`", plain(step)))?;
     }
+    if let Origin::Replay { of, from, .. } = &execution.origin {
+        let from = from.as_deref().map_or_else(String::new, |step| format!(", from step `{}`", plain(step)));
+        fact("replay of", &format!("execution {of}{from}"))?;
+    }
     if execution.attempt > 1 {
         fact("attempt", &execution.attempt.to_string())?;
     }

@@ -91,6 +91,8 @@ struct State {
     step_starts: HashMap<String, StepStart>,
     /// The order in which steps ended, if it is kept.
     order: HashMap<String, u64>,
+    /// The steps that ended in the replayed execution and not in this one, if the order is kept.
+    kept: HashSet<String>,
     pauses: Pauses,
     loops: Loops,
     /// The events that ended waits, by the id of the step.
@@ -325,6 +327,11 @@ impl Journal {
     /// The position of the step in the order in which steps ended, if it is kept.
     pub(crate) fn finish_order(&self, step: &str) -> u64 {
         self.state().order.get(step).copied().unwrap_or(u64::MAX)
+    }
+
+    /// True if the step ended in the execution that this one replays. Only what ended in this execution is undone.
+    pub(crate) fn is_kept(&self, step: &str) -> bool {
+        self.state().kept.contains(step)
     }
 
     /// The error of the step, if its `onError` list has started and not ended.

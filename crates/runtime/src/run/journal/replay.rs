@@ -1,5 +1,6 @@
 //! Rebuilds the state of an execution from its stored events.
 
+use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -61,9 +62,7 @@ impl Journal {
             // An execution with only *started* may have been in its first step: the start of a step is not committed on
             // its own.
             ReplaySource::AnotherProcess => true,
-            ReplaySource::ThisProcess => {
-                snapshot_at.is_some() || !matches!(events, [_] | [_, Event::Failing { .. }])
-            }
+            ReplaySource::ThisProcess => snapshot_at.is_some() || !is_unstarted(events),
             ReplaySource::Suspended => false,
         };
         *journal.transit.get_mut() = CommitState::after(count);
@@ -75,6 +74,9 @@ impl Journal {
         if let Some(snapshot) = snapshot {
             snapshot.restore(state, |at| scale.steady(at));
         }
+        if journal.keeps_order {
+            state.kept = kept_steps(events);
+        }
         for event in events {
             scale.passes(event);
             replay.event(state, event, &scale);
@@ -84,6 +86,28 @@ impl Journal {
         state.notice_steps(&*clock);
         journal
     }
+}
+
+/// The events with which the execution was accepted: *started*, and those that a replay keeps of another execution.
+fn accepted_events(events: &[Event]) -> usize {
+    match events.first() {
+        Some(Event::Started { origin, .. }) => (1 + origin.kept_events() as usize).min(events.len()),
+        _ => 0,
+    }
+}
+
+/// True if the log has nothing but the acceptance, and possibly an initial error.
+fn is_unstarted(events: &[Event]) -> bool {
+    matches!(events[accepted_events(events)..], [] | [Event::Failing { .. }]) && !events.is_empty()
+}
+
+/// The steps whose outcomes a replay keeps of another execution.
+fn kept_steps(events: &[Event]) -> HashSet<String> {
+    let kept = events[..accepted_events(events)].iter().filter_map(|event| match event {
+        Event::StepFinished { step, .. } => Some(step.clone()),
+        _ => None,
+    });
+    kept.collect()
 }
 
 /// Converts the times in a log to the monotonic clock of this process.

@@ -1,0 +1,400 @@
+//! Replays: new executions of a recorded payload, from the start or from a step.
+
+use engine::{BulkAction, BulkSelection, BulkState, Clock as _, Engine, Error, ReplayRequest};
+use model::execution::{Event, ExecutionId, Origin};
+use model::payload::Payload;
+use store::{ExecutionFilter, Page};
+
+use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_with, steps_of, stop};
+
+fn from(step: &str) -> ReplayRequest {
+    ReplayRequest { from: Some(step.to_owned()), ..ReplayRequest::default() }
+}
+
+async fn replay(engine: &Engine, id: ExecutionId, request: ReplayRequest) -> Result<ExecutionId, Error> {
+    let plan = engine.runtime().plan_replay(id, request).await?;
+    engine.ingress().replay(plan).await
+}
+
+async fn refusal(engine: &Engine, id: ExecutionId, step: &str) -> String {
+    match engine.runtime().plan_replay(id, from(step)).await {
+        Ok(plan) => format!("{} steps kept", plan.kept_steps),
+        Err(error) => error.to_string(),
+    }
+}
+
+async fn ended(engine: &Engine, inputs: &str) -> ExecutionId {
+    let id = start_with(engine, inputs).await;
+    soon(engine.runtime().wait(id)).await.expect("it ends");
+    id
+}
+
+/// Runs these steps, replays the execution from a step, and gives the ends of the steps of the replay.
+async fn replayed(steps: &str, step: &str) -> Vec<String> {
+    let project = Project::with(&manual(steps));
+    let engine = project.start().await;
+    let id = ended(&engine, "{}").await;
+    let new = replay(&engine, id, from(step)).await.expect("it is replayed");
+    soon(engine.runtime().wait(new)).await.expect("it ends");
+    let found = steps_of(&engine, new).await;
+    stop(engine).await;
+    found
+}
+
+#[tokio::test]
+async fn a_replay_is_a_new_execution_that_makes_every_call_again_with_new_keys() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(
+        &(call("a", &peer.base, "/a/${{ inputs.name }}") + &call("b", &peer.base, "/b")),
+    ));
+    let engine = project.start().await;
+    let id = start_with(&engine, r#"{"name": "x"}"#).await;
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let asked = peer.asked().await;
+        keys.push(asked.header("idempotency-key").map(str::to_owned));
+        asked.answer(200, "1").await;
+    }
+    end(&engine, id).await;
+    let new = replay(&engine, id, ReplayRequest::default()).await.expect("it is replayed");
+    assert_ne!(new, id);
+    for line in ["POST /a/x", "POST /b"] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.line, line);
+        assert!(!keys.contains(&asked.header("idempotency-key").map(str::to_owned)));
+        asked.answer(200, "2").await;
+    }
+    assert!(end(&engine, new).await.contains(r#""body":2"#));
+    let row = engine.store().execution(new).await.expect("it is read").expect("it is there");
+    assert_eq!(row.origin, Origin::Replay { of: id, from: None, kept: 0, test: false });
+    let filter = ExecutionFilter { replay_of: Some(id), ..ExecutionFilter::default() };
+    let found =
+        engine.store().executions(&filter, Page { before: None, limit: 9 }).await.expect("they are listed");
+    assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [new]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn from_a_step_the_steps_before_it_keep_their_results_and_call_nothing() {
+    let mut peer = Peer::new().await;
+    let steps = "  - {id: one, set: {first: 1}}\n".to_owned()
+        + &call("a", &peer.base, "/a")
+        + &call("b", &peer.base, "/b/${{ steps.a.results.body }}/${{ vars.first }}");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "7").await;
+    peer.asked().await.answer(500, "0").await;
+    assert!(end(&engine, id).await.starts_with("failed"));
+    let plan = engine.runtime().plan_replay(id, from("b")).await.expect("it can be replayed");
+    let calls: Vec<_> = plan.calls.iter().map(|call| (call.step.as_str(), call.called)).collect();
+    assert_eq!((calls.as_slice(), plan.kept_steps), (&[("b", true)][..], 2));
+    let new = engine.ingress().replay(plan).await.expect("it is replayed");
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /b/7/1");
+    assert_eq!(asked.header("idempotency-key"), Some(format!("{new}.b").as_str()));
+    asked.answer(200, "9").await;
+    assert!(end(&engine, new).await.contains(r#""body":9"#));
+    // A replay of the replay keeps the results that the first one kept.
+    let again = replay(&engine, new, from("b")).await.expect("it is replayed");
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /b/7/1");
+    asked.answer(200, "9").await;
+    end(&engine, again).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_crash_between_acceptance_and_first_step_loses_no_replay_and_repeats_no_kept_step() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a")
+        + &call("b", &peer.base, "/b/${{ steps.a.results.body }}")
+        + &call("c", &peer.base, "/c");
+    let mut project = Project::with(&manual(&steps));
+    project.settings.limits.in_flight = 1;
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    for body in ["7", "8", "9"] {
+        peer.asked().await.answer(200, body).await;
+    }
+    end(&engine, id).await;
+    // Another execution holds the only slot, so that the replay is accepted and does not begin.
+    let other = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    let new = replay(&engine, id, from("b")).await.expect("it is replayed");
+    let events = engine.store().events(new).await.expect("they are read").expect("it is stored");
+    assert!(matches!(events.as_slice(), [Event::Started { .. }, Event::StepFinished { .. }]), "{events:?}");
+    crash(engine).await;
+    drop(held);
+
+    let engine = project.start().await;
+    let mut lines = Vec::new();
+    // The other execution begins again with `/a`.
+    for _ in 0..5 {
+        let asked = peer.asked().await;
+        lines.push(asked.line.clone());
+        asked.answer(200, "7").await;
+    }
+    end(&engine, other).await;
+    end(&engine, new).await;
+    lines.sort_unstable();
+    assert_eq!(lines, ["POST /a", "POST /b/7", "POST /b/7", "POST /c", "POST /c"]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_crash_within_a_replay_goes_on_at_the_step_it_was_in() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b") + &call("c", &peer.base, "/c");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    for _ in 0..3 {
+        peer.asked().await.answer(200, "7").await;
+    }
+    end(&engine, id).await;
+    let new = replay(&engine, id, from("b")).await.expect("it is replayed");
+    peer.asked().await.answer(200, "8").await;
+    let held = peer.asked().await;
+    let key = held.header("idempotency-key").map(str::to_owned);
+    crash(engine).await;
+    drop(held);
+    let engine = project.start().await;
+    let asked = peer.asked().await;
+    assert_eq!((asked.line.as_str(), asked.header("idempotency-key").map(str::to_owned)), ("POST /c", key));
+    asked.answer(200, "9").await;
+    end(&engine, new).await;
+    assert!(peer.asked_already().is_none());
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_loop_keeps_the_iterations_before_the_step() {
+    let steps = "  - forEach: [10, 20, 30]\n    id: each\n    steps:\n      - {id: one, set: {sum: \"${{ (vars.sum | default(0)) + item }}\"}}\n      - {id: two, set: {last: \"${{ item }}\"}}\n  - {id: after, set: {total: \"${{ vars.sum }}\"}}\n";
+    let kept = ["one[0]", "two[0]", "one[1]"];
+    let found = replayed(steps, "two[1]").await;
+    let names: Vec<&str> = found.iter().filter_map(|end| end.split('=').next()).collect();
+    assert_eq!(names[..3], kept);
+    assert_eq!(names[3..], ["two[1]", "one[2]", "two[2]", "each", "after"]);
+    assert_eq!(found.last().map(String::as_str), Some(r#"after={"total":60}"#));
+}
+
+#[tokio::test]
+async fn steps_beside_the_step_keep_their_results() {
+    let steps = "  - {id: a, set: {a: 1}}\n  - {id: b, needs: [a], set: {b: 1}}\n  - {id: c, needs: [a], set: {c: 1}}\n  - {id: d, needs: [b], set: {d: 1}}\n";
+    let found = replayed(steps, "b").await;
+    assert_eq!(found, [r#"a={"a":1}"#, r#"c={"c":1}"#, r#"b={"b":1}"#, r#"d={"d":1}"#]);
+    let steps = "  - id: both\n    parallel:\n      left:\n        - {id: l, set: {l: 1}}\n      right:\n        - {id: r, set: {r: 1}}\n";
+    let found = replayed(steps, "r").await;
+    assert_eq!(found[..2], [r#"l={"l":1}"#, r#"r={"r":1}"#]);
+}
+
+#[tokio::test]
+async fn a_branch_is_taken_again_by_the_values_that_it_was_taken_by() {
+    let project = Project::with(&manual(
+        "  - if: now() < '2026-03-02T08:00:05Z'\n    id: branch\n    then:\n      - {id: a, set: {a: 1}}\n      - {id: b, set: {b: \"${{ steps.a.results.a + 1 }}\"}}\n",
+    ));
+    let engine = project.start().await;
+    let id = ended(&engine, "{}").await;
+    project.clock.advance(std::time::Duration::from_secs(7));
+    let new = replay(&engine, id, from("b")).await.expect("it is replayed");
+    assert_eq!(end(&engine, new).await, r#"{"b":2}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_replay_that_cannot_begin_at_a_step_is_refused_in_words() {
+    let project = Project::with(
+        "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {a: 1}}\n  - id: each\n    forEach: [1]\n    steps:\n      - {id: inner, set: {x: 1}}\n  - id: choose\n    if: 1 > 2\n    then:\n      - {id: never, set: {x: 1}}\n  - {id: risky, fail: no, onError: [{id: mend, set: {m: 1}}]}\n  - {id: bad, fail: no}\n  - {id: late, set: {l: 1}}\nfinally:\n  - {id: tidy, set: {t: 1}}\n",
+    );
+    let engine = project.start().await;
+    let id = ended(&engine, "{}").await;
+    for (step, expected) in [
+        ("nope", "there is no step `nope` in the version that the replay runs on"),
+        ("lste", "there is no step `lste` in the version that the replay runs on; did you mean `late`?"),
+        ("tidy", "step `tidy` closes or undoes an execution; replay from a step of the list `steps`"),
+        ("mend", "step `mend` handles a failure of `risky`; replay from `risky`"),
+        ("inner", "step `inner` is in 1 loops, and `inner` names 0 iterations; write it as `inner[0]`"),
+        (
+            "inner[4]",
+            "step `inner[4]` did not run in the execution; replay from `each`, which decides whether it runs",
+        ),
+        (
+            "never",
+            "step `never` did not run in the execution; replay from `choose`, which decides whether it runs",
+        ),
+        ("late", "step `bad` before `late` did not succeed; replay from `bad` or an earlier step"),
+        ("bad", "6 steps kept"),
+    ] {
+        assert_eq!(refusal(&engine, id, step).await, expected);
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_replay_from_a_step_waits_for_the_end_of_the_execution() {
+    let project = Project::with(&manual("  - {id: a, set: {a: 1}}\n  - {id: b, wait: 1h}\n"));
+    let engine = project.start().await;
+    let id = crate::common::start_and_rest(&engine, "{}").await;
+    let expected = format!("execution `{id}` has not ended; cancel it, or replay it from the start");
+    assert_eq!(refusal(&engine, id, "b").await, expected);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_current_version_runs_unless_the_original_is_wanted() {
+    let project =
+        Project::with(&manual("  - {id: a, set: {a: old}}\n  - {id: b, set: {b: \"old ${{ vars.a }}\"}}\n"));
+    let engine = project.start().await;
+    let id = ended(&engine, "{}").await;
+    project.write(
+        "automations/test.yaml",
+        &manual("  - {id: a, set: {a: new}}\n  - {id: b, set: {b: \"new ${{ vars.a }}\"}}\n"),
+    );
+    engine.reload().await;
+    let outcome = async |request| {
+        let new = replay(&engine, id, request).await.expect("it is replayed");
+        end(&engine, new).await
+    };
+    assert_eq!(outcome(ReplayRequest::default()).await, r#"{"b":"new new"}"#);
+    assert_eq!(outcome(from("b")).await, r#"{"b":"new old"}"#);
+    assert_eq!(
+        outcome(ReplayRequest { original: true, ..ReplayRequest::default() }).await,
+        r#"{"b":"old old"}"#
+    );
+    project.write(
+        "automations/test.yaml",
+        &manual("  - {id: a, action: log.info, with: {message: hi}}\n  - {id: b, set: {b: 1}}\n"),
+    );
+    engine.reload().await;
+    let expected = "step `a` is `log.info` in the current version and was `set` in the execution; replay from it or an earlier step, or on the original version";
+    assert_eq!(refusal(&engine, id, "b").await, expected);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_edited_payload_takes_the_place_of_the_recorded_one() {
+    let project = Project::with(&manual("  - set: {hello: \"${{ inputs.name }}\"}\n"));
+    let engine = project.start().await;
+    let id = ended(&engine, r#"{"name": "a"}"#).await;
+    let payload = Payload::manual(json(r#"{"name": "b"}"#).as_map().expect("a map").clone());
+    let request = ReplayRequest { payload: Some(payload), test: Some(true), ..ReplayRequest::default() };
+    let new = replay(&engine, id, request).await.expect("it is replayed");
+    assert_eq!(end(&engine, new).await, r#"{"hello":"b"}"#);
+    let row = engine.store().execution(new).await.expect("it is read").expect("it is there");
+    assert!(row.origin.is_test());
+    let wrong = Payload::manual(json(r#"{"nobody": "b"}"#).as_map().expect("a map").clone());
+    let request = ReplayRequest { payload: Some(wrong), ..ReplayRequest::default() };
+    assert!(matches!(replay(&engine, id, request).await, Err(Error::Input(_))));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_replay_undoes_only_what_it_did_itself_and_keeps_nothing_that_was_undone() {
+    let mut peer = Peer::new().await;
+    let undo = |id: &str, base: &str| {
+        call(id, base, &format!("/{id}"))
+            + &format!(
+                "    undo:\n      - id: un{id}\n        action: http.request\n        with: {{method: POST, url: \"{base}/un{id}\"}}\n"
+            )
+    };
+    let steps = undo("a", &peer.base) + &undo("b", &peer.base) + &call("c", &peer.base, "/c");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    for _ in 0..3 {
+        peer.asked().await.answer(200, "1").await;
+    }
+    end(&engine, id).await;
+    let new = replay(&engine, id, from("b")).await.expect("it is replayed");
+    for (line, status) in [("POST /b", 200), ("POST /c", 400), ("POST /unb", 200)] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.line, line);
+        asked.answer(status, "1").await;
+    }
+    assert!(end(&engine, new).await.starts_with("failed"));
+    assert!(peer.asked_already().is_none(), "the step of the first execution is not undone");
+    let expected = "step `b` was undone when the execution failed; replay from it or an earlier step";
+    assert_eq!(refusal(&engine, new, "c").await, expected);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_kept_wait_and_a_kept_response_stand_and_closing_steps_run_again() {
+    let yaml = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: w, waitFor: {event: x}, timeout: 1h, onTimeout: continue}\n  - {id: r, respond: {status: 201, json: {a: 1}}}\n  - {id: e, set: {timedOut: \"${{ steps.w.timedOut }}\"}}\nfinally:\n  - {id: f, set: {f: 1}}\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let id = crate::common::start_and_rest(&engine, "{}").await;
+    project.clock.advance(std::time::Duration::from_secs(3601));
+    end(&engine, id).await;
+    let new = replay(&engine, id, from("e")).await.expect("it is replayed");
+    assert_eq!(end(&engine, new).await, r#"{"timedOut":true}"#);
+    let names: Vec<String> = steps_of(&engine, new).await;
+    assert_eq!(names[2..], [r#"e={"timedOut":true}"#, r#"f={"f":1}"#]);
+    let events = engine.store().events(new).await.expect("they are read").expect("it is stored");
+    let responses = events.iter().filter(|event| matches!(event, Event::Responded { .. }));
+    assert_eq!(responses.count(), 1);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped() {
+    let project = Project::with(&manual("  - set: {a: 1}\n"));
+    let engine = project.start().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(ended(&engine, "{}").await);
+    }
+    let (runtime, bulk) = (engine.runtime(), engine.bulk());
+    let action = BulkAction::Replay(ReplayRequest::default());
+    let filter =
+        Box::new(ExecutionFilter { status: vec![model::Status::Succeeded], ..ExecutionFilter::default() });
+    let plan = bulk.plan(runtime, &action, BulkSelection::Filter(filter)).await.expect("it is planned");
+    assert_eq!((plan.ids.as_slice(), plan.calling, plan.skipped), (ids.as_slice(), 0, 0));
+    let begun = bulk.start((runtime, engine.ingress()), action, plan.ids, 10).expect("it begins");
+    let progress = || bulk.get(&begun.id).expect("it is listed");
+    let done = async |count| {
+        soon(async {
+            while progress().done < count {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    };
+    done(1).await;
+    soon(project.clock.somebody_sleeps_until(project.clock.now() + std::time::Duration::from_millis(100)))
+        .await;
+    assert_eq!(progress().done, 1, "the second one waits for its turn");
+    project.clock.advance(std::time::Duration::from_millis(100));
+    done(2).await;
+    bulk.stop(&begun.id).expect("it is listed");
+    soon(async {
+        while progress().state == BulkState::Running {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let ended = progress();
+    assert_eq!((ended.state, ended.total, ended.done, ended.failed), (BulkState::Stopped, 3, 2, 0));
+    for new in ended.started {
+        assert_eq!(end(&engine, new).await, r#"{"a":1}"#);
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn only_ended_executions_are_replayed_and_only_others_cancelled() {
+    let project = Project::with(&manual("  - {id: w, wait: 1h}\n"));
+    let engine = project.start().await;
+    let waiting = crate::common::start_and_rest(&engine, "{}").await;
+    let (runtime, bulk) = (engine.runtime(), engine.bulk());
+    let all = || BulkSelection::Ids(vec![waiting]);
+    let replay = BulkAction::Replay(ReplayRequest::default());
+    let plan = bulk.plan(runtime, &replay, all()).await.expect("it is planned");
+    assert_eq!((plan.ids.len(), plan.skipped), (0, 1));
+    let cancel = BulkAction::Cancel("no".to_owned());
+    let plan = bulk.plan(runtime, &cancel, all()).await.expect("it is planned");
+    bulk.start((runtime, engine.ingress()), cancel, plan.ids, 10).expect("it begins");
+    assert_eq!(end(&engine, waiting).await, "cancelled: no");
+    stop(engine).await;
+}

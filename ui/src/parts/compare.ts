@@ -1,0 +1,121 @@
+/** The comparison of two executions: their steps, aligned by path, and the differences of their values. */
+
+import microdiff from "microdiff";
+
+import type { Execution, StepView } from "../api/types";
+import { asFile } from "./file";
+
+export interface Change {
+  /** The path of the value: `body.pageId`; empty if the whole value differs. */
+  path: string;
+  left: unknown;
+  right: unknown;
+}
+
+export interface Row {
+  step: string;
+  left?: StepView;
+  right?: StepView;
+  /** The differences of results, errors and requests, by their names. */
+  changes: { name: string; changes: Change[] }[];
+  same: boolean;
+}
+
+/** The most differences of one value that are listed. */
+const MOST = 100;
+
+/** The differences of two values. */
+export function changes(left: unknown, right: unknown): Change[] {
+  const [before, after] = [plain(left), plain(right)];
+  if (!isTree(before) || !isTree(after) || Array.isArray(before) !== Array.isArray(after)) {
+    return JSON.stringify(before) === JSON.stringify(after) ? [] : [{ path: "", left: before, right: after }];
+  }
+  return microdiff(before, after)
+    .slice(0, MOST)
+    .map((found) => ({
+      path: found.path.map((part, index) => (typeof part === "number" ? `[${part}]` : index > 0 ? `.${part}` : part)).join(""),
+      left: found.type === "CREATE" ? undefined : found.oldValue,
+      right: found.type === "REMOVE" ? undefined : found.value,
+    }));
+}
+
+type Tree = Record<string, unknown> | unknown[];
+const isTree = (value: unknown): value is Tree => typeof value === "object" && value !== null;
+
+/** A file with JSON as its JSON, so that its members are compared. */
+function plain(value: unknown): unknown {
+  const file = asFile(value);
+  if (file?.encoding === "utf8") {
+    try {
+      return JSON.parse(file.data) as unknown;
+    } catch {
+      return file.data;
+    }
+  }
+  return value;
+}
+
+/** Aligns the steps of two executions by their path, in the order of the left one; steps of the right one alone follow the
+ * step that they follow there. */
+export function align(left: StepView[], right: StepView[]): Row[] {
+  const others = new Map(right.map((step) => [step.step, step]));
+  const known = new Set(left.map((step) => step.step));
+  const rows = left.map((step) => row(step.step, step, others.get(step.step)));
+  let after = -1;
+  for (const step of right) {
+    const at = rows.findIndex((one) => one.step === step.step);
+    if (known.has(step.step)) {
+      after = at;
+    } else {
+      after += 1;
+      rows.splice(after, 0, row(step.step, undefined, step));
+    }
+  }
+  return rows;
+}
+
+function row(step: string, left: StepView | undefined, right: StepView | undefined): Row {
+  const pairs: [string, unknown, unknown][] = [
+    ["input", left?.input, right?.input],
+    ["request", left?.request, right?.request],
+    ["result", left?.result, right?.result],
+    ["error", left?.error?.message, right?.error?.message],
+    ["attempts", tries(left), tries(right)],
+  ];
+  const found = pairs
+    .map(([name, before, after]) => ({ name, changes: changes(before, after) }))
+    .filter((one) => one.changes.length > 0);
+  return {
+    step,
+    ...(left ? { left } : {}),
+    ...(right ? { right } : {}),
+    changes: found,
+    same: found.length === 0 && left?.status === right?.status,
+  };
+}
+
+/** The number of attempts; of a step that keeps its result there is none to compare. */
+const tries = (step: StepView | undefined) => (step?.kept ? 1 : step?.attempts);
+
+/** The differences of the two ends: the result or the error, and the response. */
+export function ends(left: Execution, right: Execution): { name: string; changes: Change[] }[] {
+  const end = ({ outcome }: Execution) => outcome?.error?.message ?? outcome?.reason ?? outcome?.result;
+  const response = ({ response, answered }: Execution) =>
+    response ? { status: response.status, body: plain(response.body) } : answered ? { status: answered } : undefined;
+  return [
+    { name: "payload", changes: changes(payload(left), payload(right)) },
+    { name: "result", changes: changes(end(left), end(right)) },
+    { name: "response", changes: changes(response(left), response(right)) },
+  ].filter((one) => one.changes.length > 0);
+}
+
+const payload = ({ payload }: Execution) => ({ ...payload, body: plain(payload.body) });
+
+/** A value in a few words. */
+export function brief(value: unknown, most = 80): string {
+  if (value === undefined) {
+    return "–";
+  }
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+}

@@ -1,0 +1,107 @@
+/** Replays: one from a step, two executions compared, many at once. */
+
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+
+import { expect, test } from "./harness";
+
+/** Another system that fails or answers as the test decides, and counts its requests. */
+class Peer {
+  readonly lines: string[] = [];
+  fails = true;
+  private server: Server | undefined;
+  base = "";
+
+  async start(): Promise<this> {
+    this.server = createServer((request, response) => {
+      const path = request.url ?? "";
+      this.lines.push(path);
+      const status = path === "/save" && this.fails ? 500 : 200;
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(JSON.stringify({ path, number: this.lines.length }));
+    });
+    await new Promise<void>((done) => this.server?.listen(0, "127.0.0.1", done));
+    this.base = `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+    return this;
+  }
+
+  stop(): void {
+    this.server?.close();
+  }
+}
+
+const text = (base: string) => `trigger: {manual: {}}
+inputs: {name: {}}
+steps:
+  - id: load
+    action: http.request
+    with: {method: POST, url: "${base}/load"}
+  - id: save
+    action: http.request
+    with: {method: POST, url: "${base}/save"}
+  - id: done
+    set: {name: "\${{ inputs.name }}"}
+`;
+
+test("a failed execution is replayed from its failed step, and the two are compared", async ({ open: page, daemon }) => {
+  const peer = await new Peer().start();
+  await daemon.write("automations/replayed.yaml", text(peer.base));
+  const failed = await daemon.run("replayed", { inputs: { name: "first" } });
+  expect(peer.lines).toEqual(["/load", "/save"]);
+  peer.fails = false;
+
+  await page.goto(`${daemon.base}/executions/${failed}`);
+  await page.getByRole("button", { name: "Replay…" }).click();
+  const sheet = page.getByRole("dialog", { name: /^Replay/ });
+  // The sheet begins at the step that failed, and says what is called again.
+  await expect(sheet.getByLabel("Begin")).toHaveValue("save");
+  await expect(sheet.getByText("This really calls other systems")).toBeVisible();
+  await expect(sheet.getByRole("row", { name: /save http\.request writes again/ })).toBeVisible();
+  await expect(sheet.getByRole("row", { name: /^load/ })).toHaveCount(0);
+  await sheet.getByRole("button", { name: "Replay", exact: true }).click();
+
+  await expect(page).not.toHaveURL(new RegExp(failed));
+  await expect(page.getByText(/Replay of .*, from\s+step save/)).toBeVisible();
+  expect(peer.lines).toEqual(["/load", "/save", "/save"]);
+  await page.getByRole("link", { name: "Compare" }).click();
+  await expect(page).toHaveURL(new RegExp(`/executions/${failed}/compare/`));
+  const steps = page.getByRole("list", { name: "Steps that differ" });
+  await expect(steps.getByText("save", { exact: true })).toBeVisible();
+  await expect(steps.getByText("load", { exact: true })).toHaveCount(0);
+  peer.stop();
+});
+
+test("a replay with an edited payload runs as a test", async ({ open: page, daemon }) => {
+  await daemon.write("automations/greeting.yaml", "trigger: {manual: {}}\ninputs: {name: {}}\nsteps:\n  - id: greet\n    set: {hello: \"${{ inputs.name }}\"}\n");
+  const first = await daemon.run("greeting", { inputs: { name: "Ada" } });
+  await page.goto(`${daemon.base}/executions/${first}`);
+  await page.getByRole("button", { name: "Replay…" }).click();
+  const sheet = page.getByRole("dialog", { name: /^Replay/ });
+  await expect(sheet.getByText("No step calls another system.")).toBeVisible();
+  await sheet.getByText("Edit the inputs").click();
+  await sheet.getByLabel("Edited inputs").fill('{"name": "Grace"}');
+  await sheet.getByLabel("a test").check();
+  await sheet.getByRole("button", { name: "Replay", exact: true }).click();
+  await expect(page).not.toHaveURL(new RegExp(first));
+  const id = new URL(page.url()).pathname.split("/").pop() ?? "";
+  await expect.poll(async () => ((await daemon.api("GET", `/executions/${id}`)) as { outcome?: unknown }).outcome).toMatchObject({
+    result: { hello: "Grace" },
+  });
+  await page.goto(`${daemon.base}/executions/${first}/compare/${id}`);
+  await expect(page.getByText("payload.inputs.name")).toBeVisible();
+});
+
+test("many executions are counted before they are replayed", async ({ open: page, daemon }) => {
+  await daemon.write("automations/many.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {a: 1}\n");
+  for (let index = 0; index < 3; index += 1) {
+    await daemon.run("many", {});
+  }
+  await page.goto(`${daemon.base}/executions?automation=many`);
+  await page.getByRole("button", { name: "Replay…" }).click();
+  const sheet = page.getByRole("dialog", { name: "Replay executions" });
+  await expect(sheet.getByText("Replay 3 executions?")).toBeVisible();
+  await sheet.getByRole("button", { name: "Replay 3" }).click();
+  await expect(sheet.getByText("3 of 3 replayed")).toBeVisible();
+  await sheet.getByText("Close", { exact: true }).click();
+  await expect(page.getByRole("row")).toHaveCount(7);
+});
