@@ -119,7 +119,7 @@ FUZZ_SECONDS ?= 60
 fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_SECONDS=60 for each target)
 	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(abspath $(TARGET))/fuzz \
 		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST)
-	@for target in answers expressions framing jsonpath modules schemas templates yaml; do \
+	@for target in answers edits expressions framing jsonpath modules schemas templates yaml; do \
 		mkdir -p $(TARGET)/fuzz/corpus/$$target $(TARGET)/fuzz/found; \
 		$(TARGET)/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
 			-artifact_prefix=$(TARGET)/fuzz/found/$$target- -print_final_stats=1 $(TARGET)/fuzz/corpus/$$target || exit 1; \

@@ -5,6 +5,7 @@ mod bulk;
 mod engine;
 mod project_edit;
 mod retention;
+mod text_edit;
 mod validate;
 mod watch;
 
@@ -35,4 +36,5 @@ pub use runtime::{
     SystemClock, Vault, exposed_secret_files, is_secret_set, read_definition, secret_files,
 };
 pub use testing;
+pub use text_edit::{TextChange, edit_text};
 pub use validate::{ProjectCheck, check_draft, check_project, check_text};

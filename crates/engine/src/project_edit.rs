@@ -43,6 +43,12 @@ pub enum EditError {
     /// The file is not in the expected version; the present one is here, or `None` if there is no file.
     #[error("the file was changed on disk meanwhile")]
     Changed(Option<ProjectText>),
+    /// The change cannot be made in place.
+    #[error(transparent)]
+    InPlace(#[from] model::edit::EditError),
+    /// There is no such automation.
+    #[error(transparent)]
+    Unknown(#[from] catalog::Error),
     /// The text is larger than a project file may be.
     #[error("a project file has at most 512 KiB, this text {0} bytes")]
     TooLarge(usize),

@@ -24,6 +24,7 @@ pub mod retry;
 pub mod test_suite;
 pub mod url_template;
 
+pub mod edit;
 pub mod json_schema;
 pub mod load;
 pub mod reference_docs;

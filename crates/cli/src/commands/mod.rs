@@ -10,6 +10,7 @@ mod common;
 mod completions;
 mod connections;
 mod connectors;
+mod enable;
 mod events;
 mod executions;
 mod import;
@@ -43,6 +44,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<ui::Ui>(),
     Entry::new::<start::Start>(),
     Entry::new::<list::List>(),
+    Entry::new::<enable::Enable>(),
+    Entry::new::<enable::Disable>(),
     Entry::new::<listen::Listen>(),
     Entry::new::<plan::Plan>(),
     Entry::new::<pair::Pair>(),

@@ -25,6 +25,8 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "list",
         "listen",
         "plan",
+        "enable",
+        "disable",
         "pair",
         "executions",
         "events",

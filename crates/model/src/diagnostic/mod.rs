@@ -9,11 +9,13 @@ mod nearest;
 mod render;
 mod report;
 mod source;
+mod utf16;
 
 pub use collect::{Diagnostics, MAX_DIAGNOSTICS, StepScope};
 pub use nearest::nearest;
 pub use report::{DiagnosticEntry, Fix, Report};
 pub use source::{Position, Source};
+pub use utf16::Utf16Index;
 
 use std::ops::Range;
 

@@ -39,7 +39,7 @@ pub(crate) use connection::CONNECTION;
 pub(crate) use inputs::CONFIG_VAR;
 pub use locate::{PathSegment, span_at_path};
 pub use partial::{Partial, Unreadable};
-pub(crate) use steps::{STEP_KEYS, VERBS};
+pub(crate) use steps::{STEP_KEYS, VERBS, is_step_id};
 pub use template::template;
 pub(crate) use test_suite::SUITE;
 pub(crate) use trigger::TRIGGER;

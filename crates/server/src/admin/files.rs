@@ -176,6 +176,14 @@ async fn change(
 ) -> Result<Response, Problem> {
     let (engine, target) = (api.engine.clone(), path.clone());
     let written = api.to_its_end(async move { engine.write_file(target, text, expected).await }).await?;
+    answer(path, written)
+}
+
+/// The answer to a change: the new version, or the file that was changed meanwhile.
+pub(super) fn answer(
+    path: String,
+    written: Result<(Option<String>, ReloadSummary), EditError>,
+) -> Result<Response, Problem> {
     let (version, ReloadSummary { generation, reports, .. }) = match written {
         Ok(written) => written,
         Err(EditError::Changed(found)) => {
@@ -226,12 +234,14 @@ fn expected(headers: &HeaderMap) -> Result<ExpectedVersion, Problem> {
     }
 }
 
-fn problem(error: EditError) -> Problem {
+pub(super) fn problem(error: EditError) -> Problem {
     let detail = error.to_string();
     match error {
         EditError::Path(_) => Problem::bad_request("bad_file_path", detail),
         EditError::Missing(_) => Problem::not_found("unknown_file", detail),
         EditError::Changed(_) => Problem::new(StatusCode::PRECONDITION_FAILED, "file_changed", detail),
+        EditError::InPlace(error) => super::editing::problem(&error),
+        EditError::Unknown(error) => error.into(),
         EditError::TooLarge(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail),
         EditError::Io { .. } => Problem::new(StatusCode::CONFLICT, "file_not_written", detail),
     }

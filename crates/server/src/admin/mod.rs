@@ -8,6 +8,7 @@ mod automations;
 mod bulk;
 mod connections;
 mod connectors;
+mod editing;
 mod executions;
 mod extract;
 mod files;

@@ -10,8 +10,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
-    Api, Problem, automations, bulk, connections, connectors, executions, files, follow, hosts, listening,
-    notices, plan, polls, problem, replay, secrets, session, state, status, subscriptions, ui, waiting,
+    Api, Problem, automations, bulk, connections, connectors, editing, executions, files, follow, hosts,
+    listening, notices, plan, polls, problem, replay, secrets, session, state, status, subscriptions, ui,
+    waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -77,6 +78,8 @@ table! {
     automations::show;
     automations::run;
     automations::pair, automations::pairing;
+    editing::enable;
+    editing::disable;
     listening::listen, listening::captures, listening::stop;
     listening::payloads, listening::save;
     listening::payload, listening::put, listening::delete;
@@ -98,6 +101,7 @@ table! {
     notices::events, waiting::emit;
     files::list;
     files::show, files::put, files::delete;
+    editing::edit;
     session::begin, session::show, session::end;
     session::link;
     state::list;

@@ -6,6 +6,7 @@ mod support;
 
 mod access;
 mod api;
+mod editing;
 mod framing;
 mod hooks;
 mod life;

@@ -28,7 +28,7 @@ impl Ids {
     /// Notes the id that a step asks for, before any is given.
     pub(super) fn claim(&mut self, step: &Map) {
         let text = |key| step.get(key).and_then(|node| node.as_str());
-        let id = text("id").filter(|id| is_id(id)).map(str::to_owned);
+        let id = text("id").filter(|id| is_step_id(id)).map(str::to_owned);
         self.claimed.extend(id.or_else(|| text("name").and_then(camel_case)));
     }
 
@@ -83,7 +83,7 @@ fn written(step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Option<
         let id = camel_case(&text.value).filter(|id| !RESERVED.contains(&id.as_str()))?;
         return Some((id, inner(text), true));
     }
-    if !is_id(&text.value) {
+    if !is_step_id(&text.value) {
         diagnostics.push(invalid(&text.value, inner(text)));
         if text.value.contains("${{") || text.value.trim().is_empty() {
             unreadable.note("steps");
@@ -94,7 +94,8 @@ fn written(step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Option<
     Some((text.value.clone(), inner(text), false))
 }
 
-fn is_id(text: &str) -> bool {
+/// True if `text` can be the id of a step.
+pub(crate) fn is_step_id(text: &str) -> bool {
     is_identifier(text) && text.len() <= MAX_NAME && !RESERVED.contains(&text)
 }
 
@@ -107,7 +108,7 @@ fn invalid(text: &str, span: Span) -> Diagnostic {
     let message = format!("`{}` cannot be the id of a step", shorten(text));
     let diagnostic = Diagnostic::error("invalid-id", message, span)
         .help("an id has letters, digits and `_`, begins with no digit, and has at most 100 characters");
-    diagnostic.nearest(camel_case(text).filter(|near| is_id(near)))
+    diagnostic.nearest(camel_case(text).filter(|near| is_step_id(near)))
 }
 
 fn duplicate(id: &str, span: Span, first: Span, is_name: bool) -> Diagnostic {

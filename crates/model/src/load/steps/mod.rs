@@ -35,6 +35,7 @@ use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
 pub(super) use self::flow::{Lists, check as check_flow};
 pub(super) use self::ids::camel_case;
+pub(crate) use self::ids::is_step_id;
 
 /// One verb: how it is recognised, what it takes, how it is lowered.
 pub(crate) struct VerbSpec {

@@ -1,0 +1,70 @@
+//! `cogwork enable` and `cogwork disable`
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use serde_json::{Value, json};
+
+use super::Subcommand;
+use crate::context::{Context, LogProfile};
+use crate::exit::Exit;
+use crate::output::{self, plain};
+use crate::settings::{Flags, PLACE};
+use crate::{candidates, daemon};
+
+const ENABLE_EXAMPLES: &str = "\
+Examples:
+  cogwork enable order-intake";
+
+const DISABLE_EXAMPLES: &str = "\
+Examples:
+  cogwork disable order-intake";
+
+/// Mount the trigger of an automation again
+///
+/// Sets `enabled: true` in its file; no other byte of it changes. The daemon must run.
+#[derive(Args, Debug)]
+#[command(after_help = ENABLE_EXAMPLES)]
+pub(crate) struct Enable {
+    /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
+    id: String,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// Unmount the trigger of an automation
+///
+/// Sets `enabled: false` in its file; no other byte of it changes. Executions that run go on. The daemon must run.
+#[derive(Args, Debug)]
+#[command(after_help = DISABLE_EXAMPLES)]
+pub(crate) struct Disable {
+    /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
+    id: String,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+impl Subcommand for Enable {
+    const NAME: &'static str = "enable";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        set(context, self.settings, &self.id, "enable")
+    }
+}
+
+impl Subcommand for Disable {
+    const NAME: &'static str = "disable";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        set(context, self.settings, &self.id, "disable")
+    }
+}
+
+fn set(context: &Context, settings: Flags<PLACE>, id: &str, word: &str) -> anyhow::Result<Exit> {
+    let config = context.config(settings.given(), LogProfile::Tool)?;
+    let path = daemon::path(&["automations", id, word]);
+    let _: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
+    output::say(format_args!("{word}d {}", plain(id)));
+    Ok(Exit::Done)
+}
