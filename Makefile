@@ -12,7 +12,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test test tools lint format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check build-tests api-check unit-tests examples-check examples-test docs-check \
 	editor-check imports-check run-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -30,6 +30,17 @@ ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains 
 ui-check: ui # The types of the UI, the rules of its pure parts, and the sizes of its build.
 	npm run --prefix ui --silent check
 	npm run --prefix ui --silent test
+
+# The types of the API in the UI, from the description that the daemon makes of its own code.
+API_TYPES = ui/node_modules/.bin/openapi-typescript $(TARGET)/openapi.json --output ui/src/api/schema.d.ts
+
+ui-types: ui/node_modules ## Write ui/src/api/schema.d.ts, the types of the admin API, anew
+	$(CARGO) run --locked --bin cogwork -- schema --api > $(TARGET)/openapi.json
+	$(API_TYPES)
+
+api-check: # The types of the API in the UI are fresh.
+	@$(COGWORK) schema --api > $(TARGET)/openapi.json
+	@$(API_TYPES) --check || { echo 'write the types of the API anew: make ui-types' >&2; exit 1; }
 
 ui-test: # The UI of the real daemon in a real browser.
 	@scripts/need.sh chromium

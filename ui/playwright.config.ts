@@ -2,7 +2,7 @@ import { defineConfig } from "@playwright/test";
 
 export default defineConfig({
   testDir: "tests",
-  testMatch: process.env.SCREENSHOTS === undefined ? /\.spec\.ts$/ : /screenshots\.ts$/,
+  testMatch: process.env.SCREENSHOTS ? /screenshots\.ts$/ : process.env.MEASURE ? /measure\.ts$/ : /\.spec\.ts$/,
   timeout: 60_000,
   fullyParallel: true,
   workers: 2,

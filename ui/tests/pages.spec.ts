@@ -183,7 +183,7 @@ steps:
     expect(await open.locator("main img, main script, main svg[onload]").count()).toBe(0);
   }
   await open.goto(`${daemon.base}/`);
-  await expect(open.getByText(hostile[1] ?? "")).toBeVisible();
+  await expect(open.getByRole("link", { name: hostile[0] ?? "", exact: true })).toBeVisible();
 });
 
 for (const colorScheme of ["light", "dark"] as const) {

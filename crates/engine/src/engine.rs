@@ -77,6 +77,7 @@ impl Engine {
             }
             self.ingress.start_tasks();
             runtime.tracker.spawn(retention::run(runtime.clone()));
+            runtime.tracker.spawn(runtime.clone().restore_statistics());
         }
         runtime.start_tasks();
         if runtime.settings.watch {

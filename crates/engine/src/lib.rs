@@ -5,6 +5,7 @@ mod bulk;
 mod engine;
 mod project_edit;
 mod retention;
+mod search;
 mod text_edit;
 mod validate;
 mod watch;
@@ -29,12 +30,14 @@ pub use ingress::{
 };
 pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
-    Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
-    Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, MonotonicTime, Pause,
-    Pauses, Pending, QueueStatus, RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource,
-    Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StoredSecret, StreamingBody,
-    SystemClock, Vault, exposed_secret_files, is_secret_set, read_definition, secret_files,
+    Answer, AutomationStatistics, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest,
+    EngineEvent, Error, Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS,
+    ManualClock, MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest,
+    RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    StartedLogin, StateScope, StateValue, Status, StoredSecret, StreamingBody, SystemClock, Vault,
+    exposed_secret_files, is_secret_set, read_definition, secret_files,
 };
+pub use search::{Search, SearchResult};
 pub use testing;
 pub use text_edit::{TextChange, edit_text};
 pub use validate::{ProjectCheck, check_draft, check_project, check_text};

@@ -23,10 +23,12 @@ use crate::isolation::Isolation;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::random::random;
+use crate::refusals::RefusalLog;
 use crate::rejections::RejectionCounters;
 use crate::run::Secret;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
+use crate::statistics::Statistics;
 use crate::timer::Timer;
 use crate::vault::Vault;
 
@@ -70,6 +72,10 @@ pub struct Runtime {
     pub isolation: Arc<Isolation>,
     /// Counts rejected and skipped starts.
     pub rejections: RejectionCounters,
+    /// The latest requests that started nothing.
+    pub refusals: RefusalLog,
+    /// Outcomes and durations of ended executions.
+    pub statistics: Statistics,
     /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
     pub closing: CancellationToken,
     /// Cancelled when the grace period is over: running steps are aborted.
@@ -173,6 +179,8 @@ impl Runtime {
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
             rejections: RejectionCounters::default(),
+            refusals: RefusalLog::default(),
+            statistics: Statistics::default(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),
@@ -235,6 +243,8 @@ impl Runtime {
     pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.catalog.store(catalog);
         self.rejections.forget(&reload.removed);
+        self.refusals.forget(&reload.removed);
+        self.statistics.forget(&reload.removed);
         self.generation.send_replace(reload.generation);
         let _ = self.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
     }

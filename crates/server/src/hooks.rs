@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{Engine, RouteMatch};
+use engine::{Engine, RefusedRequest, RouteMatch};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -93,7 +93,15 @@ impl Hooks {
             }
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
-                self.engine.ingress().count_early_rejection(Some(target), refusal.code);
+                let content_type =
+                    head.headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
+                let request = RefusedRequest {
+                    method: head.method.as_str().to_owned(),
+                    fragment: fragment.to_owned(),
+                    content_type: content_type.map(Cow::into_owned),
+                    ..RefusedRequest::default()
+                };
+                self.engine.ingress().refuse_early(target, refusal.code, refusal.status.as_u16(), request);
                 refusal.into_response()
             }
         }

@@ -19,6 +19,8 @@ pub struct ServerOptions {
     pub admin_token: Option<Secret>,
     /// Names, besides those of this machine's own loopback, under which the admin API may be addressed.
     pub admin_hosts: Vec<String>,
+    /// True if the admin API refuses changes of project files.
+    pub read_only: bool,
     /// How long answers that are under way may take to finish when the server stops.
     pub grace: Duration,
     /// How long `POST …/run?wait=true` waits for the end.
@@ -44,6 +46,7 @@ impl ServerOptions {
             data_dir: data_dir.into(),
             admin_token: None,
             admin_hosts: Vec::new(),
+            read_only: false,
             grace: Duration::from_secs(10),
             wait: Duration::from_secs(30),
             hook_limits: Limits::default(),

@@ -1,6 +1,12 @@
 /** Requests to the API. The cookie of the session goes with them, and its second secret in a header. */
 
+import createClient, { type Middleware } from "openapi-fetch";
+
+import type { paths } from "./schema";
+
 const SECRET = "cogwork-session";
+/** The codes of the problems that end the session. */
+const OVER = ["unauthorized", "session_over", "session_header_missing"];
 
 /** An error of the API (RFC 9457), or of the way to it. */
 export class Problem extends Error {
@@ -8,6 +14,8 @@ export class Problem extends Error {
     readonly status: number,
     readonly code: string,
     detail: string,
+    /** The whole answer: some problems have further members. */
+    readonly body: unknown = undefined,
   ) {
     super(detail);
   }
@@ -33,42 +41,35 @@ export function fields(): Record<string, string> {
   return { "x-cogwork-session": secret() ?? "" };
 }
 
-/** Sends a request, and returns the JSON of its answer. */
-export async function api<T>(
-  method: string,
-  path: string,
-  body?: unknown,
-  signal?: AbortSignal,
-): Promise<T> {
-  const headers = fields();
-  if (body !== undefined) {
-    headers["content-type"] = "application/json";
-  }
-  let response: Response;
-  try {
-    response = await fetch(`/api/v1${path}`, {
-      method,
-      headers,
-      signal: signal ?? null,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-  } catch (error) {
-    if (signal?.aborted) {
-      throw error;
+const problems: Middleware = {
+  onRequest({ request }) {
+    for (const [name, value] of Object.entries(fields())) {
+      request.headers.set(name, value);
     }
-    throw new Problem(0, "offline", "the daemon does not answer");
-  }
-  if (response.ok) {
-    return (response.status === 204 ? undefined : await response.json()) as T;
-  }
-  const problem = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
-  if (problem.code === "unauthorized" || problem.code === "session_over" || problem.code === "session_header_missing") {
-    session.over();
-  }
-  throw new Problem(response.status, problem.code ?? "unknown", problem.detail ?? response.statusText);
-}
+  },
+  async onResponse({ response }) {
+    if (response.ok || response.status === 304) {
+      return;
+    }
+    const body = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
+    if (OVER.includes(body.code ?? "")) {
+      session.over();
+    }
+    throw new Problem(response.status, body.code ?? "unknown", body.detail ?? response.statusText, body);
+  },
+  onError({ request }) {
+    return request.signal.aborted ? undefined : new Problem(0, "offline", "the daemon does not answer");
+  },
+};
 
-export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => api<T>("GET", path, undefined, signal);
+/** The operations of the API, with the types of the daemon's own description. A failure is thrown as a [`Problem`]. */
+export const api = createClient<paths>();
+api.use(problems);
+
+/** The body of an answer. */
+export async function data<T>(answer: Promise<{ data?: T }>): Promise<T> {
+  return (await answer).data as T;
+}
 
 /** One segment of a path. */
 export const segment = encodeURIComponent;

@@ -1,3 +1,7 @@
+import { untrack } from "svelte";
+
+import { live } from "./live.svelte";
+
 /** Data of the API that a page shows. Old data stay while new ones are read, and the newest read wins. */
 export class Resource<T> {
   data = $state<T>();
@@ -23,4 +27,49 @@ export class Resource<T> {
   };
 
   stop = (): void => this.current?.abort();
+}
+
+/** The shortest time between two reads because of news, in milliseconds. */
+const PACE = 500;
+
+/**
+ * Reads a resource now, and again at news of these topics that `matters` (all of them where it is not given). News that come
+ * while it is read, or soon after, share the next read.
+ */
+export function readAtNews<T>(
+  resource: Resource<T>,
+  topics: () => string[],
+  matters: (news: unknown) => boolean = () => true,
+): void {
+  $effect(() => {
+    const followed = topics();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let busy = false;
+    let wanted = false;
+    const read = async () => {
+      [busy, wanted] = [true, false];
+      await resource.load();
+      timer = setTimeout(() => {
+        busy = false;
+        if (wanted) {
+          void read();
+        }
+      }, PACE);
+    };
+    const news = (message: unknown) => {
+      if (message !== undefined && !matters(message)) {
+        return;
+      }
+      wanted = true;
+      if (!busy) {
+        void read();
+      }
+    };
+    const stops = followed.map((topic) => live.follow(topic, news));
+    untrack(() => void read());
+    return () => {
+      clearTimeout(timer);
+      stops.forEach((stop) => stop());
+    };
+  });
 }

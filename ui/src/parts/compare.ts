@@ -47,7 +47,7 @@ function plain(value: unknown): unknown {
   const file = asFile(value);
   if (file?.encoding === "utf8") {
     try {
-      return JSON.parse(file.data) as unknown;
+      return JSON.parse(file.data ?? "") as unknown;
     } catch {
       return file.data;
     }
@@ -76,7 +76,7 @@ export function align(left: StepView[], right: StepView[]): Row[] {
 
 function row(step: string, left: StepView | undefined, right: StepView | undefined): Row {
   const pairs: [string, unknown, unknown][] = [
-    ["input", left?.input, right?.input],
+    ["input", member(left, "input"), member(right, "input")],
     ["request", left?.request, right?.request],
     ["result", left?.result, right?.result],
     ["error", left?.error?.message, right?.error?.message],
@@ -94,12 +94,16 @@ function row(step: string, left: StepView | undefined, right: StepView | undefin
   };
 }
 
+/** A member of a value that not every variant has. */
+const member = (value: object | undefined, name: string): unknown => (value as Record<string, unknown> | undefined)?.[name];
+
 /** The number of attempts; of a step that keeps its result there is none to compare. */
 const tries = (step: StepView | undefined) => (step?.kept ? 1 : step?.attempts);
 
 /** The differences of the two ends: the result or the error, and the response. */
 export function ends(left: Execution, right: Execution): { name: string; changes: Change[] }[] {
-  const end = ({ outcome }: Execution) => outcome?.error?.message ?? outcome?.reason ?? outcome?.result;
+  const end = ({ outcome }: Execution) =>
+    outcome && "error" in outcome ? outcome.error.message : (member(outcome, "reason") ?? member(outcome, "result"));
   const response = ({ response, answered }: Execution) =>
     response ? { status: response.status, body: plain(response.body) } : answered ? { status: answered } : undefined;
   return [
@@ -109,7 +113,7 @@ export function ends(left: Execution, right: Execution): { name: string; changes
   ].filter((one) => one.changes.length > 0);
 }
 
-const payload = ({ payload }: Execution) => ({ ...payload, body: plain(payload.body) });
+const payload = ({ payload }: Execution) => ({ ...payload, body: plain(member(payload, "body")) });
 
 /** A value in a few words. */
 export function brief(value: unknown, most = 80): string {

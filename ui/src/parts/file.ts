@@ -10,5 +10,5 @@ export function asFile(value: unknown): FileValue | undefined {
   if ("$file" in value) {
     return asFile(value.$file);
   }
-  return "encoding" in value && "data" in value && "size" in value ? (value as FileValue) : undefined;
+  return "encoding" in value && "contentType" in value && "size" in value ? (value as FileValue) : undefined;
 }

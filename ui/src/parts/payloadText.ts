@@ -12,7 +12,7 @@ export function editable(payload: Payload): { name: string; text: string } | und
       if (body && body.encoding !== "utf8") {
         return undefined;
       }
-      return { name: "body", text: body ? pretty(body.data) : "" };
+      return { name: "body", text: pretty(body?.data ?? "") };
     }
     case "manual":
       return { name: "inputs", text: JSON.stringify(payload.inputs ?? {}, null, 2) };

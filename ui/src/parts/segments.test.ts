@@ -7,6 +7,7 @@ const at = (ms: number) => new Date(1_800_000_000_000 + ms).toISOString();
 const step = (id: string, from: number, to: number | undefined, status: StepView["status"] = "succeeded"): StepView => ({
   step: id,
   status,
+  attempts: 1,
   startedAt: at(from),
   tookMs: 5,
   ...(to === undefined ? {} : { finishedAt: at(to) }),

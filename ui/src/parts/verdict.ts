@@ -1,6 +1,6 @@
 /** The verdict on an execution: what failed, else what it waits for, else its result. */
 
-import type { Execution } from "../api/types";
+import type { DelayReason, Execution } from "../api/types";
 import { duration } from "../format";
 
 export interface Verdict {
@@ -11,13 +11,13 @@ export interface Verdict {
 /** The sentence that an execution begins with. */
 export function verdict(execution: Execution): Verdict {
   const { outcome, waiting } = execution;
-  if (outcome?.error) {
+  if (outcome && "error" in outcome) {
     const { step, message } = outcome.error;
     const attempts = execution.steps.find((one) => one.step === step || one.step.startsWith(`${step}[`))?.attempts ?? 1;
     const after = attempts > 1 ? ` after ${attempts} attempts` : "";
     return { kind: "failed", text: `${step ? `Step ${step} failed` : "Failed"}${after}: ${message}` };
   }
-  if (outcome?.reason !== undefined) {
+  if (outcome && "reason" in outcome) {
     return { kind: "plain", text: `Cancelled: ${outcome.reason}` };
   }
   if (outcome) {
@@ -27,7 +27,7 @@ export function verdict(execution: Execution): Verdict {
   if (pause) {
     const what: Record<string, string> = {
       approval: "for a person",
-      event: `for the event ${pause.on.name ?? ""}`,
+      event: `for the event ${"name" in pause.on ? pause.on.name : ""}`,
       time: "for an instant",
       call: "for an automation that it called",
     };
@@ -48,6 +48,20 @@ export function verdict(execution: Execution): Verdict {
     return { kind: "waiting", text: `Waits for a slot: ${waiting.queuedBehind} before it.` };
   }
   return { kind: "plain", text: "Runs." };
+}
+
+/** What an execution or a step waited for although it did not ask for it. */
+export function cause(reason: DelayReason): string {
+  switch (reason.kind) {
+    case "slot":
+      return "a slot";
+    case "permit":
+      return `its turn with ${reason.key || "its concurrency key"}`;
+    case "commit":
+      return "a commit";
+    case "host":
+      return reason.host;
+  }
 }
 
 /** The answer that the caller of a webhook got; `undefined` if nobody waited. */

@@ -19,6 +19,7 @@ Examples:
   cogwork schema automation            print one schema
   cogwork schema --write               write all of them to schemas/
   cogwork schema --check               fail if one in schemas/ is out of date
+  cogwork schema --api                 print the OpenAPI description of the admin API
 
 The schemas contain the actions and connection types of the project, including those
 in connectors/: write them again when those change. An editor with a YAML language
@@ -38,12 +39,19 @@ pub(crate) struct Schema {
     /// Compare with the project's `schemas/` instead of printing
     #[arg(long, conflicts_with = "write")]
     check: bool,
+    /// Print the OpenAPI 3.1 description of the admin API instead
+    #[arg(long, conflicts_with_all = ["name", "write", "check"])]
+    api: bool,
 }
 
 impl Subcommand for Schema {
     const NAME: &'static str = "schema";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        if self.api {
+            output::raw(format!("{}\n", server::openapi()).as_bytes())?;
+            return Ok(Exit::Done);
+        }
         let catalog = engine::check_project(context.dir(), &[])?.catalog;
         let chosen =
             SCHEMAS.iter().filter(|schema| self.name.as_deref().is_none_or(|name| name == schema.name));

@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) hooks: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) admin_hosts: Vec<String>,
+    /// True if the API refuses changes of project files.
+    pub(crate) read_only: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) store: Option<store::Location>,
     pub(crate) durability: store::Durability,
@@ -89,6 +91,7 @@ impl Config {
             hooks: server.hooks,
             admin: server.admin,
             admin_hosts: Vec::new(),
+            read_only: false,
             public_url: None,
             store: None,
             durability: store::Durability::Full,
@@ -170,6 +173,7 @@ impl Config {
         options.hooks = self.hooks;
         options.admin = self.admin;
         options.admin_hosts.clone_from(&self.admin_hosts);
+        options.read_only = self.read_only;
         options.admin_token.clone_from(&self.admin_token);
         options.hook_limits.connections = self.connections;
         options.hook_limits.connections_per_peer = self.connections_per_address;

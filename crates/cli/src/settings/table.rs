@@ -83,6 +83,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::names(values).map(|names| config.admin_hosts = names),
     },
     Setting {
+        key: "ui.readOnly",
+        scope: Scope::Serve,
+        value: "true|false",
+        list: false,
+        about: "Refuse changes of project files over the API and in the web UI",
+        sample: Sample::Default("false"),
+        set: |config, values| values::truth(values).map(|value| config.read_only = value),
+    },
+    Setting {
         key: "publicUrl",
         scope: Scope::Serve,
         value: "URL",

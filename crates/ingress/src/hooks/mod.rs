@@ -5,6 +5,7 @@ mod answer;
 mod challenge;
 mod code;
 mod limits;
+mod refusal;
 mod route;
 
 use std::collections::BTreeMap;
@@ -63,23 +64,31 @@ impl Ingress {
     /// execution is sent only after that execution is committed.
     pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
         let RouteMatch { catalog, route } = route;
-        let result = match route {
-            None => Err(Rejection::unknown_trigger()),
-            Some(route) => self.receive_at(catalog, route, request).await,
+        let described = route.as_ref().map(|route| refusal::describe(&request, route.is_test));
+        let (result, declined) = match route {
+            None => (Err(Rejection::unknown_trigger()), None),
+            Some(route) => refusal::observed(self.receive_at(catalog, route, request)).await,
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
         let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {
             true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
-        result.unwrap_or_else(|rejection| {
-            self.count_rejection(route.as_ref(), rejection.code);
-            if let Some(route) = route {
-                let automation = &route.deployment.automation.id;
-                tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
+        let (answer, reason) = match result {
+            Ok(answer) => (answer, declined),
+            Err(rejection) => {
+                self.count_rejection(route.as_ref(), rejection.code);
+                if let Some(route) = route {
+                    let automation = &route.deployment.automation.id;
+                    tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
+                }
+                (rejection.response(), Some(rejection.code))
             }
-            rejection.response()
-        })
+        };
+        if let (Some(route), Some(request), Some(reason)) = (route, described, reason) {
+            self.keep_refusal(&route.deployment.automation.id, reason, answer.status, request);
+        }
+        answer
     }
 
     /// Answers a request on a route that exists.
@@ -317,6 +326,7 @@ impl Ingress {
     pub(crate) fn count_rejection(&self, route: Option<&Route>, reason: &'static str) {
         let automation = route.map(|route| &route.deployment.automation.id);
         self.runtime.rejections.count(automation, reason);
+        refusal::note(reason);
     }
 
     /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
@@ -475,6 +485,7 @@ impl Ingress {
                 Ok(true) => return Condition::Holds,
                 Ok(false) => {
                     self.runtime.rejections.count(Some(&automation.id), "filtered");
+                    refusal::note("filtered");
                     return Condition::DoesNotHold;
                 }
                 Err(error) => runtime::expression_error(&error, "trigger.if"),

@@ -431,6 +431,10 @@ impl Run {
         let outcome = self.journal.redact_outcome(outcome);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
+        if !self.origin.is_test() {
+            let took = self.runtime.clock.monotonic_now().since(self.journal.accepted_at());
+            self.runtime.statistics.record(&self.deployment.automation.id, outcome.status(), at, took);
+        }
         self.progressed(|progress| progress.outcome = Some(outcome));
         Ok(())
     }

@@ -4,14 +4,19 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
+use axum::response::Response;
 use engine::{Catalog, Deployment, Start};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use model::automation::{Trigger, WebhookMode};
 use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::extract::{Answer, Body, Query, Segment, outside};
+use super::described::{
+    AnyJson, Graph, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord,
+};
+use super::extract::{Answer, Body, Query, Segment, outside, tagged};
 use super::status::{DiagnosticView, diagnostics};
 use super::{Api, Problem, Shared};
 
@@ -30,10 +35,14 @@ struct AutomationView {
     labels: Vec<String>,
     /// True if its trigger is mounted.
     enabled: bool,
-    /// `active`, `disabled`, or `stale` if the file no longer loads and its last good version is in force.
+    #[schema(value_type = StateWord)]
     state: &'static str,
-    /// The kind of its trigger: `webhook`, `schedule`, `event`, `poll` or `manual`.
+    /// The kind of its trigger.
+    #[schema(value_type = TriggerWord)]
     trigger: &'static str,
+    /// The trigger in words, such as `sync` of a webhook, `daily at 08:30 (UTC)`, or the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger_words: Option<String>,
     /// The file, relative to the project folder.
     path: String,
     /// The hash of the definition in force.
@@ -103,10 +112,10 @@ pub(crate) struct AutomationDetail {
     #[schema(value_type = Vec<DiagnosticView>)]
     diagnostics: Vec<serde_json::Value>,
     /// Its steps, list by list, with their verbs and dependencies.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Graph)]
     plan: serde_json::Value,
     /// The inputs of a manual start.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<InputInfo>)]
     inputs: serde_json::Value,
 }
 
@@ -122,6 +131,7 @@ impl Api {
             enabled: automation.enabled,
             state: deployment.state(),
             trigger: automation.trigger.keyword(),
+            trigger_words: trigger_words(deployment),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
             live_url: deployment.live_url(&base),
@@ -143,14 +153,19 @@ impl Api {
 }
 
 /// The automations in force
+///
+/// The answer has an `ETag`; with `If-None-Match` an answer that has not changed is 304 without a body.
 #[utoipa::path(
     get, path = "/api/v1/automations", tag = "automations",
-    responses((status = 200, description = "In force, by id, and the files that are not", body = Automations)),
+    responses(
+        (status = 200, description = "In force, by id, and the files that are not", body = Automations),
+        (status = 304, description = "It is the answer that the client has"),
+    ),
 )]
-pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
+pub(crate) async fn list(State(api): Shared, headers: HeaderMap) -> Response {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
     let broken = catalog.invalid_files().into_iter();
-    Answer::ok(Automations {
+    let listed = Automations {
         automations: catalog.automations().map(|deployment| api.automation(deployment, now)).collect(),
         broken: broken
             .map(|broken| BrokenView {
@@ -158,7 +173,9 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
                 diagnostics: diagnostics([&*broken.report]),
             })
             .collect(),
-    })
+    };
+    // A tag of the answer itself: it also has counts and instants that change while the generation of the catalog does not.
+    tagged(&listed, &headers)
 }
 
 /// One automation with its source, its steps and what there is to say of its file
@@ -221,13 +238,13 @@ pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<
 pub(crate) struct RunBody {
     /// Inputs by name.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<HashMap<String, AnyJson>>)]
     inputs: Option<serde_json::Map<String, serde_json::Value>>,
     /// The payload: for a webhook a request, `{method, headers, query, path, body}`; for a poll or an event `{data}`;
     /// for a schedule `{scheduledAt}`. Each part has a default. Alternatively a whole payload with its `kind`, as it
     /// was saved.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<StartPayload>)]
     payload: Option<serde_json::Value>,
     /// The name of a saved payload.
     #[serde(default)]
@@ -254,10 +271,11 @@ pub(crate) struct Started {
     execution_id: String,
     /// Where it stands, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<StatusWord>)]
     status: Option<&'static str>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<OutcomeInfo>)]
     outcome: Option<serde_json::Value>,
 }
 
@@ -304,6 +322,16 @@ pub(crate) async fn run(
         }));
     }
     Ok(Answer(StatusCode::ACCEPTED, accepted(execution)))
+}
+
+/// The trigger of a deployment in words; `None` if its kind says it all.
+fn trigger_words(deployment: &Deployment) -> Option<String> {
+    match &deployment.automation.trigger {
+        Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync => Some("sync".to_owned()),
+        Trigger::Webhook(_) => Some("async".to_owned()),
+        Trigger::Schedule(_) => deployment.schedule.as_ref().map(|schedule| schedule.describe()),
+        trigger => trigger.call().map(|call| call.action.name.clone()),
+    }
 }
 
 fn accepted(execution: ExecutionId) -> Started {

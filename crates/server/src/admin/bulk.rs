@@ -23,6 +23,7 @@ const REASON: usize = 500;
 /// What an operation does with each execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = BulkAction)]
 pub(crate) enum Action {
     /// Replays it from its start, if it has ended.
     Replay,

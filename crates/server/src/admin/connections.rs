@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::{ErrorInfo, HealthWord, HostInfo};
 use super::extract::{Answer, Query, Segment};
 use super::{Problem, Shared};
 
@@ -37,7 +38,7 @@ pub(crate) struct ConnectionView {
     missing_secrets: Vec<String>,
     /// The ids of the automations whose steps name it.
     used_by: Vec<String>,
-    /// `unused`, `healthy`, `failing` or `needsLogin`.
+    #[schema(value_type = HealthWord)]
     state: serde_json::Value,
     /// Calls that went well since the daemon started.
     succeeded: u64,
@@ -61,7 +62,7 @@ pub(crate) struct ConnectionView {
     site: Option<String>,
     /// The hosts that were called with it, as `GET /api/v1/hosts` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Option<Vec<HostInfo>>)]
     hosts: Vec<serde_json::Value>,
 }
 
@@ -118,7 +119,7 @@ pub(crate) struct TestView {
     took_ms: u64,
     /// Why it failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ErrorInfo>)]
     error: Option<serde_json::Value>,
 }
 

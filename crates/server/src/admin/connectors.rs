@@ -4,6 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::{ActionInfo, ConnectionTypeInfo};
 use super::extract::{Answer, Segment};
 use super::{Problem, Shared};
 
@@ -45,10 +46,10 @@ pub(crate) struct ConnectorDetail {
     /// The version of its manifest, or of Cogwork.
     version: String,
     /// Each action: what it does, its inputs, its result, an example.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<ActionInfo>)]
     actions: Vec<serde_json::Value>,
     /// Each connection type with its inputs.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<ConnectionTypeInfo>)]
     connection_types: Vec<serde_json::Value>,
     /// The file it comes from, for a user's own.
     #[serde(skip_serializing_if = "Option::is_none")]

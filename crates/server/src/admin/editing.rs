@@ -9,6 +9,7 @@ use model::edit::EditError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::AnyJson;
 use super::extract::{Answer, Body, Segment};
 use super::files::{Changed, Written};
 use super::status::{DiagnosticView, diagnostics};
@@ -29,7 +30,7 @@ pub(crate) struct Edit {
 }
 
 /// An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API.
-#[derive(Serialize, ToSchema)]
+#[derive(ToSchema)]
 #[schema(as = EditOperation)]
 #[serde(tag = "op", rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
@@ -37,28 +38,28 @@ enum OperationView {
     /// Sets the value at a path; adds the key if it is absent.
     Set {
         /// Keys and indices, such as `["steps", 0, "timeout"]`.
-        at: Vec<serde_json::Value>,
+        at: Vec<AnyJson>,
         /// Any JSON value.
-        value: serde_json::Value,
+        value: AnyJson,
     },
     /// Removes a key or an item. Comments inside it stay, on lines of their own.
     Remove {
         /// The path.
-        at: Vec<serde_json::Value>,
+        at: Vec<AnyJson>,
     },
     /// Inserts an item into a list.
     Insert {
         /// The path of the new item; its index may be the length of the list.
-        at: Vec<serde_json::Value>,
+        at: Vec<AnyJson>,
         /// Any JSON value.
-        value: serde_json::Value,
+        value: AnyJson,
     },
     /// Moves an item of a list, with the comments above it.
     Move {
         /// The path of the item.
-        from: Vec<serde_json::Value>,
+        from: Vec<AnyJson>,
         /// Its path after it was taken out, as in RFC 6902.
-        to: Vec<serde_json::Value>,
+        to: Vec<AnyJson>,
     },
     /// Renames a step with every `needs`, expression and inline code that names it.
     RenameStep {
@@ -70,7 +71,7 @@ enum OperationView {
     /// Replaces the trigger; what both have stays as it is written.
     ReplaceTrigger {
         /// The value of `trigger`.
-        value: serde_json::Value,
+        value: AnyJson,
     },
 }
 
@@ -167,6 +168,7 @@ async fn set_enabled(
     enabled: bool,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
+    api.check_writable()?;
     let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok());
     let expected = expected.map(|etag| etag.trim().trim_matches('"').to_owned());
     let path = api.engine.catalog().find(&id)?.automation.source.path().to_owned();

@@ -1,10 +1,12 @@
 //! Executions: pages of a list, one execution with its history, its log lines, cancellation.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use std::time::Duration;
+
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use engine::Pauses;
+use engine::{Pauses, Search};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::automation::Automation;
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::{LogLineInfo, OriginInfo, OutcomeInfo, PayloadInfo, ResponseInfo, StatusWord};
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::history::{self, DelayView, StepView};
 use super::{Api, Problem, Shared, waiting};
@@ -22,6 +25,12 @@ use super::{Api, Problem, Shared, waiting};
 const PAGE: u32 = 50;
 /// The most executions on a page.
 const MOST: u32 = 200;
+/// The time after which a search answers with what it has found.
+const SEARCH_TIME: Duration = Duration::from_secs(1);
+/// The kinds of origins.
+const ORIGINS: [&str; 8] = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay"];
+/// The kinds of waits of steps.
+const PAUSES: [&str; 5] = ["time", "event", "approval", "call", "retry"];
 /// Log lines given at one time where no number is given, and the most of them.
 const LINES: u32 = 1000;
 /// The most executions that are named where a text may mean several.
@@ -38,11 +47,10 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// The origin: `kind` is `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call` or `replay`; a call names
-    /// the `execution` and the `step` that made it, a replay the execution `of` which it is one and the step `from` which it runs.
-    #[schema(value_type = Object)]
+    /// What started it.
+    #[schema(value_type = OriginInfo)]
     origin: serde_json::Value,
-    /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `stuck`.
+    #[schema(value_type = StatusWord)]
     status: &'static str,
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
@@ -90,6 +98,10 @@ pub(crate) struct Executions {
     /// The `cursor` of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+    /// A search ended here, since a second was over: what was accepted before has not been looked at. `next` goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    searched_to: Option<Timestamp>,
 }
 
 /// Which executions to list; every part that is given must fit.
@@ -110,6 +122,19 @@ pub(crate) struct ListQuery {
     pub(super) until: Option<Timestamp>,
     /// Tests only, or none of them.
     pub(super) test: Option<bool>,
+    /// The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call` or `replay`.
+    pub(super) origin: Option<String>,
+    /// The hash of its definition, or the beginning of it.
+    pub(super) definition: Option<String>,
+    /// The step that made it fail.
+    pub(super) failed_step: Option<String>,
+    /// A kind of wait of its steps: `time`, `event`, `approval`, `call` or `retry`.
+    pub(super) waiting_for: Option<String>,
+    /// It took, or takes, at least as long.
+    #[param(example = "5s")]
+    pub(super) min_took: Option<String>,
+    /// A text in its id, automation, error, payload, results or log lines, in any case.
+    pub(super) text: Option<String>,
     /// Replays of the execution with this id.
     pub(super) replay_of: Option<String>,
     /// The `next` of the page before.
@@ -138,6 +163,29 @@ impl ListQuery {
             until: self.until,
             test: self.test,
             replay_of: replay_of.transpose()?,
+        })
+    }
+
+    /// The conditions that need a look at each execution.
+    fn search(&self) -> Result<Search, Problem> {
+        let bad = |detail: String| Problem::bad_request("bad_query", detail);
+        let one_of = |name: &str, word: &Option<String>, words: &[&str]| match word.as_deref() {
+            Some(word) if !words.contains(&word) => {
+                Err(bad(format!("`{name}` is one of {}, and not `{word}`", words.join(", "))))
+            }
+            word => Ok(word.map(str::to_owned)),
+        };
+        let min_took = self.min_took.as_deref().map(|text| {
+            model::units::parse_duration(text).map_err(|error| bad(format!("`minTook`: {error}")))
+        });
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+        Ok(Search {
+            origin: one_of("origin", &self.origin, &ORIGINS)?,
+            definition: given(&self.definition),
+            failed_step: given(&self.failed_step),
+            waiting_for: one_of("waitingFor", &self.waiting_for, &PAUSES)?,
+            min_took: min_took.transpose()?,
+            text: given(&self.text),
         })
     }
 
@@ -175,13 +223,22 @@ pub(crate) async fn list(
     State(api): Shared,
     Query(query): Query<ListQuery>,
 ) -> Result<Answer<Executions>, Problem> {
-    let (filter, (limit, before)) = (query.filter()?, query.page()?);
-    // One more than wanted tells whether there is another page.
-    let page = Page { before, limit: limit + 1 };
-    let mut rows = api.engine.store().executions(&filter, page).await?;
-    let more = rows.len() > limit as usize;
-    rows.truncate(limit as usize);
-    let next = rows.last().filter(|_| more).map(|last| cursor(last.id));
+    let (filter, search, (limit, before)) = (query.filter()?, query.search()?, query.page()?);
+    let (store, clock) = (api.engine.store(), api.engine.clock());
+    let (rows, next, searched_to) = if search.is_empty() {
+        // One more than wanted tells whether there is another page.
+        let mut rows = store.executions(&filter, Page { before, limit: limit + 1 }).await?;
+        let more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let next = rows.last().filter(|_| more).map(|last| last.id);
+        (rows, next, None)
+    } else {
+        let page = Page { before, limit };
+        let found = search.run(&**store, &**clock, filter, page, SEARCH_TIME).await?;
+        let searched_to = found.next.map(|(_, at)| at).filter(|_| found.is_timed_out);
+        (found.rows, found.next.map(|(id, _)| id), searched_to)
+    };
+    let next = next.map(cursor);
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
         let pauses = match row.status {
@@ -190,7 +247,7 @@ pub(crate) async fn list(
         };
         executions.push(ExecutionView { pauses, ..row.into() });
     }
-    Ok(Answer::ok(Executions { executions, next }))
+    Ok(Answer::ok(Executions { executions, next, searched_to }))
 }
 
 /// One execution whole.
@@ -206,7 +263,7 @@ pub(crate) struct ExecutionDetail {
     #[schema(value_type = Option<String>, format = DateTime)]
     retry_at: Option<Timestamp>,
     /// The payload that started it; headers that may hold a credential are masked.
-    #[schema(value_type = Object)]
+    #[schema(value_type = PayloadInfo)]
     payload: serde_json::Value,
     /// Its steps in the order in which they started.
     steps: Vec<StepView>,
@@ -223,11 +280,11 @@ pub(crate) struct ExecutionDetail {
     answered: Option<u16>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<OutcomeInfo>)]
     outcome: Option<serde_json::Value>,
     /// The answer that a `respond` step decided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ResponseInfo>)]
     response: Option<serde_json::Value>,
     /// The ids of its replays, newest first, at most 50.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -357,8 +414,8 @@ pub(crate) struct LogQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Logs {
-    /// Each with `at`, `level`, `message`, and `step` where one wrote it.
-    #[schema(value_type = Vec<Object>)]
+    /// In order.
+    #[schema(value_type = Vec<LogLineInfo>)]
     logs: Vec<model::LogLine>,
     /// The `after` of the lines that follow; absent where these are the last ones so far.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,13 +3,14 @@
 use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use model::Value;
 use model::value::JsonLimits;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 
 use super::Problem;
 
@@ -118,6 +119,23 @@ impl<T: Serialize> IntoResponse for Answer<T> {
             Err(error) => Problem::internal(&error).into_response(),
         }
     }
+}
+
+/// A JSON answer with a tag of its content, or 304 if the client has it (RFC 9110, section 13.1.2).
+pub(crate) fn tagged(body: &impl Serialize, headers: &HeaderMap) -> Response {
+    let body = match serde_json::to_vec(body) {
+        Ok(body) => body,
+        Err(error) => return Problem::internal(&error).into_response(),
+    };
+    let digest = Sha256::digest(&body);
+    let tag: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    // Weak: the same answer may be sent compressed or not.
+    let tag = format!("W/\"{tag}\"");
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|field| field.to_str().ok());
+    if known.flat_map(|field| field.split(',')).any(|known| known.trim() == tag) {
+        return (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response();
+    }
+    (StatusCode::OK, [(CONTENT_TYPE, "application/json".to_owned()), (ETAG, tag)], body).into_response()
 }
 
 /// Converts stored JSON to its public form: files lose the mark by which the store recognises them.

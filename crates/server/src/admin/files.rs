@@ -45,9 +45,11 @@ pub(crate) struct FileText {
 /// How a file is written.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct WriteOptions {
     /// Write a text that has errors too: the last good version stays in force.
     #[serde(default)]
+    #[param(required = false)]
     with_errors: bool,
 }
 
@@ -168,12 +170,25 @@ pub(crate) async fn delete(
     change(&api, path, None, expected).await
 }
 
+impl super::Api {
+    /// Refuses changes of project files, if the setting says so.
+    pub(super) fn check_writable(&self) -> Result<(), Problem> {
+        if !self.read_only {
+            return Ok(());
+        }
+        let detail =
+            "changes of files are refused by the setting `ui.readOnly`; change the file where it is kept";
+        Err(Problem::new(StatusCode::FORBIDDEN, "read_only", detail))
+    }
+}
+
 async fn change(
     api: &super::Api,
     path: String,
     text: Option<String>,
     expected: ExpectedVersion,
 ) -> Result<Response, Problem> {
+    api.check_writable()?;
     let (engine, target) = (api.engine.clone(), path.clone());
     let written = api.to_its_end(async move { engine.write_file(target, text, expected).await }).await?;
     answer(path, written)

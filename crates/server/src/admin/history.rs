@@ -11,6 +11,7 @@ use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::{AnyJson, DelayReasonInfo, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
 
 /// One step of an execution, or one turn of a step in a loop.
@@ -20,8 +21,7 @@ use super::extract::outside;
 pub(crate) struct StepView {
     /// Which step, with its loop turns: `createPage`, `copy[2]`.
     step: String,
-    /// `running`, `waiting` (it pauses, or its next try does), `handling` (its `onError` steps run), `succeeded`, `failed`,
-    /// `skipped`, or `left` where the execution ended before it.
+    #[schema(value_type = StepWord)]
     status: &'static str,
     /// The action that it calls.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +56,9 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     next_at: Option<Timestamp>,
-    /// For what it pauses, while it does: `kind` is `time`, `event`, `approval` or `call`.
+    /// For what it pauses, while it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<WaitReasonInfo>)]
     on: Option<serde_json::Value>,
     /// Since when it paused, in its last try.
     #[serde(skip)]
@@ -68,19 +68,19 @@ pub(crate) struct StepView {
     signals: Vec<SignalView>,
     /// The control flow that it started: `break`, `continue` or `stop`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<JumpWord>)]
     left: Option<Jump>,
     /// Its result, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     result: Option<serde_json::Value>,
     /// Why its last try failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ErrorInfo>)]
     error: Option<serde_json::Value>,
     /// The result that `onError` substituted, after which the execution continued.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     handled: Option<serde_json::Value>,
     /// True if a replay keeps its outcome of the execution that it replays: the step did not run here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -123,8 +123,8 @@ pub(crate) struct DelayView {
     /// The step that waited; absent if the whole execution did.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
-    /// The cause: `kind` is `slot`, `permit` (with `key`, and the `holder`, an execution), `commit` or `host` (with `host`).
-    #[schema(value_type = Object)]
+    /// The cause.
+    #[schema(value_type = DelayReasonInfo)]
     reason: serde_json::Value,
     /// Its length in milliseconds.
     ms: u64,

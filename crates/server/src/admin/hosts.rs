@@ -5,14 +5,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Shared;
+use super::described::HostInfo;
 use super::extract::Answer;
 
 /// The hosts that were called since the daemon began.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hosts {
-    /// Each: `host`, `connection`, `calledAt`, `status`, `failures`, `openUntil`, `heldUntil`, `rateLimit`.
-    #[schema(value_type = Vec<Object>)]
+    /// By host and connection.
+    #[schema(value_type = Vec<HostInfo>)]
     hosts: Vec<serde_json::Value>,
 }
 

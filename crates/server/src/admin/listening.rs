@@ -11,6 +11,7 @@ use model::{AutomationId, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::{SavedPayloadInfo, StartPayload};
 use super::extract::{Answer, Body, Query, Segment, Segments};
 use super::subscriptions::SubscriptionView;
 use super::{Api, Problem, Shared};
@@ -28,7 +29,6 @@ pub(crate) struct Listening {
     test_url: Option<String>,
     /// The subscription for it, where the trigger is an event that another application tells of.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     subscription: Option<SubscriptionView>,
     /// True while it accepts requests.
     listening: bool,
@@ -60,7 +60,7 @@ pub(crate) struct CaptureView {
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'static str>,
     /// As it came, without headers that may hold a credential.
-    #[schema(value_type = Object)]
+    #[schema(value_type = SavedPayloadInfo)]
     payload: serde_json::Value,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct SaveBody {
     /// The number of the capture.
     capture: Option<u32>,
     /// The payload of a start with this request.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<StartPayload>)]
     payload: Option<serde_json::Value>,
 }
 
@@ -263,7 +263,7 @@ pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result
         ("id" = String, Path, description = "The automation's id"),
         ("name" = String, Path, description = "Its name"),
     ),
-    responses((status = 200, description = "The payload with its `kind`", body = Object)),
+    responses((status = 200, description = "The payload with its `kind`", body = SavedPayloadInfo)),
 )]
 pub(crate) async fn payload(
     State(api): Shared,
@@ -301,7 +301,7 @@ pub(crate) async fn save(
 
 /// Save a payload under this name, in place of the one that had it
 #[utoipa::path(
-    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = Object,
+    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = StartPayload,
     params(
         ("id" = String, Path, description = "The automation's id"),
         ("name" = String, Path, description = "Its name"),

@@ -8,6 +8,7 @@ mod automations;
 mod bulk;
 mod connections;
 mod connectors;
+mod described;
 mod editing;
 mod executions;
 mod extract;
@@ -26,7 +27,9 @@ mod routes;
 mod secrets;
 mod session;
 mod state;
+mod statistics;
 mod status;
+mod stream;
 mod subscriptions;
 mod ui;
 mod waiting;
@@ -52,6 +55,7 @@ use crate::options::{Deadlines, Limits, ServerOptions};
 use crate::server::Addresses;
 use access::Access;
 use session::Sessions;
+use stream::Hub;
 
 pub use executions::{describe, describe_row};
 pub use problem::Problem;
@@ -87,7 +91,10 @@ pub(crate) struct Api {
     pub(crate) sessions: Arc<Sessions>,
     /// How long a run that is waited for may take.
     pub(crate) wait: Duration,
+    /// True if changes of project files are refused.
+    pub(crate) read_only: bool,
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) closing: CancellationToken,
     tasks: TaskTracker,
 }
@@ -102,7 +109,18 @@ impl Api {
     ) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS));
         let sessions = Sessions::new(engine.store().clone(), engine.clock().clone(), addresses.admin.port());
-        Self { engine, addresses, sessions, wait: options.wait, streams, closing, tasks }
+        let hub = Arc::new(Hub::new());
+        Self {
+            engine,
+            addresses,
+            sessions,
+            wait: options.wait,
+            read_only: options.read_only,
+            streams,
+            hub,
+            closing,
+            tasks,
+        }
     }
 
     /// Runs an operation to its end, even if the client disconnects.

@@ -117,8 +117,20 @@ pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PlanBody {
     /// Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<PlanFile>)]
     files: Vec<engine::ProjectFile>,
+}
+
+/// A file of a project folder, as a client has read it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct PlanFile {
+    /// Relative to the project folder.
+    path: String,
+    /// The text; empty if it is not given.
+    text: Option<String>,
+    /// Why it cannot be read.
+    problem: Option<String>,
 }
 
 /// The changes that these files would make in place of those in force

@@ -9,6 +9,7 @@ use model::{AutomationId, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::AnyJson;
 use super::extract::{Answer, Body, Segment};
 use super::{Api, Problem, Shared};
 
@@ -42,7 +43,7 @@ pub(crate) struct PollView {
     /// How many failed since the last one that did not.
     failures: u32,
     /// The cursor of the next poll: for an event an instant, else the value of the trigger's `cursor`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     cursor: serde_json::Value,
     /// How many there were.
     polls: u64,
@@ -90,7 +91,7 @@ pub(crate) struct PollDetail {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RewindBody {
     /// For an event an instant, else a value as the trigger's `cursor` gives it.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     cursor: serde_json::Value,
 }
 

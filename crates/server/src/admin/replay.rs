@@ -12,6 +12,7 @@ use model::{Event, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::StartPayload;
 use super::extract::{Answer, Body, Segment};
 use super::{Api, Problem, Shared};
 
@@ -35,7 +36,7 @@ pub(crate) struct ReplayBody {
     from: Option<String>,
     /// The payload, in the form of a start: a whole payload with its `kind`, or its parts. Parts of a request that are
     /// missing, and headers with the value `***`, are those of the recorded one. Default: the recorded payload.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<StartPayload>)]
     payload: Option<serde_json::Value>,
     /// The version that it runs on.
     #[serde(default)]

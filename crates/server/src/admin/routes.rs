@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use axum::routing::{MethodFilter, on};
+use serde_json::{Value as Json, json};
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate as _, SizeAbove};
 use utoipa::Modify;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{OpenApi, RefOr};
@@ -11,9 +15,12 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
     Api, Problem, automations, bulk, connections, connectors, editing, executions, files, follow, hosts,
-    listening, notices, plan, polls, problem, replay, secrets, session, state, status, subscriptions, ui,
-    waiting,
+    listening, notices, plan, polls, problem, replay, secrets, session, state, statistics, status, stream,
+    subscriptions, ui, waiting,
 };
+
+/// The size in bytes above which an answer is compressed, if the client takes that.
+const COMPRESSED_FROM: u64 = 1024;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -80,6 +87,8 @@ table! {
     automations::pair, automations::pairing;
     editing::enable;
     editing::disable;
+    statistics::refusals;
+    statistics::statistics;
     listening::listen, listening::captures, listening::stop;
     listening::payloads, listening::save;
     listening::payload, listening::put, listening::delete;
@@ -97,6 +106,7 @@ table! {
     bulk::list, bulk::begin;
     bulk::show, bulk::stop;
     follow::events;
+    stream::stream;
     waiting::signal;
     notices::events, waiting::emit;
     files::list;
@@ -127,7 +137,11 @@ fn taken<P: utoipa::Path>() -> MethodFilter {
 
 /// The router.
 pub(crate) fn router() -> axum::Router<Arc<Api>> {
-    routed().fallback(ui::serve)
+    // Fast compression: on the same machine its time matters more than the last bytes. Files of the UI and streams are left
+    // as they are.
+    let worth_it = DefaultPredicate::new().and(SizeAbove::new(COMPRESSED_FROM));
+    let compression = CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(worth_it);
+    routed().fallback(ui::serve).layer(compression)
 }
 
 /// The table of its routes.
@@ -135,7 +149,58 @@ fn api() -> OpenApi {
     let mut api = described().into_openapi();
     env!("CARGO_PKG_VERSION").clone_into(&mut api.info.version);
     add_problems(&mut api);
+    name_operations(&mut api);
     api
+}
+
+/// Names each operation by its method and path: the names of handlers are those of their module only.
+fn name_operations(api: &mut OpenApi) {
+    for (path, item) in &mut api.paths.paths {
+        let words = path.split(['/', '{', '}', '.']).filter(|word| !matches!(*word, "" | "api" | "v1"));
+        let words = words.collect::<Vec<_>>().join("-");
+        let methods = [("get", &mut item.get), ("post", &mut item.post), ("put", &mut item.put)];
+        for (method, operation) in methods.into_iter().chain([("delete", &mut item.delete)]) {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}-{words}"));
+            }
+        }
+    }
+}
+
+/// Removes `null` from the types of properties that may be absent: an answer leaves out what it does not have, and a request
+/// may too.
+fn without_null_of_absent(description: &mut Json) {
+    match description {
+        Json::Array(items) => items.iter_mut().for_each(without_null_of_absent),
+        Json::Object(entries) => {
+            let required = entries.get("required").and_then(Json::as_array).cloned().unwrap_or_default();
+            if let Some(Json::Object(properties)) = entries.get_mut("properties") {
+                let optional = properties.iter_mut().filter(|(name, _)| !required.contains(&json!(name)));
+                optional.for_each(|(_, schema)| remove_null(schema));
+            }
+            entries.values_mut().for_each(without_null_of_absent);
+        }
+        _ => {}
+    }
+}
+
+fn remove_null(schema: &mut Json) {
+    let Some(entries) = schema.as_object_mut() else { return };
+    if let Some(Json::Array(types)) = entries.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            entries.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Json::Array(alternatives)) = entries.get_mut("oneOf") {
+        alternatives.retain(|one| one.get("type").is_none_or(|kind| kind != "null"));
+        if let [Json::Object(one)] = alternatives.as_slice() {
+            let one = one.clone();
+            entries.remove("oneOf");
+            entries.extend(one);
+        }
+    }
 }
 
 /// Every operation may answer with a problem.
@@ -163,7 +228,9 @@ fn add_problems(api: &mut OpenApi) {
 #[must_use]
 pub fn openapi() -> String {
     // The description is plain data, which always has a JSON form.
-    api().to_pretty_json().unwrap_or_default()
+    let mut description = serde_json::to_value(api()).unwrap_or_default();
+    without_null_of_absent(&mut description);
+    serde_json::to_string_pretty(&description).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -197,6 +264,17 @@ mod tests {
             count += 1;
         }
         assert!(count > 20, "{count}");
+    }
+
+    #[test]
+    fn no_two_operations_have_the_same_name() {
+        let mut names = BTreeSet::new();
+        for item in api().paths.paths.into_values() {
+            for operation in [item.get, item.post, item.put, item.delete].into_iter().flatten() {
+                let name = operation.operation_id.expect("a name");
+                assert!(names.insert(name.clone()), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use model::Value;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::AnyJson;
 use super::extract::{Answer, Body, Query, Segment, Segments};
 use super::{Problem, Shared};
 
@@ -23,7 +24,7 @@ const MOST: u32 = 1000;
 #[schema(as = StateValue)]
 pub(crate) struct ValueView {
     key: String,
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     value: serde_json::Value,
     /// When it will be forgotten; absent where it is kept for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +131,7 @@ pub(crate) async fn show(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ValueBody {
     /// At most 1 MiB as JSON.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     value: serde_json::Value,
     /// How long it is kept; for ever where it is not given.
     #[schema(example = "1d")]

@@ -11,6 +11,7 @@ use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::{AnyJson, SeverityWord};
 use super::extract::{Answer, Body};
 use super::{Api, Problem, Shared};
 
@@ -38,6 +39,8 @@ pub(crate) struct StatusView {
     broken: usize,
     /// Requests that were refused since the start, by reason.
     refused: BTreeMap<String, u64>,
+    /// True if changes of project files are refused, by the setting `ui.readOnly`.
+    read_only: bool,
     /// Where webhooks arrive.
     hooks: String,
     /// Where this API is.
@@ -65,6 +68,7 @@ struct StoreView {
     /// How many bytes its large values take, in files of their own.
     blob_bytes: u64,
     /// How many bytes it may take, large values included (`limits.storeSize`).
+    #[schema(required = true)]
     max_bytes: Option<u64>,
     /// How much room is left of that: `enough`; `little`, and the oldest executions are deleted; `none`, and new ones are
     /// refused.
@@ -92,6 +96,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
         automations: catalog.automations().len(),
         broken: catalog.invalid_files().len(),
         refused: status.refused,
+        read_only: api.read_only,
         hooks: api.public_url(),
         admin: format!("http://{}", api.addresses.admin),
         dir: api.engine.settings().dir.display().to_string(),
@@ -136,23 +141,29 @@ pub(crate) struct DiagnosticView {
     end_line: usize,
     /// Column after its last character.
     end_column: usize,
-    /// How grave it is: `error`, `warning` or `hint`.
-    severity: String,
+    /// How grave it is.
+    severity: SeverityWord,
     /// Stable name of the kind of problem.
     code: String,
     /// One sentence.
     message: String,
     /// The way out.
+    #[schema(required = true)]
     help: Option<String>,
     /// The alternatives that are valid there.
     allowed: Vec<String>,
     /// The valid name closest to the one found.
+    #[schema(required = true)]
     nearest: Option<String>,
     /// The step that it is in.
+    #[schema(required = true)]
     step: Option<String>,
+    /// The path to that step, which is the last element; absent for a step that is not nested.
+    step_path: Option<Vec<String>>,
     /// The line of the place, shortened.
     snippet: String,
     /// A correction that can be applied as it is.
+    #[schema(required = true)]
     fix: Option<FixView>,
 }
 
@@ -259,7 +270,7 @@ pub(crate) async fn validate(
 /// The description of this API
 #[utoipa::path(
     get, path = "/api/openapi.json", tag = "status",
-    responses((status = 200, description = "This document", body = Object)),
+    responses((status = 200, description = "This document", body = AnyJson)),
 )]
 pub(super) async fn description(State(_): Shared) -> Response {
     static TEXT: LazyLock<String> = LazyLock::new(super::openapi);

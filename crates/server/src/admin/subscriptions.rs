@@ -8,6 +8,7 @@ use store::Subscription;
 use utoipa::ToSchema;
 
 use super::Shared;
+use super::described::AnyJson;
 use super::extract::Answer;
 
 /// A subscription to an event of another application.
@@ -26,7 +27,7 @@ pub(crate) struct SubscriptionView {
     test: bool,
     /// Its id at the other application.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     remote: serde_json::Value,
     /// Why it could not be set right, if it could not.
     #[serde(skip_serializing_if = "Option::is_none")]

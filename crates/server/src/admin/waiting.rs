@@ -12,6 +12,7 @@ use serde_json::json;
 use store::Wait;
 use utoipa::ToSchema;
 
+use super::described::{AnyJson, InputInfo, PauseInfo, WaitReasonInfo};
 use super::extract::{Answer, Body, Segment};
 use super::{Api, Problem, Shared};
 
@@ -23,7 +24,7 @@ const BY_CHARS: usize = 200;
 const NAME_BYTES: usize = 200;
 
 /// The reasons why an execution waits: its turn, or pauses of its steps.
-#[derive(Debug, ToSchema)]
+#[derive(ToSchema)]
 #[schema(as = Waiting, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 pub(crate) struct WaitingView {
@@ -38,7 +39,7 @@ pub(crate) struct WaitingView {
 }
 
 /// The permits of a concurrency key.
-#[derive(Debug, ToSchema)]
+#[derive(ToSchema)]
 #[schema(as = Turn, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 struct TurnView {
@@ -51,7 +52,7 @@ struct TurnView {
 }
 
 /// A step that pauses.
-#[derive(Debug, ToSchema)]
+#[derive(ToSchema)]
 #[schema(as = Pending, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 struct PendingView {
@@ -69,26 +70,21 @@ struct PendingView {
     /// Until when at the latest, where that is known.
     #[schema(format = DateTime)]
     until: Option<String>,
-    /// For what: `kind` is `time`, `event` (with `name`), `approval` (with `message` and `options`) or `call` (with
-    /// `execution`).
-    #[schema(value_type = Object)]
-    on: serde_json::Value,
-    /// The form fields of an approval, each with `name`, `type`, `required`, `default`, `description`.
-    #[schema(value_type = Option<Vec<Object>>)]
-    form: Option<serde_json::Value>,
+    /// For what.
+    on: WaitReasonInfo,
+    /// The form fields of an approval.
+    form: Option<Vec<InputInfo>>,
 }
 
 /// The reasons why an execution waits, in the short form of lists.
-#[derive(Debug, ToSchema)]
+#[derive(ToSchema)]
 #[schema(as = Pauses, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 pub(crate) struct PausesView {
     /// How many of its steps pause.
     count: usize,
-    /// The first five, each with `step`, `kind` (`time`, `event`, `approval`, `call`, `retry`), and `until`, `event` or
-    /// `execution` where there is one.
-    #[schema(value_type = Vec<Object>)]
-    first: serde_json::Value,
+    /// The first five.
+    first: Vec<PauseInfo>,
 }
 
 impl Api {
@@ -144,12 +140,12 @@ pub(crate) struct SignalBody {
     /// The step; required if several wait.
     step: Option<String>,
     /// The data of the event; null if absent.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     data: Option<serde_json::Value>,
     /// The chosen option of an approval.
     option: Option<String>,
     /// The values of the approval's form.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<HashMap<String, AnyJson>>)]
     form: Option<serde_json::Map<String, serde_json::Value>>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
@@ -208,7 +204,7 @@ pub(crate) struct EmitBody {
     #[schema(example = "order-17-paid")]
     name: String,
     /// The data of the event, which becomes the result of those steps; null if absent.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     data: Option<serde_json::Value>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,

@@ -6,11 +6,13 @@ mod support;
 
 mod access;
 mod api;
+mod described;
 mod editing;
 mod framing;
 mod hooks;
 mod life;
 mod limits;
+mod news;
 mod project_files;
 mod resume;
 mod runs;

@@ -1,6 +1,6 @@
 //! Files of the project over the API: read, replaced, created, deleted.
 
-use crate::support::{Answer, Daemon, MANUAL, daemon, write};
+use crate::support::{Answer, Daemon, MANUAL, daemon, daemon_with, write};
 
 const PATH: &str = "/api/v1/files/automations%2Fm.yaml";
 const JSON: &str = "content-type: application/json\r\n";
@@ -81,4 +81,19 @@ async fn nothing_outside_of_the_project_files_is_read_or_written() {
         let written = put(&daemon, &format!("{path}?withErrors=true"), "if-none-match: *", "x").await;
         assert_eq!((written.status, written.code().as_str()), (400, "bad_file_path"), "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_read_only_daemon_changes_no_file_and_says_why() {
+    let daemon = daemon_with(&[("m", MANUAL)], |options| options.read_only = true).await;
+    assert_eq!(daemon.api("GET", "/api/v1/status", "", "").await.json()["readOnly"], true);
+    let etag = daemon.api("GET", PATH, "", "").await.header("etag").unwrap().to_owned();
+    let changed = MANUAL.replace("Hello", "Goodbye");
+    let written = put(&daemon, PATH, &format!("if-match: {etag}"), &changed).await;
+    let deleted = daemon.api("DELETE", PATH, &format!("if-match: {etag}\r\n"), "").await;
+    let disabled = daemon.api("POST", "/api/v1/automations/m/disable", "", "").await;
+    for refused in [written, deleted, disabled] {
+        assert_eq!((refused.status, refused.code().as_str()), (403, "read_only"));
+    }
+    assert_eq!(daemon.api("GET", PATH, "", "").await.json()["text"], MANUAL);
 }

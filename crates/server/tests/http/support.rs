@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::described::assert_described;
+
 /// Answers at once with the execution's id.
 pub(crate) const ASYNC: &str = "trigger:\n  webhook: {}\nsteps:\n  - stop:\n      result: 1\n";
 
@@ -157,7 +159,10 @@ impl Daemon {
         fields: &str,
         body: &str,
     ) -> Answer {
-        Answer::parse(&talk(self.admin, &request(self.admin, method, path, fields, body.as_bytes())).await)
+        let bytes = request(self.admin, method, path, fields, body.as_bytes());
+        let answer = Answer::parse(&talk(self.admin, &bytes).await);
+        assert_described(method, path, answer.status, &answer.body);
+        answer
     }
 
     /// How many executions there are.

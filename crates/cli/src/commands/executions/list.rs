@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use engine::Pauses;
+use engine::{Pauses, Search, SystemClock};
 use model::{AutomationId, Status};
 use serde_json::json;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
@@ -19,9 +20,13 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork executions list
   cogwork executions list --automation order-desk --status failed,stuck --since 7d
-  cogwork executions list --status waiting
+  cogwork executions list --waiting-for approval
+  cogwork executions list --text ord-4711 --since 7d
+  cogwork executions list --failed-step createPage --min-took 5s
   cogwork executions list --since 2026-11-21 --limit 1000 --json";
 
+/// The longest that a search takes.
+const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// The most characters of an error, or of what is waited for.
 const NOTE: usize = 80;
 
@@ -38,6 +43,24 @@ pub(super) struct List {
     /// Only executions since a time: a duration such as `2h` or `7d`, a day, or an instant
     #[arg(long, value_name = "MOMENT")]
     since: Option<String>,
+    /// Only executions that such a start began: webhook, test, schedule, poll, event, manual, call, replay
+    #[arg(long, value_name = "KIND", value_parser = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay"])]
+    origin: Option<String>,
+    /// Only executions on the definition whose hash begins so
+    #[arg(long, value_name = "HASH")]
+    definition: Option<String>,
+    /// Only executions that this step made fail
+    #[arg(long, value_name = "STEP")]
+    failed_step: Option<String>,
+    /// Only executions with a step that waits so: time, event, approval, call, retry
+    #[arg(long, value_name = "KIND", value_parser = ["time", "event", "approval", "call", "retry"])]
+    waiting_for: Option<String>,
+    /// Only executions that took, or take, at least this long, such as `5s`
+    #[arg(long, value_name = "DURATION", value_parser = model::units::parse_duration)]
+    min_took: Option<Duration>,
+    /// Only executions with this text in their id, automation, error, payload, results or log lines
+    #[arg(long)]
+    text: Option<String>,
     /// The largest number of executions
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -53,7 +76,20 @@ impl List {
         let filter = self.filter()?;
         let rows = match history::open(config)? {
             Some(store) => {
-                let rows = store.executions(&filter, Page { before: None, limit: self.limit }).await?;
+                let page = Page { before: None, limit: self.limit };
+                let search = self.search();
+                let rows = if search.is_empty() {
+                    store.executions(&filter, page).await?
+                } else {
+                    let found = search.run(&*store, &SystemClock, filter, page, SEARCH_TIME).await?;
+                    if let Some((_, at)) = found.next.filter(|_| found.is_timed_out) {
+                        output::say(format_args!(
+                            "searched back to {}; --since narrows the search",
+                            time::local(at)
+                        ));
+                    }
+                    found.rows
+                };
                 waiting(&*store, rows).await?
             }
             None => Vec::new(),
@@ -86,6 +122,20 @@ impl List {
             since: since.transpose()?,
             ..ExecutionFilter::default()
         })
+    }
+}
+
+impl List {
+    /// The conditions that need a look at each execution.
+    fn search(&self) -> Search {
+        Search {
+            origin: self.origin.clone(),
+            definition: self.definition.clone(),
+            failed_step: self.failed_step.clone(),
+            waiting_for: self.waiting_for.clone(),
+            min_took: self.min_took,
+            text: self.text.clone(),
+        }
     }
 }
 

@@ -1,0 +1,185 @@
+//! Finds executions by what no index of the store knows: a scan, newest first, for a limited time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::automation::DefinitionHash;
+use model::execution::{Event, ExecutionId, Outcome};
+use model::{Automation, Status};
+use runtime::{Clock, Pauses};
+use store::{ExecutionFilter, ExecutionRow, Page, Store};
+
+/// The number of rows read at once.
+const PAGE: u32 = 200;
+/// The log lines of an execution that are searched.
+const LOG_LINES: u32 = 1000;
+
+/// Conditions on executions that need a look at each of them. An execution must match every one that is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// The kind of its origin, such as `webhook`.
+    pub origin: Option<String>,
+    /// The beginning of the hash of its definition.
+    pub definition: Option<String>,
+    /// The step that made it fail, or a step of a loop in any turn.
+    pub failed_step: Option<String>,
+    /// A kind of wait of its steps: `time`, `event`, `approval`, `call` or `retry`.
+    pub waiting_for: Option<String>,
+    /// The least duration from its acceptance to its end, or until now.
+    pub min_took: Option<Duration>,
+    /// A text in its id, automation, error, payload, results or log lines, in any case.
+    pub text: Option<String>,
+}
+
+/// The result of a search.
+#[derive(Debug, Default)]
+pub struct SearchResult {
+    /// The executions found, newest first.
+    pub rows: Vec<ExecutionRow>,
+    /// The last execution that was looked at, if there may be further ones after it.
+    pub next: Option<(ExecutionId, Timestamp)>,
+    /// True if the time was over before enough was found.
+    pub is_timed_out: bool,
+}
+
+impl Search {
+    /// True if no condition is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The filter with the statuses that can match.
+    fn narrow(&self, mut filter: ExecutionFilter) -> ExecutionFilter {
+        if filter.status.is_empty() && self.waiting_for.is_some() {
+            filter.status = vec![Status::Waiting];
+        } else if filter.status.is_empty() && self.failed_step.is_some() {
+            filter.status = vec![Status::Failed, Status::Stuck];
+        }
+        filter
+    }
+
+    /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn run(
+        self,
+        store: &dyn Store,
+        clock: &dyn Clock,
+        filter: ExecutionFilter,
+        page: Page,
+        time: Duration,
+    ) -> Result<SearchResult, store::Error> {
+        let (filter, deadline) = (self.narrow(filter), clock.monotonic_now().after(time));
+        let mut scan = Scan { search: Arc::new(self), store, now: clock.now(), definitions: HashMap::new() };
+        let (mut found, mut before) = (SearchResult::default(), page.before);
+        loop {
+            let rows = store.executions(&filter, Page { before, limit: PAGE }).await?;
+            let is_last_page = rows.len() < PAGE as usize;
+            let count = rows.len();
+            for (index, row) in rows.into_iter().enumerate() {
+                let here = (row.id, row.started_at);
+                before = Some(row.id);
+                if scan.matches(&row).await? {
+                    found.rows.push(row);
+                }
+                let is_end = is_last_page && index + 1 == count;
+                let is_full = found.rows.len() >= page.limit as usize;
+                let is_over = clock.monotonic_now() >= deadline;
+                if !is_end && (is_full || is_over) {
+                    (found.next, found.is_timed_out) = (Some(here), !is_full);
+                    return Ok(found);
+                }
+            }
+            if is_last_page {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+struct Scan<'a> {
+    search: Arc<Search>,
+    store: &'a dyn Store,
+    now: Timestamp,
+    /// The definitions of waiting executions.
+    definitions: HashMap<DefinitionHash, Option<Automation>>,
+}
+
+impl Scan<'_> {
+    async fn matches(&mut self, row: &ExecutionRow) -> Result<bool, store::Error> {
+        let search = Arc::clone(&self.search);
+        let took = row.started_at.duration_until(row.finished_at.unwrap_or(self.now));
+        let fits = search.origin.as_deref().is_none_or(|origin| origin == row.origin.as_str())
+            && search.definition.as_deref().is_none_or(|hash| row.definition.to_string().starts_with(hash))
+            && search.min_took.is_none_or(|least| Duration::try_from(took).unwrap_or_default() >= least);
+        if !fits {
+            return Ok(false);
+        }
+        if let Some(kind) = &search.waiting_for
+            && !self.waits_for(row, kind).await?
+        {
+            return Ok(false);
+        }
+        if let Some(step) = &search.failed_step
+            && !self.failed_at(row, step).await?
+        {
+            return Ok(false);
+        }
+        match &search.text {
+            Some(text) => self.contains(row, text).await,
+            None => Ok(true),
+        }
+    }
+
+    async fn waits_for(&mut self, row: &ExecutionRow, kind: &str) -> Result<bool, store::Error> {
+        if row.status != Status::Waiting {
+            return Ok(false);
+        }
+        if !self.definitions.contains_key(&row.definition) {
+            let text = self.store.definition(row.definition).await?;
+            self.definitions.insert(row.definition, text.and_then(runtime::read_definition));
+        }
+        let automation = self.definitions.get(&row.definition).and_then(Option::as_ref);
+        let pauses = Pauses::new(automation, self.store.waits(row.id).await?);
+        Ok(pauses.first.iter().any(|pause| pause.kind == kind))
+    }
+
+    async fn failed_at(&self, row: &ExecutionRow, step: &str) -> Result<bool, store::Error> {
+        if !matches!(row.status, Status::Failed | Status::Stuck) {
+            return Ok(false);
+        }
+        let events = self.store.events(row.id).await?.unwrap_or_default();
+        let failed = match events.last() {
+            Some(Event::Finished {
+                outcome: Outcome::Failed { error } | Outcome::Stuck { error }, ..
+            }) => error.step.as_deref().unwrap_or_default(),
+            _ => return Ok(false),
+        };
+        Ok(failed.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
+    }
+
+    async fn contains(&self, row: &ExecutionRow, text: &str) -> Result<bool, store::Error> {
+        let text = text.to_lowercase();
+        let has = |place: &str| place.to_lowercase().contains(&text);
+        let plain = [row.id.to_string(), row.automation.to_string(), row.error.clone().unwrap_or_default()];
+        if plain.iter().any(|place| has(place)) {
+            return Ok(true);
+        }
+        let logs = self.store.logs(row.id, 0, LOG_LINES).await?;
+        if logs.iter().any(|line| has(&line.message)) {
+            return Ok(true);
+        }
+        let Some(events) = self.store.events(row.id).await? else { return Ok(false) };
+        // Values of several megabytes are possible, and take longer than a thread of the runtime may be held.
+        let found = tokio::task::spawn_blocking(move || {
+            events.iter().any(|event| {
+                serde_json::to_string(event).is_ok_and(|event| event.to_lowercase().contains(&text))
+            })
+        });
+        Ok(found.await.unwrap_or_default())
+    }
+}

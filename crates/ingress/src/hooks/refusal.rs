@@ -1,0 +1,90 @@
+//! Keeps the requests that started nothing, with their reason.
+
+use std::cell::Cell;
+
+use model::AutomationId;
+use runtime::{Refusal, RefusedRequest};
+use trigger::webhook::Request;
+
+use super::RouteMatch;
+use crate::ingress::Ingress;
+
+/// The number of characters of a path or a content type that are kept.
+const MAX_CHARS: usize = 200;
+/// The number of characters of a method that are kept.
+const MAX_METHOD_CHARS: usize = 20;
+
+tokio::task_local! {
+    /// The reason for which the request of this task starts nothing. Some of these requests get a response of 2xx.
+    static REASON: Cell<Option<&'static str>>;
+}
+
+/// Runs `work`, and returns the last reason given to [`note`] meanwhile.
+pub(super) async fn observed<T>(work: impl Future<Output = T>) -> (T, Option<&'static str>) {
+    let both = async {
+        let result = work.await;
+        (result, REASON.with(Cell::get))
+    };
+    REASON.scope(Cell::new(None), both).await
+}
+
+/// Notes the reason for which the request of this task starts nothing.
+pub(super) fn note(reason: &'static str) {
+    // Starts without a request have no task with a reason.
+    let _ = REASON.try_with(|noted| noted.set(Some(reason)));
+}
+
+/// The parts of a request that are kept if it starts nothing.
+pub(super) fn describe(request: &Request, is_test: bool) -> RefusedRequest {
+    let mut headers = request.headers.iter();
+    let content_type = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    RefusedRequest {
+        is_test,
+        method: request.method.clone(),
+        fragment: request.fragment.clone(),
+        content_type: content_type.map(|(_, value)| String::from_utf8_lossy(value).into_owned()),
+        bytes: Some(request.body.len() as u64),
+    }
+}
+
+impl Ingress {
+    /// Keeps a request that started nothing.
+    pub(super) fn keep_refusal(
+        &self,
+        automation: &AutomationId,
+        reason: &'static str,
+        status: u16,
+        mut request: RefusedRequest,
+    ) {
+        let short = |text: &str, chars| {
+            let shown = self.runtime.settings.redactor.redact_text(text);
+            model::redact::truncate(&shown, chars).into_owned()
+        };
+        request.method = short(&request.method, MAX_METHOD_CHARS);
+        request.fragment = short(&request.fragment, MAX_CHARS);
+        request.content_type = request.content_type.map(|kind| short(&kind, MAX_CHARS));
+        let refusal = Refusal { at: self.runtime.clock.now(), reason, status, request };
+        self.runtime.refusals.record(automation, refusal);
+    }
+
+    /// Counts and keeps a request that the HTTP layer rejected with `status` before it reached [`Ingress::receive_on`].
+    pub fn refuse_early(
+        &self,
+        target: &RouteMatch,
+        reason: &'static str,
+        status: u16,
+        request: RefusedRequest,
+    ) {
+        self.count_early_rejection(Some(target), reason);
+        if let Some(route) = &target.route {
+            let request = RefusedRequest { is_test: route.is_test, ..request };
+            self.keep_refusal(&route.deployment.automation.id, reason, status, request);
+        }
+    }
+
+    /// The latest requests to an Automation that started nothing, newest first.
+    #[must_use]
+    pub fn refusals_of(&self, automation: &AutomationId) -> Vec<Refusal> {
+        self.runtime.refusals.of(automation)
+    }
+}

@@ -1,0 +1,92 @@
+//! States of which the engine publishes no changes: they are compared with the previous ones while a stream follows them.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use engine::Engine;
+use model::AutomationId;
+use serde_json::json;
+
+use super::topic::Topic;
+
+/// The publications between two samples of polls and connections: a second.
+const SLOW: u32 = 4;
+
+/// The last samples.
+#[derive(Default)]
+pub(super) struct Samples {
+    ticks: u32,
+    /// The digests of a topic by name; those of a topic that nobody follows are dropped.
+    known: HashMap<Topic, HashMap<String, u64>>,
+}
+
+impl Samples {
+    /// Takes the samples that are due, and returns a message for each topic that differs.
+    pub(super) async fn differences(&mut self, engine: &Engine, wanted: &[Topic]) -> Vec<(Topic, String)> {
+        self.ticks = self.ticks.wrapping_add(1);
+        self.known.retain(|topic, _| wanted.contains(topic));
+        let is_slow = self.ticks.is_multiple_of(SLOW);
+        let mut messages = Vec::new();
+        for topic in wanted {
+            let (name, sample) = match topic {
+                Topic::Listen(automation) => ("", listening(engine, automation).await),
+                Topic::Polls if is_slow => ("automations", polls(engine)),
+                Topic::Connections if is_slow => ("connections", connections(engine)),
+                _ => continue,
+            };
+            let previous = self.known.insert(topic.clone(), sample);
+            let (Some(previous), Some(now)) = (previous, self.known.get(topic)) else { continue };
+            let names = now.keys().chain(previous.keys().filter(|name| !now.contains_key(*name)));
+            let mut changed: Vec<_> =
+                names.filter(|name| now.get(*name) != previous.get(*name)).cloned().collect();
+            if changed.is_empty() {
+                continue;
+            }
+            changed.sort();
+            let data = match topic {
+                Topic::Listen(automation) => json!({ "automation": automation }),
+                _ => json!({ name: changed }),
+            };
+            messages.push((topic.clone(), data.to_string()));
+        }
+        messages
+    }
+}
+
+async fn listening(engine: &Engine, automation: &AutomationId) -> HashMap<String, u64> {
+    let view = engine.ingress().captures(automation, 0, Duration::ZERO).await;
+    let last = |view: &engine::ListenView| view.captures.last().map(|capture| capture.number);
+    let state = view.map(|view| (view.listening, view.since, view.until, view.left, last(&view)));
+    HashMap::from([(String::new(), digest(|hasher| state.hash(hasher)))])
+}
+
+fn polls(engine: &Engine) -> HashMap<String, u64> {
+    let polls = engine.ingress().polls().into_iter().map(|poll| {
+        let state = &poll.poll_state;
+        let digest = digest(|hasher| {
+            (poll.busy, state.next_at, state.polls, state.failures, &state.error).hash(hasher);
+        });
+        (poll.automation.to_string(), digest)
+    });
+    polls.collect()
+}
+
+fn connections(engine: &Engine) -> HashMap<String, u64> {
+    let connections = engine.runtime().connections().into_iter().map(|report| {
+        let health = &report.health;
+        let digest = digest(|hasher| {
+            // The counts are read again anyway when something else has changed.
+            (format!("{:?}", report.state), &health.last_error, report.expires_at).hash(hasher);
+            (&report.missing_secrets, &report.file_error, health.succeeded > 0).hash(hasher);
+        });
+        (report.name, digest)
+    });
+    connections.collect()
+}
+
+fn digest(write: impl FnOnce(&mut DefaultHasher)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    write(&mut hasher);
+    hasher.finish()
+}

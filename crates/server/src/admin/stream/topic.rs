@@ -1,0 +1,84 @@
+//! Topics that a stream can follow.
+
+use model::{AutomationId, ExecutionId};
+
+use crate::admin::Problem;
+
+/// The most topics of one stream.
+const MOST: usize = 32;
+
+/// A topic of the stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// Another snapshot of the project is in force.
+    Catalog,
+    /// Executions begin, go on and end.
+    Executions,
+    /// One execution goes on.
+    Execution(ExecutionId),
+    /// A listening session of an automation changes: a capture, its end.
+    Listen(AutomationId),
+    /// Polls are made.
+    Polls,
+    /// The health of connections changes.
+    Connections,
+}
+
+impl Topic {
+    /// Reads topics with commas between them.
+    ///
+    /// # Errors
+    /// There is none, one is unknown, or there are too many.
+    pub(super) fn parse_list(text: &str) -> Result<Vec<Self>, Problem> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let topics = words
+            .map(|word| Self::parse(word).ok_or_else(|| unknown(word)))
+            .collect::<Result<Vec<_>, _>>()?;
+        match topics.len() {
+            0 => Err(Problem::bad_request(
+                "bad_topic",
+                "name the topics in `topics`, with commas between them",
+            )),
+            count if count > MOST => {
+                Err(Problem::bad_request("bad_topic", format!("a stream has at most {MOST} topics")))
+            }
+            _ => Ok(topics),
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        match word.split_once(':') {
+            None if word == "catalog" => Some(Self::Catalog),
+            None if word == "executions" => Some(Self::Executions),
+            None if word == "polls" => Some(Self::Polls),
+            None if word == "connections" => Some(Self::Connections),
+            Some(("execution", id)) => id.parse().ok().map(Self::Execution),
+            Some(("listen", id)) => AutomationId::parse(id).map(Self::Listen),
+            _ => None,
+        }
+    }
+}
+
+fn unknown(word: &str) -> Problem {
+    let detail = format!(
+        "`{word}` is no topic; use `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `polls` or `connections`"
+    );
+    Problem::bad_request("bad_topic", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_read_and_what_is_none_is_a_problem() {
+        let id = ExecutionId::from_bytes([7; 16]);
+        let found = Topic::parse_list(&format!("catalog, execution:{id},listen:a")).expect("topics");
+        let listen = Topic::Listen(AutomationId::parse("a").expect("an id"));
+        assert_eq!(found, [Topic::Catalog, Topic::Execution(id), listen]);
+        let many = "polls,".repeat(MOST + 1);
+        for wrong in ["", " , ", "catalogue", "execution:x", "execution", "polls:a", many.as_str()] {
+            assert!(Topic::parse_list(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The answers of the API against its description.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use model::action::{CodeLocation, ErrorKind, InputSpec, InputType, ResultType};
+use model::execution::{DelayReason, LogLevel, WaitReason};
+use model::payload::{TriggerCodeLog, TriggerCodeResult, WebhookPayload};
+use model::{ActionError, ExecutionId, File, LogLine, Map, Origin, Outcome, Payload};
+use serde_json::{Value, json};
+
+type Object = serde_json::Map<String, Value>;
+
+static API: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&server::openapi()).expect("JSON"));
+
+/// Asserts that an answer has the form that the description of its operation gives.
+pub(crate) fn assert_described(method: &str, path: &str, status: u16, body: &str) {
+    let path = path.split('?').next().unwrap_or_default();
+    let Some(operation) = operation(&method.to_ascii_lowercase(), path) else { return };
+    let responses = &operation["responses"];
+    let response = match &responses[status.to_string()] {
+        Value::Null => &responses["default"],
+        response => response,
+    };
+    let content = response["content"].as_object().and_then(|content| content.iter().next());
+    let Some((media_type, content)) = content.filter(|(media_type, _)| media_type.ends_with("json")) else {
+        return;
+    };
+    let value: Value =
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{media_type}: {error} in {body}"));
+    assert_eq!(
+        differences("", &content["schema"], &value),
+        Vec::<String>::new(),
+        "{method} {path} {status}: {body}"
+    );
+}
+
+fn operation<'a>(method: &str, path: &str) -> Option<&'a Value> {
+    let fits = |template: &str| {
+        let (given, described) = (path.split('/'), template.split('/'));
+        given.clone().count() == described.clone().count()
+            && given.zip(described).all(|(part, described)| described.starts_with('{') || part == described)
+    };
+    // A fixed part goes before a variable one, as in the router.
+    let paths = API["paths"].as_object()?.iter().filter(|(template, _)| fits(template));
+    let (_, item) = paths.min_by_key(|(template, _)| template.matches('{').count())?;
+    item.get(method)
+}
+
+/// The places at which a value differs from the component of this name.
+pub(crate) fn differs_from(component: &str, value: &Value) -> Vec<String> {
+    differences("", &API["components"]["schemas"][component], value)
+}
+
+/// The places at which a value differs from a schema: another type, a property that is missing, or one that is not described.
+fn differences(place: &str, schema: &Value, value: &Value) -> Vec<String> {
+    let schema = resolved(schema);
+    if let Some(alternatives) = schema.get("oneOf").and_then(Value::as_array) {
+        let found = alternatives.iter().map(|alternative| differences(place, alternative, value));
+        return found.min_by_key(Vec::len).unwrap_or_default();
+    }
+    if !has_type(schema, value) {
+        return vec![format!("{place}: {value} is not {schema}")];
+    }
+    if let Some(words) = schema.get("enum").and_then(Value::as_array)
+        && !words.contains(value)
+    {
+        return vec![format!("{place}: {value} is not one of {words:?}")];
+    }
+    match value {
+        Value::Object(entries) => object(place, schema, entries),
+        Value::Array(items) => {
+            let kinds = schema.get("prefixItems").and_then(Value::as_array);
+            let items = items.iter().enumerate().flat_map(|(index, item)| {
+                let kind = kinds.and_then(|kinds| kinds.get(index)).unwrap_or(&schema["items"]);
+                differences(&format!("{place}[{index}]"), kind, item)
+            });
+            items.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn object(place: &str, schema: &Value, entries: &Object) -> Vec<String> {
+    let (mut properties, mut required, mut others) = (Object::new(), Vec::new(), None);
+    gather(schema, entries, &mut properties, &mut required, &mut others);
+    if properties.is_empty() && others.is_none() {
+        return Vec::new();
+    }
+    let missing = required.iter().filter(|name| !entries.contains_key(*name));
+    let mut found: Vec<_> = missing.map(|name| format!("{place}: no `{name}`")).collect();
+    for (name, value) in entries {
+        let place = format!("{place}.{name}");
+        match properties.get(name).or(others.as_ref()) {
+            Some(schema) => found.extend(differences(&place, schema, value)),
+            None => found.push(format!("{place} is not described")),
+        }
+    }
+    found
+}
+
+/// Collects the properties of an object from all parts of its schema.
+fn gather(
+    schema: &Value,
+    entries: &Object,
+    properties: &mut Object,
+    required: &mut Vec<String>,
+    others: &mut Option<Value>,
+) {
+    let schema = resolved(schema);
+    for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        gather(part, entries, properties, required, others);
+    }
+    if let Some(own) = schema.get("properties").and_then(Value::as_object) {
+        properties.extend(own.clone());
+    }
+    let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    required.extend(names.filter_map(Value::as_str).map(str::to_owned));
+    if let Some(kind) = schema.get("additionalProperties").filter(|kind| kind.is_object()) {
+        *others = Some(kind.clone());
+    }
+}
+
+fn resolved(schema: &Value) -> &Value {
+    match schema.get("$ref").and_then(Value::as_str) {
+        Some(reference) => resolved(API.pointer(reference.trim_start_matches('#')).expect("a component")),
+        None => schema,
+    }
+}
+
+fn has_type(schema: &Value, value: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str() {
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
+    };
+    match schema.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.iter().any(is),
+        Some(kind) => is(kind),
+    }
+}
+
+/// The places of the description where a schema allows any object or any value without a name that says so.
+fn untyped(place: &str, schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Array(items) => items.iter().for_each(|item| untyped(place, item, found)),
+        Value::Object(entries) => {
+            let parts = ["properties", "additionalProperties", "allOf", "oneOf"];
+            let is_object = entries
+                .get("type")
+                .is_some_and(|kind| kind == "object" || kind == &json!(["object", "null"]));
+            if is_object && !parts.iter().any(|part| entries.contains_key(*part)) {
+                found.push(place.to_owned());
+            }
+            for (key, inner) in entries {
+                if matches!(key.as_str(), "schema" | "items" | "additionalProperties") && allows_all(inner) {
+                    found.push(format!("{place}.{key}"));
+                }
+                untyped(&format!("{place}.{key}"), inner, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn allows_all(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|entries| entries.keys().all(|key| key == "description"))
+}
+
+#[test]
+fn no_operation_takes_or_answers_an_untyped_object() {
+    let mut found = Vec::new();
+    untyped("", &API, &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    let schemas = API["components"]["schemas"].as_object().expect("schemas").iter();
+    let any: Vec<_> = schemas.filter(|(_, schema)| allows_all(schema)).map(|(name, _)| name).collect();
+    assert_eq!(any, ["Json"]);
+}
+
+fn check(component: &str, values: &[Value]) {
+    for value in values {
+        assert_eq!(differs_from(component, value), Vec::<String>::new(), "{component}: {value}");
+    }
+}
+
+fn written(values: &[impl serde::Serialize]) -> Vec<Value> {
+    values.iter().map(|value| serde_json::to_value(value).expect("JSON")).collect()
+}
+
+#[test]
+fn every_kind_of_value_of_an_execution_is_described_as_it_is_written() {
+    let (at, id) = (Timestamp::UNIX_EPOCH, ExecutionId::from_bytes([7; 16]));
+    let text = || "text".to_owned();
+    let call = |test| Origin::Call { execution: id, step: text(), depth: 1, test, trace: Some(text()) };
+    let origins = [Origin::Webhook, Origin::Test, Origin::Poll, Origin::Event, Origin::Manual];
+    check("Origin", &written(&origins));
+    let replay = |from, kept, test| Origin::Replay { of: id, from, kept, test };
+    check("Origin", &written(&[replay(Some(text()), 3, true), replay(None, 0, false)]));
+    check("Origin", &written(&[Origin::Schedule { instant: at }, call(true), call(false)]));
+    let error = full_error();
+    let outcomes = [
+        Outcome::Succeeded { result: model::Value::Null },
+        Outcome::Failed { error: error.clone() },
+        Outcome::Cancelled { reason: text() },
+        Outcome::Stuck { error: error.clone() },
+    ];
+    check("Outcome", &written(&outcomes));
+    let waits = [
+        WaitReason::Time,
+        WaitReason::Event { name: text() },
+        WaitReason::Approval { message: text(), options: vec![text()] },
+        WaitReason::Call { execution: id },
+    ];
+    check("WaitReason", &written(&waits));
+    let delays = [
+        DelayReason::Slot,
+        DelayReason::Permit { key: text(), holder: Some(id) },
+        DelayReason::Commit,
+        DelayReason::Host { host: text() },
+    ];
+    check("DelayReason", &written(&delays));
+    let body = || File { content_type: "text/plain".into(), filename: Some("a".into()), data: "hi".into() };
+    let log = TriggerCodeLog { level: LogLevel::Warn, message: text() };
+    let decided = TriggerCodeResult {
+        results: Some(model::Value::Null),
+        declined: true,
+        logs: vec![log],
+        response: None,
+    };
+    let payloads = [
+        Payload::Webhook(WebhookPayload {
+            method: text(),
+            path_fragment: text(),
+            query_parameters: Map::new(),
+            raw_query: text(),
+            headers: std::iter::once((text(), text())).collect(),
+            body: body(),
+            code_result: Some(Box::new(decided)),
+        }),
+        Payload::Schedule { scheduled_at: at, started_at: at, timezone: text() },
+        Payload::Poll { data: model::Value::Null, polled_at: at },
+        Payload::manual(Map::new()),
+    ];
+    check("StoredPayload", &written(&payloads));
+    check("LogLine", &written(&[LogLine::new(at, LogLevel::Info, Some(text()), "m")]));
+}
+
+fn full_error() -> ActionError {
+    let mut error =
+        ActionError::new(ErrorKind::Status, "no").with_status(503).with_code("c").with_request_id("r");
+    error = error
+        .with_body(model::Value::Null)
+        .with_retry_after(std::time::Duration::from_secs(1))
+        .with_outcome_unknown();
+    error.lost_attempt = error.to_lost_attempt(1);
+    error.step = Some("step".to_owned());
+    let place = CodeLocation { file: "a.js".into(), line: 1, column: 1, text: "x".into() };
+    error.code_location = Some(Box::new(place));
+    error
+}
+
+#[test]
+fn every_type_of_an_input_and_of_a_result_is_described_as_it_is_written() {
+    let boxed = || Box::new(InputType::Text);
+    let field = |kind| InputSpec {
+        name: "x".into(),
+        kind,
+        required: true,
+        default: Some(model::Value::Null),
+        description: Some("d".into()),
+    };
+    let inputs = [
+        InputType::Any,
+        InputType::Url,
+        InputType::Integer { min: Some(1), max: None },
+        InputType::Number,
+        InputType::Boolean,
+        InputType::Choice { options: vec!["a".into()] },
+        InputType::List { items: boxed() },
+        InputType::Object { fields: vec![field(InputType::Text)] },
+        InputType::Map { values: boxed() },
+        InputType::File,
+    ];
+    check("InputType", &written(&inputs));
+    check("Input", &written(&[field(InputType::Text)]));
+    let results = [
+        ResultType::Any,
+        ResultType::Null,
+        ResultType::Integer,
+        ResultType::Number,
+        ResultType::Boolean,
+        ResultType::Choice { options: ["a".to_owned()].into() },
+        ResultType::list(ResultType::Text),
+        ResultType::map(ResultType::File),
+        ResultType::object([("a", ResultType::Text)]),
+        ResultType::one_of([ResultType::Text, ResultType::Null]),
+    ];
+    check("ResultType", &written(&results));
+}

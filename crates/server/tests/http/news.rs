@@ -1,0 +1,209 @@
+//! What lists show: the one stream, statistics, refusals, searches, and compressed or unchanged answers.
+
+use serde_json::{Value, json};
+use server::{Events, ServerEvent};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::support::{ASYNC, Daemon, MANUAL, daemon, request, until, write};
+
+const FAILING: &str = "trigger:\n  manual: {}\nsteps:\n  - id: broken\n    fail: Out of paper\n";
+const CHECKED: &str =
+    "trigger:\n  webhook: {}\n  if: trigger.results.body.data.ok\nsteps:\n  - stop:\n      result: 1\n";
+
+async fn run(daemon: &Daemon, id: &str, inputs: Value) -> String {
+    let body = json!({ "inputs": inputs });
+    let path = format!("/api/v1/automations/{id}/run?wait=true");
+    let started: Value = daemon.client().post(&path, &body).await.unwrap();
+    started["executionId"].as_str().unwrap().to_owned()
+}
+
+async fn next(events: &mut Events, name: &str) -> ServerEvent {
+    loop {
+        let event = events.next().await.unwrap().expect("the stream goes on");
+        if event.name == name {
+            return event;
+        }
+    }
+}
+
+fn data(event: &ServerEvent) -> Value {
+    serde_json::from_str(&event.data).unwrap()
+}
+
+#[tokio::test]
+async fn one_stream_has_the_news_of_its_topics() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let mut events = daemon.client().events("/api/v1/stream?topics=catalog,executions").await.unwrap();
+    next(&mut events, "open").await;
+    let id = run(&daemon, "m", json!({"name": "Ada"})).await;
+    let mut seen = 0;
+    let succeeded = loop {
+        let news = data(&next(&mut events, "executions").await);
+        seen += 1;
+        let found = news["executions"].as_array().unwrap().iter().any(|one| one["id"] == id.as_str());
+        if found && news["statuses"]["succeeded"] == 1 {
+            break news;
+        }
+    };
+    assert!(seen <= 2 && succeeded["more"] == 0 && succeeded["uncounted"] == false, "{succeeded}");
+    write(daemon.folder.path(), "automations/n.yaml", MANUAL);
+    daemon.engine.reload().await;
+    assert_eq!(data(&next(&mut events, "catalog").await), json!({"generation": 2}));
+}
+
+/// The first events of a stream that is opened after this id, up to `end`.
+async fn reopened(daemon: &Daemon, id: &str, end: &str) -> String {
+    let fields = format!("authorization: Bearer {}\r\nlast-event-id: {id}\r\n", daemon.token);
+    let bytes = request(daemon.admin, "GET", "/api/v1/stream?topics=catalog", &fields, b"");
+    let mut stream = TcpStream::connect(daemon.admin).await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+    until(&mut stream, end).await
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_the_last_event_or_says_that_it_cannot() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let fields = format!("authorization: Bearer {}\r\n", daemon.token);
+    let bytes = request(daemon.admin, "GET", "/api/v1/stream?topics=catalog", &fields, b"");
+    let mut stream = TcpStream::connect(daemon.admin).await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+    let opened = until(&mut stream, "\n\n").await;
+    let id = opened.lines().find_map(|line| line.strip_prefix("id: ")).expect("an id").to_owned();
+    drop(stream);
+    write(daemon.folder.path(), "automations/n.yaml", MANUAL);
+    daemon.engine.reload().await;
+    let missed = reopened(&daemon, &id, "\"generation\":2}").await;
+    assert!(!missed.contains("resync") && !missed.contains("event: open"), "{missed}");
+    let unknown = reopened(&daemon, "00000000-1", "\n\n").await;
+    assert!(unknown.contains("event: resync"), "{unknown}");
+}
+
+#[tokio::test]
+async fn captures_are_news_of_their_listening() {
+    let daemon = daemon(&[("a", ASYNC)]).await;
+    daemon.api("POST", "/api/v1/automations/a/listen", "", "").await;
+    let mut events = daemon.client().events("/api/v1/stream?topics=listen:a").await.unwrap();
+    next(&mut events, "open").await;
+    let path = daemon.engine.catalog().find("a").unwrap().test_url("").unwrap();
+    // The first sample is the one that others are compared with: until it is taken, requests make no news.
+    let news = loop {
+        daemon.hook("POST", &path, "content-type: application/json\r\n", b"{}").await;
+        let wait = std::time::Duration::from_secs(1);
+        if let Ok(news) = tokio::time::timeout(wait, next(&mut events, "listen")).await {
+            break news;
+        }
+    };
+    assert_eq!(data(&news), json!({"automation": "a"}));
+}
+
+#[tokio::test]
+async fn a_stream_of_unknown_topics_is_refused() {
+    let daemon = daemon(&[]).await;
+    for topics in ["", "nonsense", "execution:x"] {
+        let answer = daemon.api("GET", &format!("/api/v1/stream?topics={topics}"), "", "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad_topic"), "{topics}");
+    }
+}
+
+#[tokio::test]
+async fn statistics_count_outcomes_and_leave_tests_out() {
+    let daemon = daemon(&[("m", MANUAL), ("f", FAILING)]).await;
+    run(&daemon, "m", json!({"name": "Ada"})).await;
+    run(&daemon, "m", json!({"name": "Bob"})).await;
+    run(&daemon, "f", json!({})).await;
+    let test = r#"{"inputs": {"name": "Eve"}, "test": true}"#;
+    let json = "content-type: application/json\r\n";
+    daemon.api("POST", "/api/v1/automations/m/run?wait=true", json, test).await;
+    let answer = daemon.api("GET", "/api/v1/stats?window=2h&buckets=2", "", "").await.json();
+    let of = |id: &str| {
+        answer["automations"].as_array().unwrap().iter().find(|one| one["automation"] == id).cloned().unwrap()
+    };
+    assert_eq!((&of("m")["succeeded"], &of("m")["failed"]), (&json!(2), &json!(0)));
+    assert_eq!((&of("f")["succeeded"], &of("f")["failed"]), (&json!(0), &json!(1)));
+    let parts: u64 =
+        of("m")["succeededByBucket"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!((parts, of("m")["failedByBucket"].as_array().unwrap().len()), (2, 2));
+    assert!(of("m")["p95Ms"].as_f64().unwrap() >= of("m")["p50Ms"].as_f64().unwrap());
+    assert_eq!(daemon.api("GET", "/api/v1/stats?window=90m", "", "").await.code(), "bad_query");
+}
+
+#[tokio::test]
+async fn requests_that_start_nothing_are_kept_without_body_and_header() {
+    let daemon = daemon(&[("c", CHECKED)]).await;
+    let (path, json) = (daemon.path("c"), "content-type: application/json\r\nx-secret: canary\r\n");
+    daemon.hook("POST", &format!("{path}/orders"), json, b"{canary").await;
+    daemon.hook("POST", &path, json, br#"{"ok": false, "x": "canary"}"#).await;
+    daemon.hook("POST", &path, json, br#"{"ok": true}"#).await;
+    let answer = daemon.api("GET", "/api/v1/automations/c/refusals", "", "").await;
+    let refusals = answer.json()["refusals"].as_array().unwrap().clone();
+    let reasons: Vec<_> = refusals
+        .iter()
+        .map(|one| (one["reason"].as_str().unwrap(), one["status"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(reasons, [("filtered", 200), ("bad_json", 400)]);
+    assert_eq!((&refusals[1]["fragment"], &refusals[1]["bytes"]), (&json!("/orders"), &json!(7)));
+    assert_eq!(refusals[1]["contentType"], "application/json");
+    assert!(!answer.body.contains("canary"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn executions_are_found_by_what_they_did() {
+    let daemon = daemon(&[("m", MANUAL), ("f", FAILING)]).await;
+    let greeted = run(&daemon, "m", json!({"name": "Grace Hopper"})).await;
+    let failed = run(&daemon, "f", json!({})).await;
+    let find = async |query: &str| -> Vec<String> {
+        let answer = daemon.api("GET", &format!("/api/v1/executions?{query}"), "", "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let found = answer.json()["executions"].as_array().unwrap().clone();
+        found.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(find("text=grace%20hopper").await, [greeted.as_str()]);
+    assert_eq!(find("text=out%20of%20PAPER").await, [failed.as_str()]);
+    assert_eq!(find("failedStep=broken").await, [failed.as_str()]);
+    assert_eq!(find("failedStep=brok").await, Vec::<String>::new());
+    assert_eq!(find("origin=manual").await.len(), 2);
+    assert_eq!((find("origin=webhook").await.len(), find("minTook=1h").await.len()), (0, 0));
+    assert_eq!(find("waitingFor=approval").await.len(), 0);
+    let first = daemon.api("GET", "/api/v1/executions?origin=manual&limit=1", "", "").await.json();
+    let next = first["next"].as_str().expect("another page");
+    assert_eq!(find(&format!("origin=manual&limit=1&cursor={next}")).await, [greeted.as_str()]);
+    for wrong in ["origin=nonsense", "waitingFor=x", "minTook=long"] {
+        assert_eq!(
+            daemon.api("GET", &format!("/api/v1/executions?{wrong}"), "", "").await.code(),
+            "bad_query"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_has_not_changed_is_not_sent_again() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let tag = daemon.api("GET", "/api/v1/automations", "", "").await.header("etag").unwrap().to_owned();
+    let fields = format!("if-none-match: {tag}\r\n");
+    let answer = daemon.api("GET", "/api/v1/automations", &fields, "").await;
+    assert_eq!((answer.status, answer.body.as_str()), (304, ""));
+    write(daemon.folder.path(), "automations/n.yaml", MANUAL);
+    daemon.engine.reload().await;
+    assert_eq!(daemon.api("GET", "/api/v1/automations", &fields, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_take_it() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let head = async |path: &str| {
+        let fields = format!("authorization: Bearer {}\r\naccept-encoding: gzip\r\n", daemon.token);
+        let mut stream = TcpStream::connect(daemon.admin).await.unwrap();
+        stream.write_all(&request(daemon.admin, "GET", path, &fields, b"")).await.unwrap();
+        let head = until(&mut stream, "\r\n\r\n").await.to_ascii_lowercase();
+        let mut body = Vec::new();
+        let _ = stream.read_to_end(&mut body).await;
+        (head, body.len())
+    };
+    let (compressed, bytes) = head("/api/openapi.json").await;
+    assert!(compressed.contains("content-encoding: gzip") && bytes < 60_000, "{bytes} {compressed}");
+    let (small, _) = head("/api/v1/polls").await;
+    assert!(!small.contains("content-encoding"), "{small}");
+    let plain = daemon.api("GET", "/api/openapi.json", "", "").await;
+    assert_eq!((plain.header("content-encoding"), plain.body.len() > 100_000), (None, true));
+}

@@ -1,0 +1,17 @@
+/** What the daemon allows, for all pages. */
+
+import { api, data } from "./client";
+
+class Daemon {
+  /** True if changes of project files are refused, by the setting `ui.readOnly`. */
+  readOnly = $state(false);
+
+  async read(): Promise<void> {
+    this.readOnly = (await data(api.GET("/api/v1/status"))).readOnly;
+  }
+}
+
+export const daemon = new Daemon();
+
+/** Why a control that changes files is disabled on a daemon that is read-only. */
+export const READ_ONLY = "This daemon changes no files: its setting ui.readOnly is on.";

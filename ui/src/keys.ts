@@ -1,0 +1,57 @@
+/** The keyboard: what the single letters do, and who may take them. */
+
+/** Keys by group, as the map `?` lists them. */
+export const KEYS: [string, [string, string][]][] = [
+  [
+    "Everywhere",
+    [
+      ["Ctrl K", "go to an automation, an execution, a page"],
+      ["/", "filter"],
+      ["g a · e · i · c · k · t · s", "automations, executions, inbox, connections, connectors, state, status"],
+      ["?", "this map"],
+      ["Esc", "close what is on top"],
+    ],
+  ],
+  [
+    "Lists",
+    [
+      ["j · k", "next and previous row"],
+      ["Enter", "open the row"],
+      ["x · Shift x", "select the row, or up to the row"],
+      ["[ · ]", "previous and next execution of the list"],
+    ],
+  ],
+  [
+    "Editor",
+    [
+      ["Ctrl S", "review and save"],
+      ["Ctrl M", "let Tab leave the editor"],
+    ],
+  ],
+];
+
+const OFF = "cogwork-single-keys";
+
+/** True if single letters act; a person can switch them off. */
+export function singleKeys(): boolean {
+  return localStorage.getItem(OFF) !== "off";
+}
+
+export function setSingleKeys(on: boolean): void {
+  if (on) {
+    localStorage.removeItem(OFF);
+  } else {
+    localStorage.setItem(OFF, "off");
+  }
+}
+
+/** True if a key belongs to a field, to the editor, to a dialog or to the browser. */
+export function isTaken(event: KeyboardEvent): boolean {
+  // The editor is in a shadow root, where the target of the event is its host.
+  const target = event.composedPath()[0] as HTMLElement;
+  const isText =
+    target.isContentEditable ||
+    /^(TEXTAREA|SELECT)$/.test(target.tagName) ||
+    (target.tagName === "INPUT" && (target as HTMLInputElement).type !== "checkbox");
+  return isText || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") !== null;
+}

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+
+import type { Automation, AutomationStatistics } from "../api/types";
+import { filtered, percent, successRate, triggerInWords } from "./automations";
+
+const automation = (id: string, more: Partial<Automation> = {}): Automation => ({
+  id,
+  name: id,
+  labels: [],
+  enabled: true,
+  state: "active",
+  trigger: "webhook",
+  path: `automations/${id}.yaml`,
+  definition: "d",
+  nextFires: [],
+  refused: {},
+  errors: 0,
+  warnings: 0,
+  ...more,
+});
+const none = { text: "", state: "", trigger: "", label: "" };
+
+test("a row has to fit every part of the filter", () => {
+  const list = [
+    automation("orders", { labels: ["shop"], description: "Takes orders" }),
+    automation("beat", { trigger: "schedule", state: "stale" }),
+    automation("off", { enabled: false, labels: ["shop"] }),
+  ];
+  const ids = (filter: Partial<typeof none>) => filtered(list, { ...none, ...filter }).map(({ id }) => id);
+  expect(ids({})).toEqual(["orders", "beat", "off"]);
+  expect(ids({ text: "TAKES" })).toEqual(["orders"]);
+  expect(ids({ label: "shop" })).toEqual(["orders", "off"]);
+  expect(ids({ label: "shop", state: "disabled" })).toEqual(["off"]);
+  expect(ids({ trigger: "schedule", state: "active" })).toEqual([]);
+});
+
+test("a trigger is told in words", () => {
+  expect(triggerInWords(automation("a", { triggerWords: "sync" }))).toBe("webhook · sync");
+  expect(triggerInWords(automation("a", { trigger: "schedule", triggerWords: "every minute" }))).toBe("every minute");
+  expect(triggerInWords(automation("a", { trigger: "manual" }))).toBe("manual");
+});
+
+test("a rate below one is never shown as 100 %", () => {
+  const found = (succeeded: number, failed: number) => ({ succeeded, failed, stuck: 0 }) as AutomationStatistics;
+  expect(percent(successRate(found(9999, 1)))).toBe("99.9 %");
+  expect(percent(successRate(found(2, 0)))).toBe("100 %");
+  expect(percent(successRate(found(0, 3)))).toBe("0 %");
+  expect(percent(successRate(found(0, 0)))).toBe("–");
+  expect(percent(undefined)).toBe("–");
+});

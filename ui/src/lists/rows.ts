@@ -1,0 +1,49 @@
+/** Rows of the list of executions: merged from pages and news, selected one by one or in ranges. */
+
+import type { ExecutionRow, Status } from "../api/types";
+
+/** News of an execution. */
+export interface Progress {
+  id: string;
+  automation?: string;
+  status?: Status;
+}
+
+/** The rows with a newer first page: rows known are replaced, and new ones stand first. Both are newest first. */
+export function merge(first: ExecutionRow[], rows: ExecutionRow[]): ExecutionRow[] {
+  const known = new Map(first.map((row) => [row.id, row]));
+  const rest = rows.filter((row) => !known.has(row.id));
+  const last = first.at(-1);
+  // The first page is the truth about its stretch: what is gone from it is gone from the list.
+  const older = last === undefined ? rest : rest.filter((row) => row.startedAt <= last.startedAt);
+  return [...first, ...older];
+}
+
+/** How many rows of a first page are not in the list. */
+export function unseen(first: ExecutionRow[], rows: ExecutionRow[]): number {
+  const known = new Set(rows.slice(0, first.length + 1).map((row) => row.id));
+  return first.filter((row) => !known.has(row.id)).length;
+}
+
+/** The rows of which news say another status. */
+export function changed(rows: Map<string, ExecutionRow>, news: Progress[]): string[] {
+  return news.filter(({ id, status }) => rows.has(id) && rows.get(id)?.status !== status).map(({ id }) => id);
+}
+
+/** The ids from one row to another, both included, in either direction. */
+export function range(rows: { id: string }[], from: string | undefined, to: string): string[] {
+  const end = rows.findIndex((row) => row.id === to);
+  const begin = from === undefined ? end : rows.findIndex((row) => row.id === from);
+  if (end < 0) {
+    return [];
+  }
+  const [low, high] = begin < 0 ? [end, end] : [Math.min(begin, end), Math.max(begin, end)];
+  return rows.slice(low, high + 1).map((row) => row.id);
+}
+
+/** The row that many places further, within the list. */
+export function step(rows: { id: string }[], from: string | undefined, by: number): string | undefined {
+  const place = rows.findIndex((row) => row.id === from);
+  const next = place < 0 ? (by > 0 ? 0 : rows.length - 1) : place + by;
+  return rows[Math.max(0, Math.min(rows.length - 1, next))]?.id;
+}

@@ -1,0 +1,21 @@
+/** The list of executions that was looked at last, for `[` and `]` on the page of one of them. */
+
+const KEY = "cogwork-list";
+/** The most ids that are kept. */
+const MOST = 1000;
+
+export function keepList(ids: string[]): void {
+  sessionStorage.setItem(KEY, JSON.stringify(ids.slice(0, MOST)));
+}
+
+/** The execution before or after this one in the list; `undefined` at its ends, and without a list. */
+export function neighbour(id: string, by: 1 | -1): string | undefined {
+  let ids: string[];
+  try {
+    ids = JSON.parse(sessionStorage.getItem(KEY) ?? "[]") as string[];
+  } catch {
+    return undefined;
+  }
+  const place = ids.indexOf(id);
+  return place < 0 ? undefined : ids[place + by];
+}

@@ -1,0 +1,213 @@
+/** The lists: automations, executions, state, status, connections, connectors; navigation, palette, keyboard, one stream. */
+
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+
+import { Daemon, expect, test } from "./harness";
+
+const QUICK = "labels: [quick]\ntrigger: {manual: {}}\ninputs: {word: {type: text}}\nsteps: [{id: said, set: {word: \"${{ inputs.word }}\"}}]\n";
+const BROKEN = "trigger: {manual: {}}\nsteps: [{id: broken, fail: Out of paper}]\n";
+
+const row = (page: Page, name: string | RegExp) => page.getByRole("row").filter({ has: page.getByRole("link", { name }) });
+
+test("automations show how they did, and every filter stands in the address", async ({ open, daemon }) => {
+  await daemon.write("automations/quick.yaml", QUICK);
+  await daemon.write("automations/breaks.yaml", BROKEN);
+  await daemon.run("quick", { inputs: { word: "a" } });
+  await daemon.run("breaks", {});
+  await open.goto(daemon.base);
+  await expect(row(open, "quick")).toContainText("100 %");
+  await expect(row(open, "breaks")).toContainText("0 %");
+  await expect(row(open, "breaks").getByRole("img", { name: "0 succeeded, 1 failed in 24 hours" })).toBeVisible();
+  await open.getByLabel("Label").selectOption("quick");
+  await expect(open.getByRole("row")).toHaveCount(2);
+  await open.getByLabel("Trigger").selectOption("manual");
+  expect(new URL(open.url()).search).toBe("?label=quick&trigger=manual");
+  await open.getByLabel("State").selectOption("active");
+  await open.reload();
+  await expect(open.getByRole("row")).toHaveCount(2);
+});
+
+test("executions are opened, selected and passed through by keyboard alone", async ({ open, daemon }) => {
+  await daemon.write("automations/keyboard.yaml", QUICK);
+  const ids = [];
+  for (const word of ["one", "two", "three"]) {
+    ids.unshift(await daemon.run("keyboard", { inputs: { word } }));
+  }
+  await open.goto(`${daemon.base}/executions?automation=keyboard`);
+  await expect(open.getByRole("row")).toHaveCount(4);
+  await open.keyboard.press("j");
+  await open.keyboard.press("x");
+  await open.keyboard.press("j");
+  await open.keyboard.press("j");
+  await open.keyboard.press("Shift+X");
+  await expect(open.getByText("3 selected")).toBeVisible();
+  await open.keyboard.press("Escape");
+  await expect(open.getByText("3 selected")).toBeHidden();
+  await open.keyboard.press("k");
+  await open.keyboard.press("Enter");
+  await expect(open).toHaveURL(`${daemon.base}/executions/${ids[1]}`);
+  await open.keyboard.press("]");
+  await expect(open).toHaveURL(`${daemon.base}/executions/${ids[2]}`);
+  await open.keyboard.press("[");
+  await expect(open).toHaveURL(`${daemon.base}/executions/${ids[1]}`);
+});
+
+test("executions are found by a text in them and by the step that failed", async ({ open, daemon }) => {
+  await daemon.write("automations/words.yaml", QUICK);
+  await daemon.write("automations/fails.yaml", BROKEN);
+  await daemon.run("words", { inputs: { word: "hippopotamus" } });
+  await daemon.run("words", { inputs: { word: "zebra" } });
+  await daemon.run("fails", {});
+  await open.goto(`${daemon.base}/executions`);
+  await open.keyboard.press("/");
+  await open.keyboard.type("hippopotamus");
+  await expect(open.getByRole("row")).toHaveCount(2);
+  await expect(row(open, "words")).toBeVisible();
+  await open.goto(`${daemon.base}/executions?failedStep=broken&automation=fails`);
+  await expect(row(open, "fails").first()).toContainText("Out of paper");
+  await open.getByLabel("Waits for").selectOption("approval");
+  await expect(open.getByText("Nothing ran that matches")).toBeVisible();
+});
+
+test("new executions wait to be clicked while the list is scrolled down", async ({ open, daemon }) => {
+  await daemon.write("automations/many.yaml", QUICK);
+  const start = () => daemon.api("POST", "/automations/many/run", { inputs: { word: "x" } });
+  for (let batch = 0; batch < 8; batch += 1) {
+    await Promise.all(Array.from({ length: 10 }, start));
+  }
+  await open.goto(`${daemon.base}/executions?automation=many`);
+  await expect(open.getByText(/^80 found/)).toBeVisible();
+  await open.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  expect(await open.locator("[role=row]").count()).toBeLessThan(70);
+  await start();
+  await open.getByRole("button", { name: "1 new" }).click();
+  await expect(open.getByText(/^81 found|^50\+ found/)).toBeVisible();
+  expect(await open.evaluate(() => scrollY)).toBe(0);
+});
+
+test("tabs share one stream, and both are live", async ({ open, daemon, context }) => {
+  await daemon.write("automations/shared-stream.yaml", QUICK);
+  await open.goto(`${daemon.base}/executions?automation=shared-stream`);
+  await expect(open.getByText("live", { exact: true })).toBeVisible();
+  const second = await context.newPage();
+  const streams: string[] = [];
+  second.on("request", (request) => request.url().includes("/api/v1/stream") && streams.push(request.url()));
+  await second.goto(`${daemon.base}/executions?automation=shared-stream`);
+  await expect(second.getByText("live", { exact: true })).toBeVisible();
+  await daemon.run("shared-stream", { inputs: { word: "a" } });
+  await expect(row(open, "shared-stream")).toBeVisible();
+  await expect(row(second, "shared-stream")).toBeVisible();
+  expect(streams).toEqual([]);
+  // The tab that is left takes the stream over, from the last news that it has seen.
+  await open.close();
+  await daemon.run("shared-stream", { inputs: { word: "b" } });
+  await expect(row(second, "shared-stream")).toHaveCount(2);
+  expect(streams).toHaveLength(1);
+});
+
+test("a value of the state is kept, changed and deleted", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/state`);
+  await open.getByRole("button", { name: "New value" }).click();
+  await open.getByLabel("Key").fill("greeting");
+  await open.getByLabel("Value as JSON").fill("hello");
+  await open.getByRole("button", { name: "Keep", exact: true }).click();
+  await expect(open.getByText("A text stands in quotes.")).toBeVisible();
+  await open.getByLabel("Value as JSON").fill('{"text": "hello"}');
+  await open.getByRole("button", { name: "Keep", exact: true }).click();
+  const value = open.getByRole("region", { name: "greeting" });
+  await expect(value).toContainText("hello");
+  await value.getByRole("button", { name: "Edit" }).click();
+  await open.getByLabel("Value as JSON").fill("42");
+  await open.getByRole("button", { name: "Keep", exact: true }).click();
+  await expect(value).toContainText("42");
+  await value.getByRole("button", { name: "Delete" }).click();
+  await value.getByRole("button", { name: "Delete", exact: true }).click();
+  await expect(open.getByText("No value in this scope")).toBeVisible();
+});
+
+test("the status shows the requests that started nothing", async ({ open, daemon }) => {
+  const found = (await daemon.api("GET", "/automations/page-from-webhook")) as { liveUrl: string };
+  await fetch(`${found.liveUrl}/lost`, { method: "POST", headers: { "content-type": "application/json" }, body: "{" });
+  await open.goto(`${daemon.base}/status`);
+  await open.getByLabel("The latest of").selectOption("page-from-webhook");
+  const refused = open.getByRole("region", { name: "Requests that started nothing" });
+  await expect(refused.getByRole("row", { name: /bad_json/ }).first()).toContainText("POST /lost");
+});
+
+test("the palette and the key map are reached by keyboard, and Esc closes them", async ({ open, daemon }) => {
+  await open.keyboard.press("Control+k");
+  await open.keyboard.type("page from web");
+  await expect(open.getByRole("option").first()).toContainText("page-from-webhook");
+  await open.keyboard.press("Enter");
+  await expect(open).toHaveURL(/automations\/page-from-webhook/);
+  await open.goto(daemon.base);
+  await open.keyboard.press("?");
+  await expect(open.getByRole("dialog", { name: "Keyboard" })).toBeVisible();
+  await open.keyboard.press("Escape");
+  await expect(open.getByRole("dialog")).toHaveCount(0);
+  await open.keyboard.press("g");
+  await open.keyboard.press("t");
+  await expect(open.getByRole("heading", { name: "State" })).toBeVisible();
+});
+
+test("the navigation is a rail, icons or a bar by the width of the window", async ({ open }) => {
+  const links = open.getByRole("navigation").getByRole("link");
+  await open.setViewportSize({ width: 800, height: 800 });
+  await expect(links.filter({ hasText: "State" })).toBeVisible();
+  expect((await open.getByRole("navigation").boundingBox())?.width).toBeLessThan(60);
+  await open.setViewportSize({ width: 360, height: 800 });
+  await expect(links.filter({ hasText: "State" })).toHaveCount(1);
+  await expect(links.filter({ hasText: "State" })).toBeHidden();
+  await open.getByRole("button", { name: "More" }).click();
+  await links.filter({ hasText: "State" }).last().click();
+  await expect(open.getByRole("heading", { name: "State" })).toBeVisible();
+});
+
+test("a connector shows the inputs and the result of its actions", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/connectors/wiki`);
+  await open.getByText("wiki.createPage", { exact: true }).click();
+  await expect(open.getByRole("row", { name: /title/ }).first()).toContainText("text");
+  await expect(open.getByText("Result", { exact: true }).first()).toBeVisible();
+});
+
+test("a read-only daemon says why nothing can be saved", async ({ page }) => {
+  process.env.COGWORK_UI_READ_ONLY = "true";
+  const daemon = await new Daemon().start().finally(() => delete process.env.COGWORK_UI_READ_ONLY);
+  await page.goto(daemon.link());
+  await page.getByRole("heading", { name: "Automations" }).waitFor();
+  await page.goto(`${daemon.base}/automations/approval?tab=source`);
+  await expect(page.getByText("its setting ui.readOnly is on")).toBeVisible();
+  await page.getByRole("textbox", { name: "Text of the file" }).click();
+  await page.keyboard.type("# x");
+  await expect(page.getByRole("button", { name: "Save …" })).toBeDisabled();
+  await daemon.stop();
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const width of [1440, 360]) {
+    test(`no list has a serious finding of accessibility: ${width} px, ${colorScheme}`, async ({ open, daemon }) => {
+      await open.emulateMedia({ colorScheme });
+      await open.setViewportSize({ width, height: 800 });
+      await daemon.api("PUT", "/state/shared/axe", { value: { a: [1, 2] }, ttl: "1d" });
+      await daemon.send("approval", { what: "A chair", amount: 300 });
+      const paths = ["/", "/executions?failedStep=x", "/executions", "/state", "/status?refusals=approval", "/connections"];
+      for (const path of [...paths, "/connectors", "/connectors/wiki", "keys", "palette"]) {
+        if (path.startsWith("/")) {
+          await open.goto(daemon.base + path);
+          await expect(open.getByRole("heading").first()).toBeVisible();
+        } else {
+          await open.goto(daemon.base);
+          await expect(open.getByRole("row").nth(1)).toBeVisible();
+          await open.keyboard.press(path === "keys" ? "?" : "Control+k");
+          await expect(open.getByRole("dialog")).toBeVisible();
+        }
+        const { violations } = await new AxeBuilder({ page: open }).analyze();
+        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+        expect(serious.map(({ id, nodes }) => `${path}: ${id} at ${nodes[0]?.html}`)).toEqual([]);
+        const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(overflow, `${path} is wider than the window`).toBeLessThanOrEqual(0);
+      }
+    });
+  }
+}
