@@ -17,7 +17,8 @@ mod schemas;
 mod snapshot;
 
 pub use check::{
-    builtin, connection as check_connection, how_to_set_secret, merge as check_merge, secret_variable,
+    Member, builtin, connection as check_connection, describe_type, how_to_set_secret, members,
+    merge as check_merge, secret_variable,
 };
 pub use code::{
     AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
@@ -26,7 +27,7 @@ pub use code::{
 pub use error::Error;
 pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
 pub use plan::{BlockGraph, CodePlan, Loop, Plan, ReadSet};
-pub use preview::{ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
+pub use preview::{PreviewFiles, ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
 pub use project_dir::{
     Entry, EntryKind, ProjectFileError, check_project_target, list as list_project_folder, read_project_file,
     read_start,

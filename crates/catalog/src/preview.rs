@@ -147,14 +147,25 @@ pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
     ids
 }
 
+/// The files that a preview reads.
+pub enum PreviewFiles {
+    /// Those on disk.
+    OnDisk,
+    /// These alone.
+    All(Vec<ProjectFile>),
+    /// Those in force, with these laid over them.
+    Overlay(Vec<ProjectFile>),
+}
+
 impl Loader {
-    /// The changes if these files took the place of those in force. Changes nothing itself.
+    /// The changes if these files took the place of those in force, or were laid over them. Changes nothing itself.
     ///
     /// # Errors
     /// There are more than 12,000 files, a path is not a path inside a project, or the store cannot be read.
     pub async fn preview_files(
         self: Arc<Self>,
         files: Vec<ProjectFile>,
+        overlay: bool,
         before: Arc<Catalog>,
         store: &dyn Store,
         now: Timestamp,
@@ -168,16 +179,17 @@ impl Loader {
         if let Some(wrong) = files.iter().find(|file| !file.is_inside()) {
             return Err(Error::Input(format!("`{}` is not the path of a file inside a project", wrong.path)));
         }
-        self.preview(Some(files), before, store, now).await
+        let files = if overlay { PreviewFiles::Overlay(files) } else { PreviewFiles::All(files) };
+        self.preview(files, before, store, now).await
     }
 
-    /// The changes that a reload would make now: of `given`, or of the files on disk. Changes nothing itself.
+    /// The changes that a reload of these files would make now. Changes nothing itself.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn preview(
         self: Arc<Self>,
-        given: Option<Vec<ProjectFile>>,
+        given: PreviewFiles,
         before: Arc<Catalog>,
         store: &dyn Store,
         now: Timestamp,
@@ -187,14 +199,20 @@ impl Loader {
         // Reading and checking is work for a blocking thread.
         let work = tokio::task::spawn_blocking(move || {
             let mut folder = folder;
+            let read = |files: Vec<ProjectFile>| {
+                let file = |given: ProjectFile| {
+                    Some((given.path.clone(), File::from_text(&given.path, given.text, given.problem)?))
+                };
+                files.into_iter().filter_map(file).collect::<Vec<(String, File)>>()
+            };
             let assembled = match given {
-                None => loader.assemble(&before, &mut folder, &ScanScope::Full),
-                Some(given) => {
-                    let files = given.into_iter().filter_map(|given| {
-                        let file = File::from_text(&given.path, given.text, given.problem)?;
-                        Some((given.path, file))
-                    });
-                    let (folder, changed) = before.folder().with_files(files.collect());
+                PreviewFiles::OnDisk => loader.assemble(&before, &mut folder, &ScanScope::Full),
+                PreviewFiles::All(files) => {
+                    let (folder, changed) = before.folder().with_files(read(files));
+                    loader.assemble_changed(&before, &folder, changed)
+                }
+                PreviewFiles::Overlay(files) => {
+                    let (folder, changed) = before.folder().overlaid(read(files));
                     loader.assemble_changed(&before, &folder, changed)
                 }
             };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, Loader, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
+use catalog::{Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
 use ingress::Ingress;
 use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::Store;
@@ -200,9 +200,13 @@ impl Engine {
     ///
     /// # Errors
     /// There are too many files, a path is outside the project, or the store cannot be read.
-    pub async fn preview_files(&self, files: Vec<ProjectFile>) -> Result<ReloadPreview, Error> {
+    pub async fn preview_files(
+        &self,
+        files: Vec<ProjectFile>,
+        overlay: bool,
+    ) -> Result<ReloadPreview, Error> {
         let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
-        Ok(self.loader.clone().preview_files(files, self.catalog(), store, now).await?)
+        Ok(self.loader.clone().preview_files(files, overlay, self.catalog(), store, now).await?)
     }
 
     /// The changes that [`Engine::reload`] would make now. Changes nothing.
@@ -211,7 +215,7 @@ impl Engine {
     /// The store cannot be read.
     pub async fn preview_reload(&self) -> Result<ReloadPreview, Error> {
         let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
-        Ok(self.loader.clone().preview(None, self.catalog(), store, now).await?)
+        Ok(self.loader.clone().preview(PreviewFiles::OnDisk, self.catalog(), store, now).await?)
     }
 
     /// A handle on parts that were put together elsewhere.

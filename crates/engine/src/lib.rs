@@ -1,11 +1,15 @@
 //! The engine: puts the catalog, the runtime and the ingress together, reloads the project when its files change, and clears
 //! away old executions. An [`Engine`] is the handle that the rest of Cogwork uses.
 
+mod assist;
 mod bulk;
 mod engine;
+mod inspect;
+mod preview;
 mod project_edit;
 mod retention;
 mod search;
+pub mod scaffold;
 mod text_edit;
 mod validate;
 mod watch;
@@ -13,6 +17,9 @@ mod watch;
 #[cfg(test)]
 mod simulation;
 
+pub use assist::{
+    AssistRequest, Completion, CompletionItem, Definition, Hover, TextRange, complete, definition, hover,
+};
 pub use bulk::{
     BULK_PER_SECOND, Bulk, BulkAction, BulkFailure, BulkPlan, BulkProgress, BulkSelection, BulkState,
     MAX_BULK, MAX_BULK_PER_SECOND,
@@ -28,6 +35,8 @@ pub use ingress::{
     Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PollError,
     PollView, RouteMatch, SavedPayload,
 };
+pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
+pub use preview::{ScheduleWords, preview_schedule, schema};
 pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
     Answer, AutomationStatistics, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest,

@@ -5,6 +5,7 @@ mod calls;
 mod cases;
 mod code;
 mod masked;
+mod members;
 mod references;
 mod results;
 mod retries;
@@ -26,6 +27,7 @@ use crate::plan::Plan;
 
 pub use actions::connection;
 pub(crate) use calls::{Callee, Signature};
+pub use members::{Member, describe_type, members};
 pub(crate) use results::saved_body;
 pub use secrets::{how_to_set_secret, secret_variable};
 pub(crate) use secrets::{missing_secrets, secrets_of};

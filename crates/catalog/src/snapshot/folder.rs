@@ -71,6 +71,19 @@ impl Folder {
         (next, changed)
     }
 
+    /// Returns this folder with these files laid over it, and the paths that differ.
+    pub(crate) fn overlaid(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
+        let (mut next, mut changed) = (self.clone(), BTreeSet::new());
+        for (path, file) in files {
+            let path: Arc<str> = path.into();
+            if self.get(&path).is_none_or(|known| !known.has_same_text(&file)) {
+                changed.insert(path.clone());
+                next.put(path, file);
+            }
+        }
+        (next, changed)
+    }
+
     /// Iterates over all files, by path.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<File>> {
         self.files.values()

@@ -1,6 +1,7 @@
 //! `cogwork new`
 
 use clap::Args;
+use engine::scaffold::{KINDS, Kind, new_automation, suggest_id};
 use model::AutomationId;
 
 use super::Subcommand;
@@ -8,7 +9,7 @@ use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, STRONG, paint};
 use crate::paths;
-use crate::scaffold::{self, KINDS, Kind, RequiredConnection};
+use crate::scaffold;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,21 +48,21 @@ impl Subcommand for New {
             Some(kind) => kind,
             None => ask_kind()?,
         };
-        let path = context.dir().join("automations").join(format!("{id}.yaml"));
-        let connection = kind.connection.map(|wanted| connection(context, wanted)).transpose()?;
-        let (connection, missing) = connection.unwrap_or_default();
-        scaffold::create(&path, &kind.text(&id, name.trim(), &connection))?;
-        output::say(format_args!("wrote {}", paths::shown(&path)));
-        if let Some((path, text)) = missing {
+        let catalog = engine::check_project(context.dir(), &[])?.catalog;
+        let new = new_automation(&catalog, kind, &id, name.trim());
+        let create = |path: &str, text: &str, note: &str| -> anyhow::Result<()> {
             let path = context.dir().join(path);
             scaffold::create(&path, text)?;
-            output::say(format_args!("wrote {}: fill it in", paths::shown(&path)));
+            output::say(format_args!("wrote {}{note}", paths::shown(&path)));
+            Ok(())
+        };
+        create(&new.path, &new.text, "")?;
+        if let Some((path, text)) = &new.connection {
+            create(path, text, ": fill it in")?;
         }
-        let tests = path.with_file_name(format!("{id}{}", model::test_suite::FILE_SUFFIXES[0]));
         // Tests that are there already may be those of an automation that was deleted: they are for a person to look at.
-        if !tests.exists() {
-            scaffold::create(&tests, &kind.tests(&id))?;
-            output::say(format_args!("wrote {}", paths::shown(&tests)));
+        if !context.dir().join(&new.test_path).exists() {
+            create(&new.test_path, &new.test, "")?;
         }
         output::say(format_args!("\nNext:\n  {}", paint(STRONG, kind.next.replace("{id}", id.as_str()))));
         Ok(Exit::Done)
@@ -71,7 +72,7 @@ impl Subcommand for New {
 /// The id of a new automation. If it differs from the name, an interactive user confirms it, and others get a message.
 fn choose_id(name: &str) -> anyhow::Result<AutomationId> {
     let none = || CommandError::usage(format!("`{name}` has no letter or digit that an id could be made of"));
-    let suggested = suggest(name).ok_or_else(none)?;
+    let suggested = suggest_id(name).ok_or_else(none)?;
     if suggested.as_str() == name {
         return Ok(suggested);
     }
@@ -91,30 +92,10 @@ fn choose_id(name: &str) -> anyhow::Result<AutomationId> {
     }
 }
 
-/// The id that a name suggests: `Bestellung für Ärger` gives `bestellung-fur-arger`.
-fn suggest(name: &str) -> Option<AutomationId> {
-    AutomationId::suggest(&any_ascii::any_ascii(name))
-}
-
 fn no_id(text: &str) -> String {
     format!(
         "`{text}` cannot be an id: lower-case letters, digits and `-`, a letter or digit first, such as `order-desk`"
     )
-}
-
-/// The name of a connection of the project that fits, or a new one with its path and text.
-fn connection(
-    context: &Context,
-    wanted: RequiredConnection,
-) -> anyhow::Result<(String, Option<(String, &'static str)>)> {
-    let catalog = engine::check_project(context.dir(), &[])?.catalog;
-    let fits = |kind: &str| kind.split('.').next() == Some(wanted.connector);
-    let found = catalog.connections().find(|connection| fits(&connection.kind));
-    if let Some(found) = found {
-        return Ok((found.name.clone(), None));
-    }
-    let path = format!("connections/{}.yaml", wanted.name);
-    Ok((wanted.name.to_owned(), Some((path, wanted.text))))
 }
 
 fn ask_name() -> anyhow::Result<String> {
@@ -125,7 +106,7 @@ fn ask_name() -> anyhow::Result<String> {
     }
     loop {
         match output::ask("What is it called?")? {
-            Some(name) if suggest(&name).is_some() => return Ok(name),
+            Some(name) if suggest_id(&name).is_some() => return Ok(name),
             Some(_) => output::say("It needs a letter or a digit."),
             None => return Err(CommandError::usage("no name was given")),
         }
@@ -152,19 +133,5 @@ fn ask_kind() -> anyhow::Result<&'static Kind> {
             return Ok(kind);
         }
         output::say(format_args!("It is one of {names}."));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn letters_beyond_ascii_are_spelt_out_in_an_id() {
-        let id = |name: &str| suggest(name).map(|id| id.to_string());
-        assert_eq!(id("Bestellung für Ärger").as_deref(), Some("bestellung-fur-arger"));
-        assert_eq!(id("Заказ 7").as_deref(), Some("zakaz-7"));
-        assert_eq!(id("order-desk").as_deref(), Some("order-desk"));
-        assert_eq!(id("---"), None);
     }
 }

@@ -1,6 +1,5 @@
-//! Files that the program creates for a start: a project folder, an automation, the schemas.
+//! Files that the program creates for a start: a project folder and the schemas.
 
-mod automation;
 mod project;
 
 use std::fs::{self, OpenOptions};
@@ -11,7 +10,6 @@ use anyhow::Context as _;
 
 use crate::paths;
 
-pub(crate) use automation::{KINDS, Kind, RequiredConnection};
 pub(crate) use project::files;
 
 /// Writes a new file, its folder if need be; never over one that is there.

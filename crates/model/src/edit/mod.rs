@@ -2,11 +2,13 @@
 //!
 //! Each operation becomes changes of the file's tree, which [`crate::yaml::edit`] writes in place and verifies.
 
+mod outline;
 mod rename;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::outline::{OutlineStep, StepReference, outline, step_references};
 use crate::diagnostic::Source;
 use crate::load::{AUTOMATION, STEP_KEYS};
 pub use crate::yaml::edit::{Change, EditError, Edited, Segment};

@@ -158,6 +158,21 @@ impl Object {
     }
 }
 
+/// True if a key of this name takes an expression without `${{ }}` in a step or a trigger: `if`, `forEach`, `switch`.
+#[must_use]
+pub fn takes_expression(key: &str) -> bool {
+    fn has(keys: &[Key], name: &str) -> bool {
+        keys.iter().any(|key| match key.shape {
+            Shape::Expression | Shape::ListOrExpression => key.name == name,
+            Shape::Object(inner) => has(inner.keys, name),
+            _ => false,
+        })
+    }
+    has(super::STEP_KEYS, key)
+        || has(super::TRIGGER.keys, key)
+        || super::VERBS.iter().any(|verb| has(verb.keys, key))
+}
+
 /// True if `text` can follow a dot in an expression.
 pub(super) fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

@@ -37,6 +37,7 @@ pub(crate) use automation::AUTOMATION;
 pub use codes::{CHECK_WARNING_CODES, CODES};
 pub(crate) use connection::CONNECTION;
 pub(crate) use inputs::CONFIG_VAR;
+pub use keys::takes_expression;
 pub use locate::{PathSegment, span_at_path};
 pub use partial::{Partial, Unreadable};
 pub(crate) use steps::{STEP_KEYS, VERBS, is_step_id};

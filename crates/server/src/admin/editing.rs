@@ -34,7 +34,7 @@ pub(crate) struct Edit {
 #[schema(as = EditOperation)]
 #[serde(tag = "op", rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
-enum OperationView {
+pub(super) enum OperationView {
     /// Sets the value at a path; adds the key if it is absent.
     Set {
         /// Keys and indices, such as `["steps", 0, "timeout"]`.

@@ -4,6 +4,7 @@
 //! route can forget them; every answer leaves with the same security headers.
 
 mod access;
+mod assist;
 mod automations;
 mod bulk;
 mod connections;

@@ -119,6 +119,9 @@ pub(crate) struct PlanBody {
     /// Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read.
     #[schema(value_type = Vec<PlanFile>)]
     files: Vec<engine::ProjectFile>,
+    /// Lays the files over those in force, instead of taking their place: for texts that are not saved.
+    #[serde(default)]
+    overlay: bool,
 }
 
 /// A file of a project folder, as a client has read it.
@@ -142,7 +145,7 @@ pub(crate) async fn plan_of(
     State(api): Shared,
     Body(body): Body<PlanBody>,
 ) -> Result<Answer<PlanView>, Problem> {
-    let preview = api.engine.preview_files(body.files).await?;
+    let preview = api.engine.preview_files(body.files, body.overlay).await?;
     Ok(Answer::ok(PlanView::new(&api, preview)))
 }
 

@@ -14,9 +14,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
-    Api, Problem, automations, bulk, connections, connectors, editing, executions, files, follow, hosts,
-    listening, notices, plan, polls, problem, replay, secrets, session, state, statistics, status, stream,
-    subscriptions, ui, waiting,
+    Api, Problem, assist, automations, bulk, connections, connectors, editing, executions, files, follow,
+    hosts, listening, notices, plan, polls, problem, replay, secrets, session, state, statistics, status, stream,
+    subscriptions,
+    ui, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -112,6 +113,12 @@ table! {
     files::list;
     files::show, files::put, files::delete;
     editing::edit;
+    assist::complete;
+    assist::hover;
+    assist::definition;
+    assist::schema;
+    assist::preview_schedule;
+    assist::scaffold;
     session::begin, session::show, session::end;
     session::link;
     state::list;

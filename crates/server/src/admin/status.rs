@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use model::diagnostic::Report;
+use model::diagnostic::{Report, Utf16Index};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -141,6 +141,10 @@ pub(crate) struct DiagnosticView {
     end_line: usize,
     /// Column after its last character.
     end_column: usize,
+    /// Start of the place in UTF-16 units from 0, as JavaScript counts.
+    from: usize,
+    /// End of the place in UTF-16 units.
+    to: usize,
     /// How grave it is.
     severity: SeverityWord,
     /// Stable name of the kind of problem.
@@ -186,8 +190,19 @@ struct FixView {
 
 /// The problems of several files as one list.
 pub(crate) fn diagnostics<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Vec<serde_json::Value> {
-    let entries = reports.into_iter().flat_map(Report::entries);
-    entries.map(|entry| serde_json::to_value(entry).unwrap_or_default()).collect()
+    let mut all = Vec::new();
+    for report in reports.into_iter().filter(|report| !report.is_empty()) {
+        let index = Utf16Index::new(report.source().text());
+        for (entry, diagnostic) in report.entries().iter().zip(report.diagnostics()) {
+            let mut value = serde_json::to_value(entry).unwrap_or_default();
+            if let Some(fields) = value.as_object_mut() {
+                fields.insert("from".to_owned(), index.units_at(diagnostic.span.start as usize).into());
+                fields.insert("to".to_owned(), index.units_at(diagnostic.span.end as usize).into());
+            }
+            all.push(value);
+        }
+    }
+    all
 }
 
 /// The changes made by a rescan of the folder.
@@ -238,6 +253,55 @@ pub(crate) struct Validate {
     path: String,
     /// The text.
     text: String,
+    /// The parts of its structure to answer with.
+    #[serde(default)]
+    include: Vec<Part>,
+}
+
+/// A part of the structure of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum Part {
+    /// The step graph.
+    Graph,
+    /// The steps with their places.
+    Outline,
+    /// The places that read steps.
+    References,
+    /// The data of the file.
+    Data,
+}
+
+/// A step and its place in a text.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct OutlineStep {
+    /// Its id.
+    id: String,
+    /// Its name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Its verb.
+    verb: &'static str,
+    /// Its path in the file, for `POST /edit`: keys and indices.
+    #[schema(value_type = Vec<Object>)]
+    at: Vec<model::edit::Segment>,
+    /// Start of its text, in UTF-16 units from 0.
+    from: usize,
+    /// End of its text.
+    to: usize,
+}
+
+/// A place that reads a step.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct StepReference {
+    /// The id of the step.
+    step: String,
+    /// Start of the name, in UTF-16 units from 0.
+    from: usize,
+    /// End of the name.
+    to: usize,
 }
 
 /// The result of a check.
@@ -249,6 +313,20 @@ pub(crate) struct Validated {
     /// All diagnostics, in the order of their positions.
     #[schema(value_type = Vec<DiagnosticView>)]
     diagnostics: Vec<serde_json::Value>,
+    /// The step graph, in the form of an automation's `plan`; absent if it was not asked for or the text does not parse.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    graph: Option<serde_json::Value>,
+    /// The steps in document order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outline: Option<Vec<OutlineStep>>,
+    /// The places that read steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    references: Option<Vec<StepReference>>,
+    /// The data of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    data: Option<serde_json::Value>,
 }
 
 /// Check a text without writing it
@@ -262,9 +340,40 @@ pub(crate) async fn validate(
 ) -> Result<Answer<Validated>, Problem> {
     let catalog = api.engine.catalog();
     // Checking is work for a processor, bounded by the size of the text but not short.
-    let checked = tokio::task::spawn_blocking(move || engine::check_text(&catalog, &given.path, &given.text));
-    let report = checked.await.map_err(|error| Problem::internal(&error))?;
-    Ok(Answer::ok(Validated { ok: !report.has_errors(), diagnostics: diagnostics([&report]) }))
+    let checked = tokio::task::spawn_blocking(move || {
+        if given.include.is_empty() {
+            let report = engine::check_text(&catalog, &given.path, &given.text);
+            return (given.include, engine::Inspection { report, structure: None });
+        }
+        (given.include, engine::inspect_text(&catalog, &given.path, &given.text))
+    });
+    let (include, engine::Inspection { report, structure }) =
+        checked.await.map_err(|error| Problem::internal(&error))?;
+    let has = |part| include.contains(&part);
+    let (graph, outline, references, data) = match structure {
+        None => (None, None, None, None),
+        Some(found) => (
+            has(Part::Graph).then_some(found.graph),
+            has(Part::Outline).then(|| found.outline.into_iter().map(OutlineStep::from).collect()),
+            has(Part::References).then(|| found.references.into_iter().map(StepReference::from).collect()),
+            has(Part::Data).then_some(found.data),
+        ),
+    };
+    let (ok, diagnostics) = (!report.has_errors(), diagnostics([&report]));
+    Ok(Answer::ok(Validated { ok, diagnostics, graph, outline, references, data }))
+}
+
+impl From<engine::StepPlace> for OutlineStep {
+    fn from(step: engine::StepPlace) -> Self {
+        let engine::StepPlace { id, name, verb, at, range } = step;
+        Self { id, name, verb, at, from: range.from, to: range.to }
+    }
+}
+
+impl From<(String, engine::TextRange)> for StepReference {
+    fn from((step, range): (String, engine::TextRange)) -> Self {
+        Self { step, from: range.from, to: range.to }
+    }
 }
 
 /// The description of this API

@@ -24,6 +24,7 @@ use model::{Connection, Source, Template};
 
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, dashed};
+pub(super) use self::names::{ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, STEP, WAITING_STEP};
 use self::names::{ErrorName, Names, Scope};
 use self::races::Reading;
 use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
@@ -278,10 +279,10 @@ impl<'a> Checker<'a> {
             "trigger" => self.trigger(read, reference.optional),
             "inputs" => self.input(read),
             "configVars" => self.config_var(read),
-            "execution" => read.member(1, &names::EXECUTION),
-            "automation" => read.member(1, &names::AUTOMATION),
-            "error" => read.member(1, &names::ERROR),
-            "event" => read.member(1, &names::EVENT),
+            "execution" => read.member(1, &EXECUTION),
+            "automation" => read.member(1, &AUTOMATION),
+            "error" => read.member(1, &ERROR),
+            "event" => read.member(1, &EVENT),
             "state" => read.state_key(),
             _ => None,
         };

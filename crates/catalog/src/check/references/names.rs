@@ -3,7 +3,7 @@
 use model::automation::Automation;
 
 /// Names in scope of steps.
-pub(super) const ALWAYS: [&str; 8] =
+pub(in crate::check) const ALWAYS: [&str; 8] =
     ["trigger", "steps", "inputs", "vars", "configVars", "state", "execution", "automation"];
 /// Names in scope of the trigger's condition.
 pub(super) const IN_TRIGGER_IF: [&str; 3] = ["trigger", "configVars", "automation"];
@@ -20,17 +20,17 @@ const POLL_ITEM: [&str; 5] = ["item", "result", "cursor", "configVars", "automat
 /// Names in scope of configuration variables and connections.
 pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
 /// Members of `execution`.
-pub(super) const EXECUTION: [&str; 4] = ["id", "startedAt", "attempt", "resumeUrl"];
+pub(in crate::check) const EXECUTION: [&str; 4] = ["id", "startedAt", "attempt", "resumeUrl"];
 /// Members of `event`.
-pub(super) const EVENT: [&str; 2] = ["name", "data"];
+pub(in crate::check) const EVENT: [&str; 2] = ["name", "data"];
 /// Members of `automation`.
-pub(super) const AUTOMATION: [&str; 2] = ["id", "name"];
+pub(in crate::check) const AUTOMATION: [&str; 2] = ["id", "name"];
 /// Members of `steps.<id>`.
-pub(super) const STEP: [&str; 2] = ["results", "error"];
+pub(in crate::check) const STEP: [&str; 2] = ["results", "error"];
 /// Members of `steps.<id>` for a `waitFor` step.
-pub(super) const WAITING_STEP: [&str; 3] = ["results", "error", "timedOut"];
+pub(in crate::check) const WAITING_STEP: [&str; 3] = ["results", "error", "timedOut"];
 /// Members of an error (`model::ActionError`).
-pub(super) const ERROR: [&str; 11] = [
+pub(in crate::check) const ERROR: [&str; 11] = [
     "kind",
     "message",
     "status",

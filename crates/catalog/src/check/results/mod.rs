@@ -22,8 +22,9 @@ use model::load::Unreadable;
 use model::{Expression, InputType, ResultType, Severity, Template};
 
 use self::resolve::Unresolved;
+pub(super) use self::resolve::{field_types, resolve};
 pub(crate) use self::saved::body as saved_body;
-use self::types::Types;
+pub(super) use self::types::Types;
 
 /// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
 pub(super) fn check(
@@ -84,7 +85,7 @@ impl<'a> Checker<'a> {
         for reference in expression.references() {
             let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
             let links: Vec<Link> = reference.links().collect();
-            match resolve::resolve(&kind, &links[depth..]) {
+            match resolve(&kind, &links[depth..]) {
                 Ok(_) => self.undeclared_field(expression, &links, depth, &kind, at),
                 Err(_) if self.handles_absence(expression, reference, at) => {}
                 Err(unresolved) => {

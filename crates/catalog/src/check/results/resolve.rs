@@ -4,7 +4,7 @@ use model::ResultType;
 use model::expression::Link;
 
 /// Failed resolution of a path.
-pub(super) struct Unresolved {
+pub(in crate::check) struct Unresolved {
     /// Index of the link that cannot be followed.
     pub(super) at: usize,
     /// Type before that link.
@@ -12,7 +12,7 @@ pub(super) struct Unresolved {
 }
 
 /// Returns the type at the end of `links`, starting from a type.
-pub(super) fn resolve(start: &ResultType, links: &[Link]) -> Result<ResultType, Unresolved> {
+pub(in crate::check) fn resolve(start: &ResultType, links: &[Link]) -> Result<ResultType, Unresolved> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
         match follow(&kind, link) {
@@ -72,6 +72,12 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
         },
         _ => None,
     }
+}
+
+/// Returns the declared members of a type, each with its type.
+pub(in crate::check) fn field_types(kind: &ResultType) -> Vec<(String, ResultType)> {
+    let member = |name: &str| (name.to_owned(), follow(kind, &Link::Name(name.into())).unwrap_or_default());
+    names(kind).into_iter().map(member).collect()
 }
 
 /// Returns the names declared for a type; empty if all or none are possible.

@@ -16,7 +16,7 @@ use super::resolve::resolve;
 const MAX_DEPTH: usize = 48;
 
 /// Inferred types of one automation.
-pub(super) struct Types<'a> {
+pub(in crate::check) struct Types<'a> {
     automation: &'a Automation,
     unreadable: &'a Unreadable,
     registry: &'a Registry,
@@ -49,7 +49,7 @@ struct NestedStep<'a> {
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn new(
+    pub(in crate::check) fn new(
         automation: &'a Automation,
         unreadable: &'a Unreadable,
         registry: &'a Registry,
@@ -96,7 +96,7 @@ impl<'a> Types<'a> {
     }
 
     /// Returns the type of the first links of a path, and the number of these links; `None` if unknown.
-    pub(super) fn base(&self, path: &[Key], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
+    pub(in crate::check) fn base(&self, path: &[Key], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
         let root = path.first()?;
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
             return Some((self.item(each), 1));

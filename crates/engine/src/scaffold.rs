@@ -1,35 +1,36 @@
-//! A new automation, one text for each kind of trigger.
+//! New automations: a text for each kind of trigger, and its first tests.
 
+use catalog::Catalog;
 use model::AutomationId;
 
 /// A kind of trigger that a new automation can have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub struct Kind {
     /// The key that is written for it.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// A description of its trigger, for the choice among templates.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Advice for the next step.
-    pub(crate) next: &'static str,
+    pub next: &'static str,
     /// The connection that it names.
-    pub(crate) connection: Option<RequiredConnection>,
+    pub connection: Option<RequiredConnection>,
     body: &'static str,
     tests: &'static str,
 }
 
 /// A connection that a new automation needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RequiredConnection {
+pub struct RequiredConnection {
     /// To which connector.
-    pub(crate) connector: &'static str,
+    pub connector: &'static str,
     /// Its name where there is none yet.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its text then.
-    pub(crate) text: &'static str,
+    pub text: &'static str,
 }
 
 /// Every kind there is.
-pub(crate) const KINDS: [Kind; 5] = [
+pub const KINDS: [Kind; 5] = [
     Kind {
         name: "webhook",
         about: "a request on its address",
@@ -261,14 +262,62 @@ const MANUAL_TESTS: &str = r#"tests:
       steps: {greet: skipped}
 "#;
 
+/// The texts of a new automation.
+#[derive(Clone, Debug)]
+pub struct NewAutomation {
+    /// The path of its file, relative to the project folder.
+    pub path: String,
+    /// The text of its file.
+    pub text: String,
+    /// The path of its first tests.
+    pub test_path: String,
+    /// The text of its first tests.
+    pub test: String,
+    /// The path and text of a connection that it names and that the project does not have.
+    pub connection: Option<(String, &'static str)>,
+}
+
+/// Writes the texts of a new automation. If it needs a connection, it names one of the project that fits.
+#[must_use]
+pub fn new_automation(catalog: &Catalog, kind: &Kind, id: &AutomationId, name: &str) -> NewAutomation {
+    let (connection, missing) = match kind.connection {
+        None => (String::new(), None),
+        Some(wanted) => {
+            let fits = |kind: &str| kind.split('.').next() == Some(wanted.connector);
+            match catalog.connections().find(|connection| fits(&connection.kind)) {
+                Some(found) => (found.name.clone(), None),
+                None => {
+                    let path = format!("connections/{}.yaml", wanted.name);
+                    (wanted.name.to_owned(), Some((path, wanted.text)))
+                }
+            }
+        }
+    };
+    NewAutomation {
+        path: format!("automations/{id}.yaml"),
+        text: kind.text(id, name, &connection),
+        test_path: format!("automations/{id}{}", model::test_suite::FILE_SUFFIXES[0]),
+        test: kind.tests(id),
+        connection: missing,
+    }
+}
+
+/// The id that a name suggests: `Bestellung für Ärger` gives `bestellung-fur-arger`. `None` if no letter or digit is in it.
+#[must_use]
+pub fn suggest_id(name: &str) -> Option<AutomationId> {
+    AutomationId::suggest(&any_ascii::any_ascii(name))
+}
+
 impl Kind {
     /// The kind of this name.
-    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.name == name)
     }
 
     /// The text of a new automation of this kind, which names `connection` where it needs one.
-    pub(crate) fn text(&self, id: &AutomationId, name: &str, connection: &str) -> String {
+    #[must_use]
+    pub fn text(&self, id: &AutomationId, name: &str, connection: &str) -> String {
         let body = self.body.replace("{id}", id.as_str()).replace("{connection}", connection);
         let name = serde_json::Value::from(name);
         let head = "# yaml-language-server: $schema=../schemas/automation.schema.json";
@@ -277,7 +326,8 @@ impl Kind {
     }
 
     /// The text of its first tests.
-    pub(crate) fn tests(&self, id: &AutomationId) -> String {
+    #[must_use]
+    pub fn tests(&self, id: &AutomationId) -> String {
         let head = "# yaml-language-server: $schema=../schemas/test.schema.json";
         let body = self.tests;
         format!(
@@ -292,6 +342,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn letters_beyond_ascii_are_spelt_out_in_an_id() {
+        let id = |name: &str| suggest_id(name).map(|id| id.to_string());
+        assert_eq!(id("Bestellung für Ärger").as_deref(), Some("bestellung-fur-arger"));
+        assert_eq!(id("Заказ 7").as_deref(), Some("zakaz-7"));
+        assert_eq!(id("order-desk").as_deref(), Some("order-desk"));
+        assert_eq!(id("---"), None);
+    }
+
+    #[test]
     fn every_new_automation_is_valid_at_once() {
         let project = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(project.path().join("connections")).expect("a folder");
@@ -299,14 +358,14 @@ mod tests {
             let path = project.path().join("connections").join(format!("{}.yaml", wanted.name));
             std::fs::write(path, wanted.text).expect("a file");
         }
-        let checked = engine::check_project(project.path(), &[]).expect("connectors");
+        let checked = crate::check_project(project.path(), &[]).expect("connectors");
         assert_eq!(checked.errors(), 0);
         let catalog = checked.catalog;
         let id = AutomationId::parse("order-desk").expect("an id");
         for kind in &KINDS {
             for name in ["Order desk", "a: \"b\" #c {d}"] {
                 let text = kind.text(&id, name, kind.connection.map_or("", |wanted| wanted.name));
-                let report = engine::check_text(&catalog, "automations/order-desk.yaml", &text);
+                let report = crate::check_text(&catalog, "automations/order-desk.yaml", &text);
                 assert!(report.is_empty(), "{}\n{}", kind.name, report.render(false));
             }
             let loaded = model::load::test_suite(

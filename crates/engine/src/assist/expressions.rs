@@ -1,0 +1,179 @@
+//! Expressions: names in scope, members by the types of the checker, functions, filters and tests.
+
+use std::ops::Range;
+
+use catalog::{Member, describe_type, members};
+
+use super::{CompletionItem, Site};
+
+/// What stands before the cursor in an expression.
+enum Before {
+    /// A member of the value at this path, or a name if it is empty.
+    Path(Vec<String>),
+    Filter,
+    Test,
+}
+
+/// Completes an expression; `before` is its text up to the cursor.
+pub(super) fn complete(site: &Site<'_>, before: &str) -> Vec<CompletionItem> {
+    match read(before) {
+        Before::Filter => vocabulary("filter"),
+        Before::Test => vocabulary("test"),
+        Before::Path(path) => {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            if path == ["secrets"] {
+                return site.request.secrets.iter().map(|name| CompletionItem::new(name, "secret")).collect();
+            }
+            let mut items: Vec<CompletionItem> = names(site, &path)
+                .into_iter()
+                .map(|Member { name, detail }| {
+                    let kind = if path == ["steps"] { "step" } else { "member" };
+                    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+                    let item = CompletionItem::new(&name, kind).detail(detail);
+                    if is_name { item } else { item.insert(format!("['{name}']")) }
+                })
+                .collect();
+            if path.is_empty() {
+                items.extend(functions());
+            }
+            items
+        }
+    }
+}
+
+fn names(site: &Site<'_>, path: &[&str]) -> Vec<Member> {
+    if path.is_empty() && site.kind == catalog::FileKind::Connection {
+        return ["env", "secrets"].map(|name| Member { name: name.to_owned(), detail: String::new() }).into();
+    }
+    let Some((automation, unreadable)) = &site.automation else { return Vec::new() };
+    let step = site.step();
+    let mut found = members(automation, unreadable, site.request.catalog.registry(), path, step.as_deref());
+    if path.is_empty() {
+        // Configuration variables, and what verifies a request, read these.
+        found.extend(
+            ["secrets", "env"].map(|name| Member {
+                name: name.to_owned(),
+                detail: "in configVars and triggers".to_owned(),
+            }),
+        );
+    }
+    found
+}
+
+fn functions() -> Vec<CompletionItem> {
+    let own = model::expression::TABLE.iter().map(|function| {
+        CompletionItem::new(function.name, "function")
+            .detail(format!("({})", function.parameters.join(", ")))
+            .about(function.about)
+            .insert(format!("{}(", function.name))
+    });
+    own.collect()
+}
+
+fn vocabulary(kind: &'static str) -> Vec<CompletionItem> {
+    let words = model::expression::vocabulary().filter(|(found, _)| *found == kind).map(|(_, name)| name);
+    let about = |name: &str| model::expression::TABLE.iter().find(|function| function.name == name);
+    words
+        .map(|name| {
+            let item = CompletionItem::new(name, kind);
+            about(name).map_or(item.clone(), |function| item.about(function.about))
+        })
+        .collect()
+}
+
+/// Reads the end of an expression.
+fn read(before: &str) -> Before {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let rest = before.trim_end_matches(is_part);
+    let blank = rest.trim_end();
+    if blank.ends_with('|') {
+        return Before::Filter;
+    }
+    let last = blank.rsplit(|c: char| !is_part(c)).next().unwrap_or_default();
+    if blank.len() < rest.len() && matches!(last, "is" | "not") && blank.contains(" is") {
+        return Before::Test;
+    }
+    Before::Path(rest.strip_suffix('.').map_or_else(Vec::new, path_before))
+}
+
+/// The path that ends a text: `steps.page.results`, `a['b'].c`, `list[0]`.
+fn path_before(text: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut parts = Vec::new();
+    let mut rest = text;
+    loop {
+        if let Some(inside) = rest.strip_suffix(']') {
+            let Some(open) = inside.rfind('[') else { break };
+            parts.push(inside[open + 1..].trim_matches(['\'', '"']).to_owned());
+            rest = &inside[..open];
+            continue;
+        }
+        let head = rest.trim_end_matches(is_part);
+        if head.len() == rest.len() {
+            break;
+        }
+        parts.push(rest[head.len()..].to_owned());
+        match head.strip_suffix('.') {
+            Some(more) if !more.ends_with('$') => rest = more,
+            _ => break,
+        }
+    }
+    parts.reverse();
+    parts
+}
+
+/// The path at the cursor up to the word that holds it, and its range in the text.
+fn path_at(site: &Site<'_>) -> Option<(Vec<String>, Range<usize>)> {
+    let text = site.request.text;
+    let word = word_at(text, site.offset);
+    let name = text.get(word.clone()).filter(|name| !name.is_empty())?;
+    let start = text.floor_char_boundary(word.start.saturating_sub(1_000));
+    let before = text.get(start..word.start)?;
+    let mut path = before.strip_suffix('.').map_or_else(Vec::new, path_before);
+    path.push(name.to_owned());
+    Some((path, word))
+}
+
+fn word_at(text: &str, offset: usize) -> Range<usize> {
+    let is_part = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let start = offset - text[..offset].chars().rev().take_while(is_part).count();
+    let end = offset + text[offset..].chars().take_while(is_part).count();
+    start..end
+}
+
+/// The step that the expression at the cursor reads.
+pub(super) fn step_at(site: &Site<'_>) -> Option<String> {
+    let (path, word) = path_at(site)?;
+    match path.as_slice() {
+        [root, id, ..] if root == "steps" => Some(id.clone()),
+        // On the word `steps` itself the name behind it counts.
+        [root] if root == "steps" => {
+            let rest = site.request.text.get(word.end..)?.strip_prefix('.')?;
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            Some(rest[..end].to_owned())
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
+    let (path, word) = path_at(site)?;
+    if let [name] = path.as_slice()
+        && let Some(function) = model::expression::TABLE.iter().find(|function| function.name == name)
+    {
+        let title = format!("{}({})", function.name, function.parameters.join(", "));
+        return Some((word, title, function.about.to_owned()));
+    }
+    let (automation, unreadable) = site.automation.as_ref()?;
+    let names: Vec<&str> = path.iter().map(String::as_str).collect();
+    let registry = site.request.catalog.registry();
+    let step = site.step();
+    let kind = describe_type(automation, unreadable, registry, &names, step.as_deref());
+    let text = kind.or_else(|| {
+        let (last, parents) = names.split_last()?;
+        let all = members(automation, unreadable, registry, parents, step.as_deref());
+        all.into_iter().find(|member| member.name == *last).map(|member| member.detail)
+    })?;
+    let text = if text.is_empty() { "known here".to_owned() } else { text };
+    Some((word, names.join("."), text))
+}

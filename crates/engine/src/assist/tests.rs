@@ -1,0 +1,144 @@
+//! Tests of completion, descriptions and definitions, on whole texts with a mark `^` at the cursor.
+
+use std::sync::{Arc, LazyLock};
+
+use catalog::Catalog;
+
+use super::*;
+
+static CATALOG: LazyLock<Catalog> =
+    LazyLock::new(|| Catalog::empty(Arc::new(catalog::builtin().expect("the connectors load"))));
+
+fn ask<T>(text: &str, look: impl Fn(&AssistRequest<'_>) -> T) -> T {
+    let mark = text.find('^').expect("a mark");
+    let offset = text[..mark].encode_utf16().count();
+    let text = text.replacen('^', "", 1);
+    let secrets = ["wikiToken".to_owned()];
+    look(&AssistRequest {
+        catalog: &CATALOG,
+        secrets: &secrets,
+        path: "automations/a.yaml",
+        text: &text,
+        offset,
+    })
+}
+
+fn labels(text: &str) -> Vec<String> {
+    ask(text, complete).items.into_iter().map(|item| item.label).collect()
+}
+
+#[track_caller]
+fn offers(text: &str, some: &[&str], none: &[&str]) {
+    let labels = labels(text);
+    for label in some {
+        assert!(labels.iter().any(|found| found == label), "`{label}` is missing from {labels:?}\n{text}");
+    }
+    for label in none {
+        assert!(!labels.iter().any(|found| found == label), "`{label}` is offered\n{text}");
+    }
+}
+
+const HEAD: &str = "name: 😀\ntrigger:\n  webhook: {}\n";
+
+#[test]
+fn keys_are_those_that_the_place_takes_and_does_not_have() {
+    offers("name: x\n^", &["trigger", "steps", "timeout"], &["name", "action"]);
+    offers("trigger:\n  ^", &["webhook", "schedule"], &["steps"]);
+    offers("trigger:\n  webhook:\n    mode: sync\n    ^", &["respond", "verify"], &["mode", "every"]);
+    offers(&format!("{HEAD}steps:\n  - ^"), &["id", "action", "forEach"], &["webhook"]);
+    offers(
+        &format!("{HEAD}steps:\n  - action: http.request\n    ^"),
+        &["with", "retry"],
+        &["forEach", "action"],
+    );
+    offers(&format!("{HEAD}steps:\n  - id: a\n    retry:\n      ^"), &["max", "delay"], &["with"]);
+}
+
+#[test]
+fn values_are_actions_inputs_and_words() {
+    offers(&format!("{HEAD}steps:\n  - action: ht^"), &["http.request", "log.info"], &[]);
+    offers(
+        &format!("{HEAD}steps:\n  - action: http.request\n    with:\n      method: GET\n      ^"),
+        &["url"],
+        &["method"],
+    );
+    offers("trigger:\n  webhook:\n    mode: ^", &["sync", "async"], &[]);
+    offers("name: x\nenabled: ^", &["true", "false"], &[]);
+}
+
+#[test]
+fn expressions_complete_names_members_functions_and_filters() {
+    let steps = "steps:\n  - id: page\n    action: http.request\n    with: {method: GET, url: 'http://a.b/'}\n  - set:\n      x: ";
+    offers(&format!("{HEAD}{steps}${{{{ ^"), &["steps", "trigger", "parseJson"], &[]);
+    offers(&format!("{HEAD}{steps}${{{{ steps.^ }}}}"), &["page"], &["results"]);
+    offers(&format!("{HEAD}{steps}${{{{ steps.page.^ }}}}"), &["results", "error"], &[]);
+    offers(&format!("{HEAD}{steps}${{{{ steps.page.results.^ }}}}"), &["status", "body"], &["page"]);
+    offers(&format!("{HEAD}{steps}${{{{ trigger.results.^ }}}}"), &["body", "headers"], &[]);
+    offers(&format!("{HEAD}{steps}${{{{ vars.x | ^ }}}}"), &["default", "upper"], &["steps"]);
+    offers(&format!("{HEAD}{steps}${{{{ vars.x is ^ }}}}"), &["defined"], &["steps"]);
+    offers(&format!("{HEAD}{steps}1\n  - if: steps.^"), &["page"], &[]);
+    offers("configVars:\n  a: {secret: true, value: '${{ secrets.^ }}'}\n", &["wikiToken"], &[]);
+}
+
+#[test]
+fn a_text_that_does_not_parse_completes_from_what_precedes_the_cursor() {
+    offers(
+        &format!("{HEAD}steps:\n  - id: page\n    set: {{a: 1}}\n  - set:\n      x: \"${{{{ steps.^"),
+        &["page"],
+        &[],
+    );
+    offers("trigger: [\nsteps:\n  - ac^", &["action"], &[]);
+}
+
+#[test]
+fn a_comment_and_a_block_of_code_complete_nothing() {
+    assert_eq!(labels("name: x # tri^"), Vec::<String>::new());
+    assert_eq!(labels(&format!("{HEAD}steps:\n  - code: |\n      con^\n")), Vec::<String>::new());
+}
+
+#[test]
+fn a_completion_replaces_the_word_in_utf16_units() {
+    let completion = ask("name: 😀 x\ntim^eout: 1m\n", complete);
+    assert_eq!(completion.range, TextRange { from: 11, to: 18 });
+    let timeout = completion.items.iter().find(|item| item.label == "timeout").expect("the word itself");
+    assert_eq!(timeout.insert.as_deref(), Some("timeout"), "a colon is there already");
+}
+
+#[test]
+fn keys_actions_and_expressions_are_described() {
+    let text = |text: &str| ask(text, hover).map(|hover| format!("{}: {}", hover.title, hover.text));
+    let timeout = text("time^out: 5m\n").expect("a key");
+    assert!(timeout.contains("time limit of the execution"), "{timeout}");
+    let action = text(&format!("{HEAD}steps:\n  - action: http.re^quest\n")).expect("an action");
+    assert!(action.contains("url*"), "{action}");
+    let steps = "steps:\n  - id: page\n    action: http.request\n    with: {method: GET, url: 'http://a.b/'}\n  - set:\n      x: ${{ steps.page.results.sta^tus }}\n";
+    assert_eq!(text(&format!("{HEAD}{steps}")).as_deref(), Some("steps.page.results.status: integer"));
+    assert_eq!(text("# com^ment\n"), None);
+}
+
+#[test]
+fn a_name_of_a_step_leads_to_the_step() {
+    let steps = "steps:\n  - id: page\n    set: {a: 1}\n  - needs: [page]\n    set:\n      x: ${{ steps.page.results }}\n";
+    for text in [steps.replacen("steps.page", "steps.pa^ge", 1), steps.replacen("[page", "[pa^ge", 1)] {
+        let found = ask(&format!("{HEAD}{text}"), definition).expect("the step");
+        let from = found.range.expect("in this text").from;
+        let start =
+            format!("{HEAD}{}", text.split("id: page").next().unwrap_or_default()).encode_utf16().count();
+        assert_eq!((found.path.as_str(), from), ("automations/a.yaml", start));
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_and_no_offset_breaks_the_help(
+        text in "([-a-c:#&*!|>'\"{}\\[\\],? \n\r$~0-9.é😀]|steps:|- id: a|\\$\\{\\{ |with:|action: ){0,40}",
+        offset in 0usize..120,
+    ) {
+        let secrets = [];
+        let request = AssistRequest { catalog: &CATALOG, secrets: &secrets, path: "automations/a.yaml", text: &text, offset };
+        let completion = complete(&request);
+        let length = text.encode_utf16().count();
+        proptest::prop_assert!(completion.range.from <= completion.range.to && completion.range.to <= length);
+        let _ = (hover(&request), definition(&request));
+    }
+}

@@ -1,0 +1,81 @@
+//! The structure of a text that is not stored: its steps with their places, its graph, and its data.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use catalog::{Catalog, FileKind, Plan};
+use model::diagnostic::{Report, Source, Span, Utf16Index};
+use model::edit::{Segment, outline, step_references};
+use serde_json::Value;
+
+use crate::assist::TextRange;
+use crate::validate::check_text;
+
+/// The structure of a text.
+pub struct Inspection {
+    /// All problems.
+    pub report: Report,
+    /// The structure; `None` if the text does not parse or is no automation.
+    pub structure: Option<Structure>,
+}
+
+/// The structure of an automation's text, as far as it loads.
+pub struct Structure {
+    /// The step graph, in the form of [`Plan::graph`].
+    pub graph: Value,
+    /// The steps in document order.
+    pub outline: Vec<StepPlace>,
+    /// The places that read steps.
+    pub references: Vec<(String, TextRange)>,
+    /// The data of the file.
+    pub data: Value,
+}
+
+/// A step and its place.
+pub struct StepPlace {
+    /// The id.
+    pub id: String,
+    /// The name for people.
+    pub name: Option<String>,
+    /// The verb.
+    pub verb: &'static str,
+    /// The path in the file's tree.
+    pub at: Vec<Segment>,
+    /// The range in the text.
+    pub range: TextRange,
+}
+
+/// Checks a text as [`check_text`] does, and reads its structure.
+#[must_use]
+pub fn inspect_text(catalog: &Catalog, path: &str, text: &str) -> Inspection {
+    let report = check_text(catalog, path, text);
+    let kind = FileKind::from_path(Path::new(path));
+    let structure = (kind == Some(FileKind::Automation)).then(|| structure(path, text)).flatten();
+    Inspection { report, structure }
+}
+
+fn structure(path: &str, text: &str) -> Option<Structure> {
+    let tree = model::yaml::parse_text(path, text).ok()?;
+    let loaded = model::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
+    let (automation, _) = loaded.for_checking()?;
+    let index = Utf16Index::new(text);
+    let range = |span: Span| TextRange {
+        from: index.units_at(span.start as usize),
+        to: index.units_at(span.end as usize),
+    };
+    let (plan, _) = Plan::build(automation);
+    let steps = outline(automation, &tree).into_iter().map(|step| StepPlace {
+        id: step.id,
+        name: step.name,
+        verb: step.verb,
+        at: step.at,
+        range: range(step.span),
+    });
+    let references = step_references(automation).into_iter().map(|found| (found.step, range(found.span)));
+    Some(Structure {
+        graph: plan.graph(automation),
+        outline: steps.collect(),
+        references: references.collect(),
+        data: tree.to_json(),
+    })
+}
