@@ -1,4 +1,7 @@
-/** Files changed in the browser. */
+/** Files changed in the browser: in the source, by forms, from a card; and conflicts. */
+
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
 
 import { type Daemon, expect, test } from "./harness";
 
@@ -13,10 +16,146 @@ steps:
     action: log.info
     with:
       message: Hello
+  - id: other # second
+    set:
+      a: \${{ steps.page.results }}
 `;
 
+const editor = (page: Page) => page.getByRole("textbox", { name: "Text of the file" });
 const onDisk = async (daemon: Daemon, id: string) =>
   ((await daemon.api("GET", `/files/automations%2F${id}.yaml`)) as { text: string }).text;
+
+test("a file is mended: the problem is shown at its line, the difference is reviewed, and what is saved is in force", async ({
+  open,
+  daemon,
+}) => {
+  await daemon.write("automations/mend.yaml", "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: 1}}\n");
+  await open.goto(`${daemon.base}/automations/mend?tab=source`);
+  const editor = open.getByRole("textbox", { name: "Text of the file" });
+  await editor.click();
+  await open.keyboard.press("Control+End");
+  await open.keyboard.type("  - {id: b, sett: {y: 2}}");
+  await expect(open.getByText("unknown key `sett`")).toBeVisible();
+  await open.keyboard.press("Control+s");
+  await expect(open.getByRole("region", { name: "Difference" })).toContainText("sett");
+  await expect(open.getByRole("button", { name: "Save with errors" })).toBeVisible();
+  await open.reload();
+  await expect(open.getByText("the draft that you had not saved")).toBeVisible();
+  await editor.click();
+  await open.keyboard.press("Control+End");
+  await open.keyboard.press("Shift+Home");
+  await open.keyboard.type("- {id: b, action: log.info, with: {message: age}}");
+  await expect(open.getByText("unknown key `sett`")).toBeHidden();
+  await open.getByRole("button", { name: "Save …" }).click();
+  await open.getByRole("button", { name: "Save now" }).click();
+  await expect(open.getByText("Saved, and in force.")).toBeVisible();
+  await open.getByRole("tab", { name: "Graph" }).click();
+  await expect(open.getByRole("tree").getByText("b", { exact: true })).toBeVisible();
+});
+
+test("a change on disk is never overwritten in silence", async ({ open, daemon }) => {
+  const text = (value: number) => `trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: ${value}}}\n`;
+  await daemon.write("automations/shared.yaml", text(1));
+  await open.goto(`${daemon.base}/automations/shared?tab=source`);
+  const editor = open.getByRole("textbox", { name: "Text of the file" });
+  await editor.click();
+  await open.keyboard.press("Control+End");
+  await open.keyboard.type("# mine");
+  await daemon.write("automations/shared.yaml", text(2));
+  await expect(open.getByText("changed on disk while you edited it")).toBeVisible();
+  await expect(open.getByRole("button", { name: "Save …" })).toBeDisabled();
+  await open.getByRole("button", { name: "Take theirs" }).click();
+  await expect(editor).toContainText("x: 2");
+  await expect(editor).not.toContainText("# mine");
+});
+
+
+test("the editor completes keys, actions and steps, and describes them", async ({ open, daemon }) => {
+  await daemon.write("automations/complete.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/complete?tab=source`);
+  await editor(open).click();
+  await open.keyboard.press("Control+End");
+  await open.keyboard.type("  - act");
+  await expect(open.getByRole("option", { name: /^action/ })).toBeVisible();
+  await open.waitForTimeout(100);
+  await open.keyboard.press("Enter");
+  await open.keyboard.type("log.in");
+  await expect(open.getByRole("option", { name: /^log.info/ })).toBeVisible();
+  await open.keyboard.press("Escape");
+  await open.keyboard.type("fo\nwith: {message: \"${{ steps.");
+  await expect(open.getByRole("option", { name: /^page/ })).toBeVisible();
+  await open.keyboard.press("Escape");
+  await open.getByText("action", { exact: true }).first().hover();
+  await expect(open.locator(".cm-description")).toContainText("action");
+});
+
+test("a step is renamed with F2 and everything that names it follows", async ({ open, daemon }) => {
+  await daemon.write("automations/rename.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/rename?tab=source`);
+  await editor(open).getByText("page", { exact: true }).click();
+  await expect(open).toHaveURL(/step=page/);
+  await open.keyboard.press("F2");
+  await open.getByLabel("New id of step page").fill("made");
+  await open.keyboard.press("Enter");
+  await expect(editor(open)).toContainText("steps.made.results");
+  await open.keyboard.press("Control+s");
+  await open.keyboard.press("Control+s");
+  await expect(open.getByText("Saved, and in force.")).toBeVisible();
+  expect(await onDisk(daemon, "rename")).toBe(FILE.replace("id: page", "id: made").replace("steps.page", "steps.made"));
+});
+
+test("a field of a form changes its bytes and no other, and is undone in one step", async ({ open, daemon }) => {
+  await daemon.write("automations/form.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/form?tab=both&step=page`);
+  const form = open.getByRole("region", { name: "Step page" });
+  await form.getByLabel("message").fill("Good day");
+  await form.getByLabel("message").press("Tab");
+  await expect(editor(open)).toContainText("message: Good day");
+  await form.getByLabel("retry").fill("3");
+  await form.getByLabel("retry").press("Tab");
+  await expect(editor(open)).toContainText("retry: 3");
+  await open.getByRole("button", { name: "Undo" }).click();
+  await expect(editor(open)).not.toContainText("retry: 3");
+  await open.getByRole("button", { name: "Save …" }).click();
+  await expect(open.getByText("changes; executions in flight go on")).toBeVisible();
+  await open.getByRole("button", { name: "Save now" }).click();
+  await expect(open.getByText("Saved, and in force.")).toBeVisible();
+  expect(await onDisk(daemon, "form")).toBe(FILE.replace("message: Hello", "message: Good day"));
+});
+
+test("graph and source select the same step, both ways", async ({ open, daemon }) => {
+  await daemon.write("automations/select.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/select?tab=both`);
+  await open.getByRole("tree").getByText("other").click();
+  await expect(open.getByRole("region", { name: "Step other" })).toBeVisible();
+  await editor(open).getByText("page", { exact: true }).click();
+  await expect(open.getByRole("treeitem", { selected: true })).toContainText("page");
+});
+
+test("a text that does not parse keeps the last graph, and says so", async ({ open, daemon }) => {
+  await daemon.write("automations/behind.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/behind?tab=both`);
+  await editor(open).click();
+  await open.keyboard.press("Control+Home");
+  await open.keyboard.type("[ ");
+  await expect(open.getByText("As of your last valid text.")).toBeVisible();
+  await expect(open.getByRole("tree").getByText("page")).toBeVisible();
+});
+
+test("a file that does not load is opened from the list and mended", async ({ open, daemon }) => {
+  await daemon.write("automations/unloaded.yaml", FILE.replace("action:", "actoin:"));
+  await open.goto(daemon.base);
+  await open.getByRole("link", { name: "automations/unloaded.yaml" }).click();
+  await editor(open).getByText("actoin").click();
+  await expect(open.getByText("unknown key `actoin`").first()).toBeVisible();
+  await open.keyboard.press("Control+.");
+  await expect(open.getByText("unknown key `actoin`")).toHaveCount(0);
+  await open.keyboard.press("Control+s");
+  await expect(open.getByText("comes into force")).toBeVisible();
+  await open.keyboard.press("Control+s");
+  await expect(open.getByText("Saved, and in force.")).toBeVisible();
+  expect(await onDisk(daemon, "unloaded")).toBe(FILE);
+});
 
 test("an automation is disabled and enabled by one key of its file", async ({ open, daemon }) => {
   await daemon.write("automations/switch.yaml", FILE);
@@ -27,3 +166,54 @@ test("an automation is disabled and enabled by one key of its file", async ({ op
   await open.getByRole("button", { name: "Enable" }).click();
   await expect(open.getByRole("button", { name: "Disable" })).toBeVisible();
 });
+
+test("a new automation is made from a card, by keyboard alone", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/new`);
+  await expect(open.getByRole("heading", { name: "New automation" })).toBeVisible();
+  await open.keyboard.type("Nightly report");
+  await expect(open.getByText("automations/nightly-report.yaml")).toBeVisible();
+  await open.keyboard.press("Tab");
+  await open.keyboard.press("Tab");
+  for (let step = 0; step < 3; step += 1) {
+    await open.keyboard.press("ArrowDown");
+  }
+  await expect(open.getByRole("radio", { name: /Schedule/ })).toBeChecked();
+  await expect(open.getByRole("region", { name: "Preview of automations/nightly-report.yaml" })).toContainText("schedule:");
+  await open.keyboard.press("Tab");
+  await open.keyboard.press("Enter");
+  await expect(open).toHaveURL(/automations\/nightly-report/);
+  await expect(open.getByRole("heading", { name: "Nightly report" })).toBeVisible();
+  expect(await onDisk(daemon, "nightly-report.test")).toContain("tests:");
+});
+
+for (const card of ["Webhook", "Signed webhook", "Code block", "Poll", "Manual", "App event"]) {
+  test(`the text of the card ${card} has no error`, async ({ open, daemon }) => {
+    await open.goto(`${daemon.base}/new`);
+    await open.getByLabel("Name", { exact: true }).fill(`A ${card}`);
+    await open.getByRole("radio", { name: new RegExp(`^${card}`) }).check();
+    await expect(open.getByRole("radio", { name: new RegExp(`^${card}`) })).toBeChecked();
+    await open.getByRole("button", { name: "Create" }).click();
+    await expect(open).toHaveURL(/tab=both/);
+    await expect(editor(open)).toContainText("trigger:");
+    await expect(open.getByRole("heading", { name: `A ${card}` })).toBeVisible();
+  });
+}
+
+for (const width of [1440, 360]) {
+  for (const scheme of ["light", "dark"] as const) {
+    test(`the pages that edit have no serious finding of axe at ${width} in ${scheme}`, async ({ open, daemon }) => {
+      await open.emulateMedia({ colorScheme: scheme });
+      await open.setViewportSize({ width, height: 900 });
+      for (const path of ["/new", "/automations/sync-orders?tab=both&step=page", "/automations/sync-orders?tab=graph"]) {
+        await open.goto(daemon.base + path);
+        await expect(open.getByRole("heading", { level: 1 })).toBeVisible();
+        await expect(path === "/new" ? open.getByRole("region").first() : open.getByRole("tree").first()).toBeVisible();
+        const { violations } = await new AxeBuilder({ page: open }).analyze();
+        const serious = violations.filter((one) => one.impact === "serious" || one.impact === "critical");
+        expect(serious.map((one) => `${path} ${one.id}: ${one.nodes[0]?.html}`)).toEqual([]);
+        const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(overflow, path).toBeLessThanOrEqual(0);
+      }
+    });
+  }
+}

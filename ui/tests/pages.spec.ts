@@ -109,50 +109,6 @@ test("a secret is set and its value is never shown", async ({ open, daemon }) =>
   expect(await open.content()).not.toContain("hunter2");
 });
 
-test("a file is mended: the problem is shown at its line, the difference is reviewed, and what is saved is in force", async ({
-  open,
-  daemon,
-}) => {
-  await daemon.write("automations/mend.yaml", "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: 1}}\n");
-  await open.goto(`${daemon.base}/automations/mend?tab=source`);
-  const editor = open.getByRole("textbox", { name: "Text of the file" });
-  await editor.click();
-  await open.keyboard.press("Control+End");
-  await open.keyboard.type("  - {id: b, sett: {y: 2}}");
-  await expect(open.getByText("unknown key `sett`")).toBeVisible();
-  await open.keyboard.press("Control+s");
-  await expect(open.getByRole("region", { name: "Difference" })).toContainText("sett");
-  await expect(open.getByRole("button", { name: "Save with errors" })).toBeVisible();
-  await open.reload();
-  await expect(open.getByText("the draft that you had not saved")).toBeVisible();
-  await editor.click();
-  await open.keyboard.press("Control+End");
-  await open.keyboard.press("Shift+Home");
-  await open.keyboard.type("- {id: b, action: log.info, with: {message: age}}");
-  await expect(open.getByText("unknown key `sett`")).toBeHidden();
-  await open.getByRole("button", { name: "Save …" }).click();
-  await open.getByRole("button", { name: "Save now" }).click();
-  await expect(open.getByText("Saved, and in force.")).toBeVisible();
-  await open.getByRole("tab", { name: "Graph" }).click();
-  await expect(open.getByRole("tree").getByText("b", { exact: true })).toBeVisible();
-});
-
-test("a change on disk is never overwritten in silence", async ({ open, daemon }) => {
-  const text = (value: number) => `trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: ${value}}}\n`;
-  await daemon.write("automations/shared.yaml", text(1));
-  await open.goto(`${daemon.base}/automations/shared?tab=source`);
-  const editor = open.getByRole("textbox", { name: "Text of the file" });
-  await editor.click();
-  await open.keyboard.press("Control+End");
-  await open.keyboard.type("# mine");
-  await daemon.write("automations/shared.yaml", text(2));
-  await expect(open.getByText("changed on disk while you edited it")).toBeVisible();
-  await expect(open.getByRole("button", { name: "Save …" })).toBeDisabled();
-  await open.getByRole("button", { name: "Take theirs" }).click();
-  await expect(editor).toContainText("x: 2");
-  await expect(editor).not.toContainText("# mine");
-});
-
 test("texts of others are texts: nothing runs, nothing is loaded", async ({ open, daemon }) => {
   const hostile = [
     "<img src=x onerror=alert(1)>",

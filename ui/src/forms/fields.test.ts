@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+
+import { type Schema, inputFields, schemaFields, shown, typed } from "./fields";
+
+const root: Schema = {
+  $defs: { "every.retry": { anyOf: [{ type: "integer" }, { type: "object" }], description: "How often" } },
+  properties: {
+    name: { type: "string" },
+    retry: { $ref: "#/$defs/every.retry" },
+    mode: { enum: ["sync", "async"] },
+    steps: { type: "array", items: { type: "object" } },
+    labels: { type: "array", items: { type: "string" } },
+  },
+  required: ["name"],
+};
+
+test("a schema gives fields by the kind of value", () => {
+  const fields = schemaFields(root, root, ["steps"]);
+  expect(fields.map(({ key, kind }) => [key, kind])).toEqual([
+    ["name", "text"],
+    ["retry", "number"],
+    ["mode", "choice"],
+    ["labels", "list"],
+  ]);
+  expect(fields[0]?.required).toBe(true);
+  expect(fields[1]?.about).toBe("How often");
+});
+
+test("inputs give fields, others are any value", () => {
+  const kinds = ["text", "integer", "map"].map((kind) => ({ name: kind, type: { kind }, required: false }));
+  expect(inputFields(kinds).map(({ kind }) => kind)).toEqual(["text", "number", "any"]);
+});
+
+test("what is typed keeps its type, and an expression is a text", () => {
+  expect(typed({ kind: "number" }, "3", undefined)).toBe(3);
+  expect(typed({ kind: "number" }, "${{ vars.n }}", 3)).toBe("${{ vars.n }}");
+  expect(typed({ kind: "any" }, "42", "41")).toBe("42");
+  expect(typed({ kind: "any" }, "42", undefined)).toBe(42);
+  expect(typed({ kind: "any" }, "{a", undefined)).toBe("{a");
+  expect(typed({ kind: "list" }, "a, b,", [])).toEqual(["a", "b"]);
+  expect(typed({ kind: "text" }, "", "x")).toBeUndefined();
+});
+
+test("a value that no field holds is left to the source", () => {
+  expect(shown({ a: 1 })).toBeUndefined();
+  expect(shown(["a", "b"])).toBe("a, b");
+  expect(shown(undefined)).toBe("");
+});

@@ -1,0 +1,147 @@
+/** Fields of forms: from JSON Schemas and from inputs of actions, and the conversion of what is typed. */
+
+export interface Schema {
+  $ref?: string;
+  type?: string | string[];
+  enum?: unknown[];
+  const?: unknown;
+  examples?: unknown[];
+  description?: string;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  items?: Schema;
+  minimum?: number;
+  maximum?: number;
+  $defs?: Record<string, Schema>;
+}
+
+/** The kind of a field. `source` is edited as text. */
+export type Kind = "text" | "number" | "boolean" | "choice" | "list" | "any" | "source";
+
+export interface Field {
+  key: string;
+  kind: Kind;
+  about: string;
+  required: boolean;
+  options: string[];
+  /** An example or the default, shown in the empty field. */
+  hint: string;
+}
+
+/** An input as a connector declares it. */
+export interface InputSpec {
+  name: string;
+  type: { kind: string; options?: string[] };
+  required: boolean;
+  default?: unknown;
+  description?: string;
+}
+
+function resolved(schema: Schema, root: Schema): Schema {
+  const name = /^#\/\$defs\/(.+)$/.exec(schema.$ref ?? "")?.[1];
+  const target = name === undefined ? undefined : root.$defs?.[name];
+  return target === undefined ? schema : { ...resolved(target, root), ...(schema.description ? { description: schema.description } : {}) };
+}
+
+function kindOf(schema: Schema): Kind {
+  const types = [schema.type ?? []].flat();
+  if (schema.enum) {
+    return "choice";
+  }
+  const alternatives = schema.anyOf ?? schema.oneOf;
+  if (alternatives) {
+    const kinds = alternatives.map(kindOf);
+    return kinds.find((kind) => kind !== "source" && kind !== "any") ?? "source";
+  }
+  if (types.includes("boolean")) {
+    return types.includes("string") ? "text" : "boolean";
+  }
+  if (types.includes("integer") || types.includes("number")) {
+    return "number";
+  }
+  if (types.includes("string")) {
+    return "text";
+  }
+  if (types.includes("array")) {
+    return schema.items?.type === "string" ? "list" : "source";
+  }
+  return types.length === 0 && !schema.properties ? "any" : "source";
+}
+
+/** The fields of a mapping by its schema. */
+export function schemaFields(schema: Schema, root: Schema, without: readonly string[]): Field[] {
+  return Object.entries(schema.properties ?? {})
+    .filter(([key]) => !without.includes(key))
+    .map(([key, value]) => {
+      const found = resolved(value, root);
+      const own = found.anyOf?.map((one) => resolved(one, root)).find((one) => one.enum) ?? found;
+      return {
+        key,
+        kind: kindOf(found),
+        about: value.description ?? found.description ?? "",
+        required: schema.required?.includes(key) ?? false,
+        options: (own.enum ?? []).map(String),
+        hint: found.examples?.[0] === undefined ? "" : `such as ${String(found.examples[0])}`,
+      };
+    });
+}
+
+/** The fields of an action's inputs. */
+export function inputFields(inputs: readonly InputSpec[]): Field[] {
+  const kinds: Record<string, Kind> = { text: "text", url: "text", integer: "number", number: "number", boolean: "boolean", choice: "choice" };
+  return inputs.map((input) => ({
+    key: input.name,
+    kind: kinds[input.type.kind] ?? "any",
+    about: input.description ?? "",
+    required: input.required,
+    options: input.type.options ?? [],
+    hint: input.default === undefined || input.default === null ? "" : `default ${typeof input.default === "string" ? input.default : JSON.stringify(input.default)}`,
+  }));
+}
+
+/** A value as the text of its field; `undefined` if only the source can show it. */
+export function shown(value: unknown): string | undefined {
+  if (value === undefined || value === null) {
+    return "";
+  }
+  if (Array.isArray(value) && value.every((one) => typeof one === "string" && !one.includes(","))) {
+    return value.join(", ");
+  }
+  return typeof value === "object" ? undefined : String(value);
+}
+
+/** What was typed into a field as a value; `undefined` removes the key. */
+export function typed(field: Pick<Field, "kind">, text: string, before: unknown): unknown {
+  if (text === "") {
+    return undefined;
+  }
+  if (text.includes("${{")) {
+    return text;
+  }
+  switch (field.kind) {
+    case "number":
+      return Number.isNaN(Number(text)) ? text : Number(text);
+    case "boolean":
+      return text === "true";
+    case "list":
+      return text
+        .split(",")
+        .map((one) => one.trim())
+        .filter((one) => one !== "");
+    case "any":
+      // A text stays one, even if it looks like a number.
+      return typeof before === "string" ? text : literal(text);
+    default:
+      return typeof before === "number" && !Number.isNaN(Number(text)) ? Number(text) : text;
+  }
+}
+
+function literal(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,46 @@
+/** The cards of triggers, and what each changes in the text of a new automation. */
+
+import type { Operation } from "../editor/types";
+
+export interface Card {
+  key: string;
+  /** The kind of trigger, as `POST /scaffold` takes it. */
+  kind: "webhook" | "schedule" | "event" | "poll" | "manual";
+  title: string;
+  about: string;
+}
+
+export const CARDS: readonly Card[] = [
+  { key: "webhook", kind: "webhook", title: "Webhook", about: "A request to an address of its own starts it." },
+  { key: "signed", kind: "webhook", title: "Signed webhook", about: "Only requests with a valid signature start it: the sender shares a secret." },
+  { key: "code", kind: "webhook", title: "Code block", about: "Code of yours decides the payload and the response of each request." },
+  { key: "schedule", kind: "schedule", title: "Schedule", about: "The clock starts it: every few minutes, daily, weekly or by cron." },
+  { key: "event", kind: "event", title: "App event", about: "Something that happens in another application starts it." },
+  { key: "poll", kind: "poll", title: "Poll", about: "An action is called regularly; what is new in its result starts it." },
+  { key: "manual", kind: "manual", title: "Manual", about: "A person, the command line or the API starts it, with inputs." },
+];
+
+const CODE = `export default async (context, payload) => {
+  // The value of trigger.results in the steps, and what the caller gets.
+  return { payload, response: { statusCode: 202 } };
+};
+`;
+
+/** The operations on the scaffold of the card's kind. */
+export function operations(card: Card, isSync: boolean): Operation[] {
+  const at = ["trigger", "webhook"];
+  const found: Operation[] = [];
+  if (card.kind !== "webhook") {
+    return found;
+  }
+  if (isSync && card.key !== "code") {
+    found.push({ op: "set", at: [...at, "mode"], value: "sync" });
+  }
+  if (card.key === "signed") {
+    found.push({ op: "set", at: [...at, "verify"], value: { preset: "hmac", secret: "${{ secrets.webhookSecret }}" } });
+  }
+  if (card.key === "code") {
+    found.push({ op: "set", at: [...at, "code"], value: CODE });
+  }
+  return found;
+}
