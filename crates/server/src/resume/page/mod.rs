@@ -17,8 +17,11 @@ use super::questions::QuestionOutcome;
 use super::submission::{Form, OPTION};
 use super::view_model::{Closed, Focus, MAX_SHOWN, ResumeView};
 
-/// The style sheet, inlined in every page.
-pub(super) const STYLE: &str = include_str!("style.css");
+/// The style sheet, inlined in every page. It has the colours of the web UI.
+pub(super) const STYLE: &str =
+    concat!(include_str!("../../../../../ui/src/design/tokens.css"), include_str!("style.css"));
+/// The mark of the web UI.
+const ICON: &str = include_str!("../../../../../ui/public/icon.svg");
 
 /// An invalid submission, shown again for correction.
 pub(super) struct RejectedSubmission {
@@ -117,6 +120,7 @@ fn document(title: &str, name: Option<&str>, content: &Markup) -> Markup {
                 style { (PreEscaped(STYLE)) }
             }
             body {
+                p.brand { span aria-hidden="true" { (PreEscaped(ICON)) } "Cogwork" }
                 main {
                     @if let Some(name) = name { p.source dir="auto" { (strings::cut(name)) } }
                     (content)
