@@ -147,6 +147,60 @@ impl Loader {
     }
 }
 
+/// One of the two addresses of an automation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    /// The address that starts executions.
+    Live,
+    /// The address that starts test executions.
+    Test,
+}
+
+impl Loader {
+    /// Replaces the token of one address of an automation, makes the new one durable, and calls `put_in_force` with the
+    /// snapshot that has it. From then on the previous token leads nowhere. `None` if the automation has no address.
+    ///
+    /// A crash before the return leaves the previous token or the new one.
+    ///
+    /// # Errors
+    /// The store could not save the address; the previous one stays in force.
+    pub async fn rotate_address(
+        self: Arc<Self>,
+        id: &AutomationId,
+        kind: AddressKind,
+        store: &dyn Store,
+        in_force: impl Fn() -> Arc<Catalog>,
+        put_in_force: impl FnOnce(&Successor),
+    ) -> Result<Option<Successor>, store::Error> {
+        // Reloads wait: they would put the previous token in force again.
+        let _folder = self.folder.lock().await;
+        let before = in_force();
+        let Some(previous) = before.get(id).and_then(|deployment| deployment.address.clone()) else {
+            return Ok(None);
+        };
+        let (mut next, fresh) = (Address::clone(&previous), new_address(id));
+        match kind {
+            AddressKind::Live => next.live = fresh.live,
+            AddressKind::Test => next.test = fresh.test,
+        }
+        store.put_addresses(vec![next.clone()]).await?;
+        let next = Arc::new(next);
+        let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(id.clone(), next.clone());
+        drop(known);
+        let after = before.with_address(id, next);
+        // Subscriptions at other applications name the address, so they are made again.
+        let reload = ReloadSummary {
+            generation: after.generation(),
+            rechecked: vec![id.clone()],
+            ..ReloadSummary::default()
+        };
+        let successor = Successor { before, after: Arc::new(after), reload };
+        put_in_force(&successor);
+        Ok(Some(successor))
+    }
+}
+
 impl Successor {
     /// Logs the changes.
     pub async fn log(&self, store: &dyn Store, now: Timestamp) {

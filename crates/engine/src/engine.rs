@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
+use catalog::{AddressKind, Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
 use ingress::Ingress;
+use model::AutomationId;
 use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::Store;
 use tokio::sync::{broadcast, watch};
@@ -186,6 +187,27 @@ impl Engine {
             Err(error) => {
                 runtime.lost(&error);
                 unchanged()
+            }
+        }
+    }
+
+    /// Gives an automation another live or test address. From then on the previous one leads nowhere.
+    ///
+    /// # Errors
+    /// There is no such automation, it has no address, or the store failed; the previous address stays in force then.
+    pub async fn rotate_address(&self, id: &AutomationId, kind: AddressKind) -> Result<(), Error> {
+        self.catalog().find(id.as_str())?;
+        let put_in_force = |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
+        let (loader, store) = (self.loader.clone(), &*self.runtime.store);
+        match loader.rotate_address(id, kind, store, || self.catalog(), put_in_force).await {
+            Ok(Some(_)) => {
+                tracing::info!(automation = %id, ?kind, "the address was replaced");
+                Ok(())
+            }
+            Ok(None) => Err(Error::Input(format!("`{id}` has no address: no request has ever started it"))),
+            Err(error) => {
+                self.runtime.lost(&error);
+                Err(error.into())
             }
         }
     }

@@ -25,15 +25,15 @@ pub use bulk::{
     MAX_BULK, MAX_BULK_PER_SECOND,
 };
 pub use catalog::{
-    BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
+    AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, InFlightExecutions, InvalidFile, Plan, ProjectFile, ProjectFileError,
     ReloadPreview, ReloadSummary, automation_ids, check_project_target, preview_project, project_files,
     read_project_file, schema_context, serve_code, set_code_program,
 };
 pub use engine::Engine;
 pub use ingress::{
-    Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PollError,
-    PollView, RouteMatch, SavedPayload,
+    Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview,
+    PayloadProblem, PollError, PollView, RouteMatch, SavedPayload, Verdict, VersionedPayload,
 };
 pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};

@@ -14,6 +14,7 @@ mod subscribe;
 pub use hooks::{Condition, RouteMatch};
 pub use ingress::Ingress;
 pub use listen::{
-    Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload,
+    Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview,
+    PayloadProblem, SavedPayload, Verdict, VersionedPayload,
 };
 pub use poll::{PollError, PollView};

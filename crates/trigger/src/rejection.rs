@@ -27,13 +27,21 @@ pub struct Rejection {
     pub allow: Option<String>,
     /// The delay before a retry, if one may succeed.
     pub retry_after: Option<Duration>,
+    /// The cause in words for the author of the Automation. It is never sent to the caller.
+    pub detail: Option<String>,
 }
 
 impl Rejection {
     /// A rejection with any status and code.
     #[must_use]
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), allow: None, retry_after: None }
+        Self { status, code, message: message.into(), allow: None, retry_after: None, detail: None }
+    }
+
+    /// Adds the cause for the author of the Automation.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
     }
 
     /// 404: no Automation has this address. The response does not reveal whether a token was ever valid.

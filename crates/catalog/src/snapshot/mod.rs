@@ -130,6 +130,27 @@ impl ReloadSummary {
 }
 
 impl Catalog {
+    /// Returns a snapshot in which an automation has this address in place of its previous one.
+    #[must_use]
+    pub(crate) fn with_address(&self, id: &AutomationId, address: Arc<Address>) -> Self {
+        let mut next = Self { generation: self.generation + 1, awaited: OnceLock::new(), ..self.clone() };
+        let Some(deployment) = self.automations.get(id) else { return next };
+        if let Some(previous) = &deployment.address {
+            next.tokens.remove_mut(previous.live.as_str());
+            next.tokens.remove_mut(previous.test.as_str());
+        }
+        let deployment =
+            Arc::new(Deployment { address: Some(address.clone()), ..Deployment::clone(deployment) });
+        for (token, is_test) in [(&address.live, false), (&address.test, true)] {
+            let route = Route { deployment: deployment.clone(), is_test };
+            next.tokens.insert_mut(token.as_str().into(), route);
+        }
+        next.automations.insert_mut(id.clone(), deployment);
+        next
+    }
+}
+
+impl Catalog {
     /// Returns the events that automations in force wait for.
     #[must_use]
     pub fn awaited_events(&self) -> &AwaitedEvents {

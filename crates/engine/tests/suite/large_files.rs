@@ -182,8 +182,8 @@ async fn a_captured_file_is_saved_with_its_bytes() {
     assert_eq!(engine.ingress().receive(&test, sent(&engine, "image/png", &file)).await.status, 200);
     let view = soon(engine.ingress().captures(&id, 0, minute)).await.expect("somebody has listened");
     let payload = model::Payload::clone(&view.captures.first().expect("it was captured").payload);
-    engine.ingress().save_payload(&id, "first", payload).await.expect("it is saved");
-    let saved = engine.ingress().saved_payload(&id, "first").await.expect("it is read");
+    engine.ingress().save_payload(&id, "first", payload, None).await.expect("it is saved");
+    let saved = engine.ingress().saved_payload(&id, "first").await.expect("it is read").payload;
     let model::Payload::Webhook(saved) = saved else { panic!("a request is saved") };
     assert_eq!(saved.body.data.in_memory().map(|data| data.to_vec()), Some(file));
     stop(engine).await;

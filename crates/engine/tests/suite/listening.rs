@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::{Engine, NonTrigger, PayloadError, Start};
+use engine::{AddressKind, Engine, NonTrigger, PayloadError, Start, Verdict};
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
 use model::value::Value;
@@ -149,6 +149,12 @@ async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials()
     for (number, reason) in [(1, Some("invalid_signature")), (2, Some("bad_json")), (3, None)] {
         assert_eq!(captured(&engine, number).await.1, reason);
     }
+    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody listens");
+    let shown: Vec<_> = view.captures.iter().map(|one| (one.verdict, one.answer.status, one.bytes)).collect();
+    assert_eq!(shown, [(Verdict::Refused, 401, 2), (Verdict::Refused, 400, 1), (Verdict::Accepted, 204, 23)]);
+    let reason = view.captures[0].reason.as_deref().expect("a reason");
+    assert!(reason.contains("malformed") || reason.contains("wrong"), "{reason}");
+    assert!(!text(&view.captures[0].answer).contains(reason), "the sender does not get it");
     let (payload, _) = captured(&engine, 3).await;
     let names: Vec<_> = payload.headers.keys().map(String::as_str).collect();
     assert_eq!(names, ["content-type", "x-note"]);
@@ -206,7 +212,11 @@ async fn senders_get_the_answers_that_need_no_execution() {
         text(&soon(engine.ingress().receive(&test, post(r#"{"n": 1}"#))).await),
         r#"200 {"filtered":true}"#
     );
-    assert_eq!(engine.ingress().captures(&id(), 0, MINUTE).await.expect("listened").captures.len(), 2);
+    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("listened");
+    let shown: Vec<_> = view.captures.iter().map(|one| (one.verdict, text(&one.answer))).collect();
+    let expected =
+        [(Verdict::Accepted, r#"201 {"twice":14}"#), (Verdict::Filtered, r#"200 {"filtered":true}"#)];
+    assert_eq!(shown, expected.map(|(verdict, answer)| (verdict, answer.to_owned())));
     assert_eq!(executions(&engine).await, 0);
     stop(engine).await;
 }
@@ -228,18 +238,19 @@ async fn a_capture_is_saved_by_name_edited_and_started_again() {
     engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
     soon(engine.ingress().receive(&test, post(r#"{"n": 7}"#))).await;
     let payload = Payload::Webhook(captured(&engine, 1).await.0);
-    let saved = engine.ingress().save_payload(&id(), "first", payload.clone()).await.expect("it is saved");
+    let saved =
+        engine.ingress().save_payload(&id(), "first", payload.clone(), None).await.expect("it is saved");
     assert_eq!(saved.path, "payloads/test/first.json");
     let listed = engine.ingress().saved_payloads(&id()).await.expect("they are listed");
     assert_eq!(
         listed.iter().map(|one| (one.name.as_str(), one.bytes)).collect::<Vec<_>>(),
         [("first", saved.bytes)]
     );
-    assert_eq!(engine.ingress().saved_payload(&id(), "first").await.expect("it is read"), payload);
+    assert_eq!(engine.ingress().saved_payload(&id(), "first").await.expect("it is read").payload, payload);
     let file = project.path(&saved.path);
     let written = std::fs::read_to_string(&file).expect("it is there");
     std::fs::write(&file, written.replace("\\\"n\\\": 7", "\\\"n\\\": 12345")).expect("it is edited");
-    let payload = engine.ingress().saved_payload(&id(), "first").await.expect("it is read");
+    let payload = engine.ingress().saved_payload(&id(), "first").await.expect("it is read").payload;
     let run =
         engine.ingress().start(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
     assert_eq!(show(&soon(engine.runtime().wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
@@ -248,8 +259,60 @@ async fn a_capture_is_saved_by_name_edited_and_started_again() {
     assert!(matches!(broken, PayloadError::Malformed { .. }), "{broken}");
     let missing = engine.ingress().saved_payload(&id(), "second").await.expect_err("there is none");
     assert!(matches!(missing, PayloadError::Missing { .. }), "{missing}");
-    let outside = engine.ingress().save_payload(&id(), "../first", Payload::manual(Map::new())).await;
+    let outside = engine.ingress().save_payload(&id(), "../first", Payload::manual(Map::new()), None).await;
     assert!(matches!(outside, Err(PayloadError::Name(_))), "{outside:?}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_payload_is_renamed_and_replaced_only_in_the_version_that_was_read() {
+    let project = Project::with(DRAFT);
+    let engine = project.start().await;
+    let (ingress, id) = (engine.ingress(), id());
+    let payload = |n: i64| Payload::manual(Map::from_iter([("n", Value::from(n))]));
+    ingress.save_payload(&id, "first", payload(1), None).await.expect("it is saved");
+    let read = ingress.saved_payload(&id, "first").await.expect("it is read");
+    ingress.save_payload(&id, "first", payload(2), Some(read.version.clone())).await.expect("as it was read");
+    let late = ingress.save_payload(&id, "first", payload(3), Some(read.version.clone())).await;
+    assert!(matches!(late, Err(PayloadError::Changed { .. })), "{late:?}");
+    let late = ingress.delete_payload(&id, "first", Some(read.version)).await;
+    assert!(matches!(late, Err(PayloadError::Changed { .. })), "{late:?}");
+    ingress.save_payload(&id, "other", payload(4), None).await.expect("it is saved");
+    let taken = ingress.rename_payload(&id, "first", "other").await;
+    assert!(matches!(taken, Err(PayloadError::Taken(_))), "{taken:?}");
+    let renamed = ingress.rename_payload(&id, "first", "second").await.expect("it is renamed");
+    assert_eq!(
+        (renamed.path.as_str(), renamed.kind.as_deref()),
+        ("payloads/test/second.json", Some("manual"))
+    );
+    let names: Vec<_> =
+        ingress.saved_payloads(&id).await.expect("a list").into_iter().map(|one| one.name).collect();
+    assert_eq!(names, ["other", "second"]);
+    assert_eq!(ingress.saved_payload(&id, "other").await.expect("it is read").payload, payload(4));
+    let gone = ingress.rename_payload(&id, "first", "third").await;
+    assert!(matches!(gone, Err(PayloadError::Missing { .. })), "{gone:?}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_replaced_address_leads_nowhere_and_the_new_one_outlives_a_reload_and_a_restart() {
+    let project = Project::with(DRAFT);
+    let engine = project.start().await;
+    let (live, test) = tokens(&engine);
+    engine.rotate_address(&id(), AddressKind::Test).await.expect("it is replaced");
+    let (same, replaced) = tokens(&engine);
+    assert_eq!(same, live, "the other address stays");
+    assert_ne!(replaced, test);
+    let gone = soon(engine.ingress().receive(&test, post(r#"{"n": 1}"#))).await;
+    assert!(text(&gone).contains("unknown_trigger"), "{}", text(&gone));
+    assert_eq!(started_as_a_test(&engine, &replaced, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
+    project.write("automations/test.yaml", &DRAFT.replace("got", "has"));
+    engine.reload().await;
+    assert_eq!(tokens(&engine), (live.clone(), replaced.clone()));
+    assert_eq!(started_as_a_test(&engine, &replaced, post(r#"{"n": 2}"#)).await, r#"{"has":2}"#);
+    stop(engine).await;
+    let engine = project.start().await;
+    assert_eq!(tokens(&engine), (live, replaced));
     stop(engine).await;
 }
 

@@ -93,7 +93,8 @@ impl Ingress {
         let decided = self.run_trigger_code(deployment, id, results).await.map_err(|error| {
             // Log lines of the code are for its author, not for the sender of the request.
             tracing::error!(automation = %deployment.automation.id, error, "the trigger's code failed; nothing is started");
-            Rejection::new(500, "trigger_code_failed", "the trigger's code failed; see the daemon's log")
+            let message = "the trigger's code failed; see the daemon's log";
+            Rejection::new(500, "trigger_code_failed", message).with_detail(error)
         })?;
         if let Some(given) = decided.as_ref().and_then(|decided| decided.results.clone()) {
             *results = given;

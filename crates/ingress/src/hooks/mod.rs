@@ -35,7 +35,7 @@ pub use route::RouteMatch;
 use runtime::check_chain_depth;
 
 use crate::ingress::Ingress;
-use crate::listen::NonTrigger;
+use crate::listen::{NonTrigger, RequestPreview, Verdict};
 use catalog::{Catalog, Route};
 use runtime::Error;
 use runtime::Start;
@@ -113,19 +113,20 @@ impl Ingress {
             && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(route, webhook, challenge, &asked, &request)).await;
-            self.capture_non_trigger(route, &request, NonTrigger::Challenge, answer.as_ref().err());
+            self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer);
             return answer;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
-            self.capture_non_trigger(route, &request, NonTrigger::Probe, None);
-            return Ok(answer);
+            let answer = Ok(answer);
+            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer);
+            return answer;
         }
         if self.is_listening(route)
             && let Some(answer) = Box::pin(self.capture(
                 route,
                 webhook,
                 &request,
-                self.preview_response(route, webhook, &request),
+                self.preview_request(route, webhook, &request),
             ))
             .await
         {
@@ -144,21 +145,24 @@ impl Ingress {
         self.accept_request(route, webhook, received, names).await
     }
 
-    /// Returns the response of a request that would start no execution; `None` if the response depends on an execution.
-    async fn preview_response(
+    /// Decides about a request as [`Ingress::receive_at`] does, and starts nothing.
+    async fn preview_request(
         self: &Arc<Self>,
         route: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
-    ) -> Result<Option<HttpResponse>, Rejection> {
+    ) -> Result<RequestPreview, Rejection> {
         let (_, mut received) = self.verify_and_parse(route, webhook, request.clone()).await?;
         if !self.condition_holds(route, &received.results).await? {
-            return Ok(Some(filtered()));
+            let response = Some(filtered());
+            return Ok(RequestPreview { verdict: Verdict::Filtered, response, results: None });
         }
         let id = self.runtime.admission.next_id(self.runtime.clock.now());
         self.decide_on_request(&route.deployment, id, &mut received.payload, &mut received.results).await?;
-        let decided = received.payload.code_result.as_deref();
-        Ok(decided.and_then(|decided| code::response_from_code(webhook, decided, &id)))
+        let Some(decided) = received.payload.code_result else { return Ok(RequestPreview::default()) };
+        let verdict = if decided.declined { Verdict::Declined } else { Verdict::Accepted };
+        let response = code::response_from_code(webhook, &decided, &id);
+        Ok(RequestPreview { verdict, response, results: decided.results })
     }
 
     /// Verifies a request, then reads it. Returns the hash of the signed bytes as [`Ingress::verify`] does.
@@ -345,13 +349,13 @@ impl Ingress {
         let proof = self.runtime.secrets.proof(verify).map_err(|error| {
             // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
-            Rejection::unverified()
+            Rejection::unverified().with_detail(error.message.clone())
         })?;
         let url = self.public_url_of(route, request);
         let verified = trigger::verify::verify(&proof, request, &url, self.runtime.clock.now());
         let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
-            rejection
+            rejection.with_detail(reason.to_string())
         })?;
         let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
         if let Some(key) = proven.key {
@@ -368,7 +372,7 @@ impl Ingress {
                 Ok(holds) => return Ok(holds),
                 Err(error) if error.exceeded.is_some() => {
                     tracing::info!(automation = %automation.id, %error, "a request was refused: the trigger's condition costs too much");
-                    return Err(condition_too_costly());
+                    return Err(condition_too_costly().with_detail(error.to_string()));
                 }
                 Err(error) => error.to_string(),
             },
@@ -376,7 +380,7 @@ impl Ingress {
         };
         // The cause is an error in the file: it is logged for the author and hidden from the sender.
         tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
-        Err(condition_failed())
+        Err(condition_failed().with_detail(error))
     }
 }
 
@@ -420,23 +424,13 @@ fn filtered() -> HttpResponse {
 
 /// Rejection of a request for which the trigger's condition exceeds its evaluation budget.
 fn condition_too_costly() -> Rejection {
-    Rejection {
-        status: 400,
-        code: "condition_too_costly",
-        message: "the trigger's condition takes too much work over this request".to_owned(),
-        allow: None,
-        retry_after: None,
-    }
+    let message = "the trigger's condition takes too much work over this request";
+    Rejection::new(400, "condition_too_costly", message)
 }
 
 fn condition_failed() -> Rejection {
-    Rejection {
-        status: 500,
-        code: "condition_failed",
-        message: "the trigger's condition cannot be evaluated; see the daemon's log".to_owned(),
-        allow: None,
-        retry_after: None,
-    }
+    let message = "the trigger's condition cannot be evaluated; see the daemon's log";
+    Rejection::new(500, "condition_failed", message)
 }
 
 /// Result of evaluating a trigger's condition.
@@ -497,7 +491,7 @@ impl Ingress {
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].
-    async fn trigger_condition(
+    pub(crate) async fn trigger_condition(
         &self,
         condition: &Expression,
         scope: &Value,
@@ -510,7 +504,7 @@ impl Ingress {
     }
 
     /// Builds the variables that a trigger's condition can read.
-    fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
+    pub(crate) fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
         let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         Ok(Value::from(Map::from_iter([

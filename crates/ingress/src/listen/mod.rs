@@ -1,5 +1,8 @@
 //! Captures requests to a test address while a client listens. A captured request starts no execution.
 
+mod capture;
+mod payload_head;
+mod preview;
 mod saved;
 
 use std::collections::{HashMap, VecDeque};
@@ -8,8 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{AutomationId, Trigger, WebhookTrigger};
-use model::payload::{HttpResponse, Payload, WebhookPayload};
-use serde::Serialize;
+use model::payload::{HttpResponse, WebhookPayload};
 use tokio::sync::watch;
 use trigger::Rejection;
 use trigger::webhook::Request;
@@ -20,7 +22,10 @@ use catalog::{Route, trigger_hook};
 use runtime::Error;
 use runtime::{Clock, MonotonicTime};
 
-pub use saved::{PayloadError, SavedPayload};
+pub use capture::{Capture, NonTrigger, Verdict};
+pub(crate) use capture::{CaptureOutcome, RequestPreview};
+pub use preview::{PayloadPreview, PayloadProblem};
+pub use saved::{PayloadError, SavedPayload, VersionedPayload};
 
 /// Default and maximum duration of a capture session.
 pub const MAX_LISTEN_TIME: Duration = Duration::from_secs(10 * 60);
@@ -59,51 +64,8 @@ struct CaptureSession {
     bytes: usize,
 }
 
-/// A request that arrived during a capture session.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Capture {
-    /// Number within the session, from 1.
-    pub number: u32,
-    /// Time of arrival.
-    pub at: Timestamp,
-    /// Kind of a request that could not have started an execution; `None` for all others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aside: Option<NonTrigger>,
-    /// Code of the rejection; `None` if the request would have been accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<&'static str>,
-    /// The request without headers that may contain credentials.
-    pub payload: Arc<Payload>,
-}
-
-/// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum NonTrigger {
-    /// A challenge that the sender issues before its first event.
-    Challenge,
-    /// A request about the address itself: `HEAD`, `OPTIONS`.
-    Probe,
-    /// A request about an event other than the one that starts the Automation.
-    Ignored,
-}
-
-impl NonTrigger {
-    /// The word in the API: `challenge`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Challenge => "challenge",
-            Self::Probe => "probe",
-            Self::Ignored => "ignored",
-        }
-    }
-}
-
 /// State of a capture session.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 pub struct ListenView {
     /// The Automation.
     pub automation: AutomationId,
@@ -164,7 +126,7 @@ impl Listeners {
         &self,
         id: &AutomationId,
         clock: &dyn Clock,
-        (aside, refused): (Option<NonTrigger>, Option<&'static str>),
+        outcome: CaptureOutcome,
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
@@ -172,23 +134,20 @@ impl Listeners {
         let Some(session) = state.get_mut(id).filter(|session| session.is_active(now)) else {
             return false;
         };
-        if aside.is_none() {
+        if outcome.aside.is_none() {
             session.count += 1;
         } else if session.captures.iter().filter(|one| one.aside.is_some()).count() >= MAX_NON_TRIGGERS {
             return true;
         }
         session.last += 1;
-        session.bytes += approximate_size(&payload);
-        let payload = Arc::new(Payload::Webhook(payload));
-        let at = clock.now();
-        session.captures.push_back(Capture { number: session.last, at, aside, refused, payload });
+        let capture = Capture::new(session.last, clock.now(), outcome, payload);
+        session.bytes += capture.memory();
+        session.captures.push_back(capture);
         while state.values().map(|session| session.bytes).sum::<usize>() > MAX_BYTES {
             let Some(largest) = state.values_mut().max_by_key(|session| session.bytes) else { break };
-            match largest.captures.pop_front().as_ref().map(|gone| &*gone.payload) {
-                Some(Payload::Webhook(gone)) => {
-                    largest.bytes = largest.bytes.saturating_sub(approximate_size(gone))
-                }
-                _ => largest.bytes = 0,
+            match largest.captures.pop_front() {
+                Some(gone) => largest.bytes = largest.bytes.saturating_sub(gone.memory()),
+                None => largest.bytes = 0,
             }
         }
         drop(state);
@@ -234,13 +193,6 @@ impl CaptureSession {
     fn is_active(&self, now: MonotonicTime) -> bool {
         now < self.until && self.count < self.max
     }
-}
-
-/// Approximate size of a request in memory, in bytes.
-fn approximate_size(payload: &WebhookPayload) -> usize {
-    let headers: usize = payload.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    // The query is stored raw and decoded.
-    payload.body.data.len() + headers + 2 * payload.raw_query.len() + payload.path_fragment.len()
 }
 
 impl Ingress {
@@ -308,21 +260,26 @@ impl Ingress {
         route.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
     }
 
-    /// Captures a request instead of starting an execution, and sends the usual response. `verdict` yields the
-    /// rejection, or the response that needs no execution; rejected requests are captured too. Returns `None` if no
-    /// session is active any more.
+    /// Captures a request instead of starting an execution, and sends the usual response. `preview` decides about the
+    /// request without starting anything; rejected requests are captured too. Returns `None` if no session is active any
+    /// more.
     pub(crate) async fn capture(
         &self,
         route: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
-        verdict: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
+        preview: impl Future<Output = Result<RequestPreview, Rejection>>,
     ) -> Option<Result<HttpResponse, Rejection>> {
-        let verdict = verdict.await;
-        let refused = verdict.as_ref().err().map(|rejection| rejection.code);
-        // Masking must come after `verdict`: reading the secrets registers them with the redactor.
-        let kept = self.store_capture(route, request, (None, refused));
-        kept.then(|| verdict.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
+        let (verdict, results, answer) = match preview.await {
+            Err(rejection) => (Verdict::Refused, None, Err(rejection)),
+            Ok(RequestPreview { verdict, response, results }) => {
+                (verdict, results, Ok(response.unwrap_or_else(|| trigger::response::captured(webhook))))
+            }
+        };
+        // Masking must come after `preview`: reading the secrets registers them with the redactor.
+        let outcome =
+            CaptureOutcome::new(request.body.len(), None, verdict, &answer, &self.runtime.settings.redactor);
+        self.store_capture(route, request, CaptureOutcome { results, ..outcome }).then_some(answer)
     }
 
     /// Captures a request that never starts an execution, if a session is active.
@@ -331,22 +288,23 @@ impl Ingress {
         route: &Route,
         request: &Request,
         aside: NonTrigger,
-        refused: Option<&Rejection>,
+        answer: &Result<HttpResponse, Rejection>,
     ) {
         if self.is_listening(route) {
-            self.store_capture(route, request, (Some(aside), refused.map(|rejection| rejection.code)));
+            let verdict = if answer.is_ok() { Verdict::NonTrigger } else { Verdict::Refused };
+            let redactor = &self.runtime.settings.redactor;
+            self.store_capture(
+                route,
+                request,
+                CaptureOutcome::new(request.body.len(), Some(aside), verdict, answer, redactor),
+            );
         }
     }
 
-    fn store_capture(
-        &self,
-        route: &Route,
-        request: &Request,
-        what: (Option<NonTrigger>, Option<&'static str>),
-    ) -> bool {
+    fn store_capture(&self, route: &Route, request: &Request, outcome: CaptureOutcome) -> bool {
         let payload = trigger::webhook::unchecked_payload(request.clone());
         let payload = remove_credentials(payload, &self.runtime.settings.redactor);
-        self.listeners.add_capture(&route.deployment.automation.id, &*self.runtime.clock, what, payload)
+        self.listeners.add_capture(&route.deployment.automation.id, &*self.runtime.clock, outcome, payload)
     }
 }
 

@@ -5,14 +5,16 @@ use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use jiff::Timestamp;
 use model::AutomationId;
 use model::payload::{Payload, WebhookPayload};
 use model::redact::Redactor;
-use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
+use super::payload_head::{HEAD_BYTES, PayloadHead};
 use crate::credentials::remove_credentials;
 use crate::ingress::Ingress;
-use catalog::{EntryKind, check_project_target, list_project_folder, read_project_file};
+use catalog::{EntryKind, check_project_target, list_project_folder, read_project_file, read_start};
 
 /// Maximum size of a saved payload, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -22,8 +24,7 @@ const MAX_CHARACTERS: usize = 100;
 const MAX_SAVED: usize = 1000;
 
 /// Description of a saved payload.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 pub struct SavedPayload {
     /// Its name.
     pub name: String,
@@ -31,6 +32,23 @@ pub struct SavedPayload {
     pub path: String,
     /// Size of the file in bytes.
     pub bytes: u64,
+    /// Time of the last change of the file.
+    pub saved_at: Option<Timestamp>,
+    /// Kind of the payload, such as `webhook`; `None` if the file does not begin as a payload does.
+    pub kind: Option<String>,
+    /// Method of a request.
+    pub method: Option<String>,
+    /// Content type of a request.
+    pub content_type: Option<String>,
+}
+
+/// A saved payload with the version of its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionedPayload {
+    /// The payload.
+    pub payload: Payload,
+    /// The version: a hash of the file.
+    pub version: String,
 }
 
 /// Error of saving or reading a payload.
@@ -57,6 +75,15 @@ pub enum PayloadError {
         /// The reason.
         reason: String,
     },
+    /// The file is not in the version that the change expects.
+    #[error("`{path}` was changed meanwhile; read it again and repeat the change")]
+    Changed {
+        /// The file.
+        path: String,
+    },
+    /// The new name is taken.
+    #[error("there is a payload `{0}` already; choose another name, or delete that one first")]
+    Taken(String),
     /// An error of the file system.
     #[error("`{path}`: {error}")]
     Io {
@@ -79,49 +106,98 @@ fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
 }
 
 impl Ingress {
-    /// Saves a payload under a name; overwrites an existing one. Credentials and secrets are removed.
+    /// Saves a payload under a name; overwrites an existing one, in the version `expected` if that is given. Credentials
+    /// and secrets are removed.
     ///
     /// # Errors
-    /// Returns an error if the name is not allowed, or the file cannot be written.
+    /// Returns an error if the name is not allowed, the file is another version, or it cannot be written.
     pub async fn save_payload(
         &self,
         automation: &AutomationId,
         name: &str,
         payload: Payload,
+        expected: Option<String>,
     ) -> Result<SavedPayload, PayloadError> {
-        let shown = payload_path(automation, name)?;
-        let (root, path, redactor) =
-            (self.runtime.settings.dir.clone(), shown.clone(), self.runtime.settings.redactor.clone());
-        let work = tokio::task::spawn_blocking(move || {
-            write(&root, Path::new(&path), &without_secrets(with_file_contents(payload)?, &redactor))
-        });
-        let bytes = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let bytes = bytes.map_err(|error| PayloadError::Io { path: shown.clone(), error })?;
-        Ok(SavedPayload {
-            name: name.to_owned(),
-            path: shown,
-            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+        let name = name.to_owned();
+        let redactor = self.runtime.settings.redactor.clone();
+        self.on_file(automation, &name.clone(), move |root, shown| {
+            let failed = |error| io_error(shown, error);
+            check_version(root, shown, expected.as_deref())?;
+            let payload = without_secrets(with_file_contents(payload).map_err(failed)?, &redactor);
+            write(root, Path::new(shown), &payload).map_err(failed)?;
+            describe(root, shown, name).map_err(failed)
         })
+        .await
     }
 
-    /// Deletes a saved payload. Returns false if there was none of this name.
+    /// Deletes a saved payload, in the version `expected` if that is given. Returns false if there was none of this name.
     ///
     /// # Errors
-    /// Returns an error if the name is not allowed, or the file cannot be deleted.
-    pub async fn delete_payload(&self, automation: &AutomationId, name: &str) -> Result<bool, PayloadError> {
-        let shown = payload_path(automation, name)?;
-        let (root, path) = (self.runtime.settings.dir.clone(), shown.clone());
-        let work = tokio::task::spawn_blocking(move || -> io::Result<bool> {
+    /// Returns an error if the name is not allowed, the file is another version, or it cannot be deleted.
+    pub async fn delete_payload(
+        &self,
+        automation: &AutomationId,
+        name: &str,
+        expected: Option<String>,
+    ) -> Result<bool, PayloadError> {
+        self.on_file(automation, name, move |root, shown| {
             // Refuses a folder that is a link out of the project.
-            check_project_target(&root, Path::new(&path))?;
-            match std::fs::remove_file(root.join(path)) {
+            check_project_target(root, Path::new(shown)).map_err(|error| io_error(shown, error.into()))?;
+            check_version(root, shown, expected.as_deref())?;
+            match std::fs::remove_file(root.join(shown)) {
                 Ok(()) => Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-                Err(error) => Err(error),
+                Err(error) => Err(io_error(shown, error)),
             }
-        });
-        let deleted = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        deleted.map_err(|error| PayloadError::Io { path: shown, error })
+        })
+        .await
+    }
+
+    /// Renames a saved payload. A payload that has the new name already is not overwritten.
+    ///
+    /// # Errors
+    /// Returns an error if a name is not allowed, the new one is taken, there is no such payload, or the file cannot be
+    /// renamed.
+    pub async fn rename_payload(
+        &self,
+        automation: &AutomationId,
+        name: &str,
+        to: &str,
+    ) -> Result<SavedPayload, PayloadError> {
+        let (name, to) = (name.to_owned(), to.to_owned());
+        let target = payload_path(automation, &to)?;
+        self.on_file(automation, &name.clone(), move |root, shown| {
+            for path in [shown, target.as_str()] {
+                check_project_target(root, Path::new(path)).map_err(|error| io_error(path, error.into()))?;
+            }
+            // A link fails if the target exists, while a rename would overwrite it.
+            match std::fs::hard_link(root.join(shown), root.join(&target)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(PayloadError::Taken(to));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(PayloadError::Missing { name, path: shown.to_owned() });
+                }
+                Err(error) => return Err(io_error(&target, error)),
+            }
+            std::fs::remove_file(root.join(shown)).map_err(|error| io_error(shown, error))?;
+            describe(root, &target, to).map_err(|error| io_error(&target, error))
+        })
+        .await
+    }
+
+    /// Runs `work` with the project folder and the file of a payload on a blocking thread.
+    async fn on_file<T: Send + 'static>(
+        &self,
+        automation: &AutomationId,
+        name: &str,
+        work: impl FnOnce(&Path, &str) -> Result<T, PayloadError> + Send + 'static,
+    ) -> Result<T, PayloadError> {
+        let shown = payload_path(automation, name)?;
+        let (root, path) = (self.runtime.settings.dir.clone(), shown.clone());
+        let work = tokio::task::spawn_blocking(move || work(&root, &path));
+        work.await.unwrap_or_else(|error| Err(io_error(&shown, io::Error::other(error))))
     }
 
     /// Lists the saved payloads of an Automation, sorted by name.
@@ -141,9 +217,9 @@ impl Ingress {
             for entry in entries.into_iter().take(MAX_SAVED) {
                 let file = entry.name.to_string_lossy().into_owned();
                 let Some(name) = file.strip_suffix(".json").filter(|name| is_name(name)) else { continue };
-                let Ok(EntryKind::File(stat)) = entry.kind else { continue };
-                let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-                found.push(SavedPayload { name: name.to_owned(), path: format!("{listed}/{file}"), bytes });
+                let Ok(EntryKind::File(_)) = entry.kind else { continue };
+                // A file that is deleted meanwhile is left out.
+                found.extend(describe(&root, &format!("{listed}/{file}"), name.to_owned()));
             }
             found.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(found)
@@ -160,20 +236,49 @@ impl Ingress {
         &self,
         automation: &AutomationId,
         name: &str,
-    ) -> Result<Payload, PayloadError> {
-        let shown = payload_path(automation, name)?;
-        let (root, path) = (self.runtime.settings.dir.clone(), shown.clone());
-        let work = tokio::task::spawn_blocking(move || {
-            read_project_file(&root, Path::new(&path), MAX_BYTES).map_err(io::Error::from)
-        });
-        let read = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let bytes = read.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => PayloadError::Missing { name: name.to_owned(), path: shown.clone() },
-            _ => PayloadError::Io { path: shown.clone(), error },
-        })?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| PayloadError::Malformed { path: shown, reason: error.to_string() })
+    ) -> Result<VersionedPayload, PayloadError> {
+        let name = name.to_owned();
+        self.on_file(automation, &name.clone(), move |root, shown| {
+            let bytes = read_project_file(root, Path::new(shown), MAX_BYTES).map_err(io::Error::from);
+            let bytes = bytes.map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => PayloadError::Missing { name, path: shown.to_owned() },
+                _ => io_error(shown, error),
+            })?;
+            let payload = serde_json::from_slice(&bytes).map_err(|error| PayloadError::Malformed {
+                path: shown.to_owned(),
+                reason: error.to_string(),
+            })?;
+            Ok(VersionedPayload { payload, version: version_of(&bytes) })
+        })
+        .await
     }
+}
+
+fn io_error(path: &str, error: io::Error) -> PayloadError {
+    PayloadError::Io { path: path.to_owned(), error }
+}
+
+fn version_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Checks that a file has the expected version, if one is given.
+fn check_version(root: &Path, path: &str, expected: Option<&str>) -> Result<(), PayloadError> {
+    let Some(expected) = expected else { return Ok(()) };
+    let found = read_project_file(root, Path::new(path), MAX_BYTES).map(|bytes| version_of(&bytes));
+    if found.is_ok_and(|found| found == expected) {
+        return Ok(());
+    }
+    Err(PayloadError::Changed { path: path.to_owned() })
+}
+
+/// Describes the file of a payload.
+fn describe(root: &Path, path: &str, name: String) -> io::Result<SavedPayload> {
+    let PayloadHead { kind, method, content_type } =
+        PayloadHead::read(&read_start(root, Path::new(path), HEAD_BYTES).map_err(io::Error::from)?);
+    let found = std::fs::metadata(root.join(path))?;
+    let saved_at = found.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
+    Ok(SavedPayload { name, path: path.to_owned(), bytes: found.len(), saved_at, kind, method, content_type })
 }
 
 /// Path of a payload's file, relative to the project folder.
@@ -184,8 +289,8 @@ fn payload_path(automation: &AutomationId, name: &str) -> Result<String, Payload
     Ok(format!("payloads/{automation}/{name}.json"))
 }
 
-/// Writes a payload to a file and returns its size. `path` is relative to the project folder `root`.
-fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
+/// Writes a payload to a file. `path` is relative to the project folder `root`.
+fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(payload).map_err(io::Error::other)?;
     check_project_target(root, path)?;
     let path = &root.join(path);
@@ -199,7 +304,7 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
     let mut draft = tempfile::NamedTempFile::new_in(folder)?;
     draft.write_all(&text)?;
     draft.persist(path).map_err(|error| error.error)?;
-    Ok(text.len())
+    Ok(())
 }
 
 /// Loads the bytes of all files into the payload, since readers of the file have no access to the store.

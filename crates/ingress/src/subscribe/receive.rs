@@ -10,7 +10,7 @@ use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
 
 use crate::ingress::Ingress;
-use crate::listen::NonTrigger;
+use crate::listen::{NonTrigger, RequestPreview};
 use catalog::{Catalog, Route, trigger_hook};
 use runtime::Start;
 use runtime::check_chain_depth;
@@ -35,8 +35,9 @@ impl Ingress {
         let webhook =
             model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
-            self.capture_non_trigger(route, &request, NonTrigger::Probe, None);
-            return Ok(answer);
+            let answer = Ok(answer);
+            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer);
+            return answer;
         }
         let header = |name: &str| {
             let mut values = request.headers.iter().filter(|(header, _)| header == name);
@@ -47,7 +48,7 @@ impl Ingress {
         if is_matching && self.is_listening(route) {
             let judged = async {
                 self.verify_event(route, &webhook, &secret, &request)?;
-                trigger::webhook::receive(&webhook, request.clone()).map(|_| None)
+                trigger::webhook::receive(&webhook, request.clone()).map(|_| RequestPreview::default())
             };
             if let Some(answer) = self.capture(route, &webhook, &request, judged).await {
                 return answer;
@@ -56,10 +57,9 @@ impl Ingress {
         check_chain_depth(&request)?;
         let verified = self.verify_event(route, &webhook, &secret, &request);
         if !is_matching {
-            self.capture_non_trigger(route, &request, NonTrigger::Ignored, verified.as_ref().err());
-            verified?;
-            self.count_rejection(Some(route), "ignored");
-            return Ok(acknowledgement("ignored"));
+            let answer = verified.map(|()| acknowledgement("ignored"));
+            self.capture_non_trigger(route, &request, NonTrigger::Ignored, &answer);
+            return answer.inspect(|_| self.count_rejection(Some(route), "ignored"));
         }
         verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
@@ -103,7 +103,7 @@ impl Ingress {
         trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
             let automation = &route.deployment.automation.id;
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
-            rejection
+            rejection.with_detail(reason.to_string())
         })
     }
 }

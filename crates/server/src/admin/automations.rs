@@ -301,7 +301,7 @@ pub(crate) async fn run(
     let payload = match body.saved.take() {
         None => payload(body, &deployment, api.engine.clock().now())?,
         Some(name) if body.inputs.is_none() && body.payload.is_none() => {
-            api.engine.ingress().saved_payload(&automation, &name).await?
+            api.engine.ingress().saved_payload(&automation, &name).await?.payload
         }
         Some(_) => {
             let detail = "give `inputs`, `payload` or `saved`, one of them".to_owned();

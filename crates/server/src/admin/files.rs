@@ -221,11 +221,13 @@ pub(super) fn answer(
     })
 }
 
-fn quoted(version: &str) -> String {
+/// The ETag of a version.
+pub(super) fn quoted(version: &str) -> String {
     format!("\"{version}\"")
 }
 
-fn with_etag(answer: impl IntoResponse, etag: &str) -> Response {
+/// Adds the ETag to a response.
+pub(super) fn with_etag(answer: impl IntoResponse, etag: &str) -> Response {
     let mut response = answer.into_response();
     if let Ok(value) = HeaderValue::try_from(etag) {
         response.headers_mut().insert(ETAG, value);

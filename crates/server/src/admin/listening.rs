@@ -1,23 +1,25 @@
-//! Listening at test addresses, and payloads saved by name.
+//! Listening at test addresses.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload};
+use engine::{Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::{AutomationId, Payload};
+use model::{AutomationId, File, HttpResponse, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::described::{SavedPayloadInfo, StartPayload};
-use super::extract::{Answer, Body, Query, Segment, Segments};
+use super::extract::{Answer, Body, Query, Segment, outside};
 use super::subscriptions::SubscriptionView;
 use super::{Api, Problem, Shared};
 
 /// The longest that a request for captures waits for one.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// The largest body of a capture that is listed with its results, in bytes.
+const RESULTS_BYTES: usize = 256 << 10;
 
 /// How the listening at a test address stands.
 #[derive(Debug, Serialize, ToSchema)]
@@ -56,19 +58,77 @@ pub(crate) struct CaptureView {
     /// event).
     #[serde(skip_serializing_if = "Option::is_none")]
     aside: Option<&'static str>,
-    /// The reason for which it would have been rejected.
+    /// `accepted`: it would have started an execution; `filtered`: `if` is false; `declined`: the trigger's code decided
+    /// that no step runs; `refused`; `nonTrigger`: see `aside`.
+    verdict: &'static str,
+    /// The code of the reason for which it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'static str>,
+    /// That reason in words. The sender does not get all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The size of its body.
+    bytes: u64,
+    /// The response that the sender got.
+    answer: AnswerView,
+    /// `trigger.results` as steps would read them; absent if the body cannot be read, or has more than 256 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    results: Option<serde_json::Value>,
     /// As it came, without headers that may hold a credential.
     #[schema(value_type = SavedPayloadInfo)]
     payload: serde_json::Value,
 }
 
+/// The response that the sender of a request got.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = CaptureAnswer)]
+pub(crate) struct AnswerView {
+    status: u16,
+    /// Each with its name and its value, in order. Credentials are `***`.
+    headers: Vec<(String, String)>,
+    /// The body as a file: `contentType`, `size`, `encoding`, `data`.
+    #[schema(value_type = Object)]
+    body: serde_json::Value,
+}
+
+impl From<&HttpResponse> for AnswerView {
+    fn from(answer: &HttpResponse) -> Self {
+        let content_type = answer.header("content-type").unwrap_or_default().into();
+        let body = File { content_type, filename: None, data: answer.body.clone() };
+        Self {
+            status: answer.status,
+            headers: answer
+                .headers
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+            body: outside(&Value::from(body)),
+        }
+    }
+}
+
 impl From<Capture> for CaptureView {
     fn from(capture: Capture) -> Self {
-        let payload = serde_json::to_value(&*capture.payload).unwrap_or_default();
-        let Capture { number, at, aside, refused, .. } = capture;
-        Self { number, at, aside: aside.map(NonTrigger::word), refused, payload }
+        let bytes = capture.bytes;
+        let results = match &capture.results {
+            Some(decided) => Some(decided.to_serde()),
+            None if bytes > RESULTS_BYTES => None,
+            None => trigger::results(&capture.payload).ok().map(|results| results.to_serde()),
+        };
+        Self {
+            number: capture.number,
+            at: capture.at,
+            aside: capture.aside.map(NonTrigger::word),
+            verdict: capture.verdict.word(),
+            refused: capture.refused,
+            reason: capture.reason.as_deref().map(str::to_owned),
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            answer: AnswerView::from(&*capture.answer),
+            results,
+            payload: serde_json::to_value(&*capture.payload).unwrap_or_default(),
+        }
     }
 }
 
@@ -168,14 +228,8 @@ impl Api {
         }
     }
 
-    /// A payload that a client wrote, for this automation.
-    fn payload_of(&self, automation: &AutomationId, given: serde_json::Value) -> Result<Payload, Problem> {
-        let catalog = self.engine.catalog();
-        let deployment = catalog.find(automation.as_str())?;
-        super::payload::read(given, deployment, self.engine.clock().now())
-    }
-
-    async fn captured(
+    /// The session of an automation with its captures after a number.
+    pub(super) async fn captured(
         &self,
         automation: &AutomationId,
         after: u32,

@@ -5,6 +5,7 @@
 
 mod access;
 mod assist;
+mod addresses;
 mod automations;
 mod bulk;
 mod connections;
@@ -25,6 +26,7 @@ mod polls;
 mod problem;
 mod replay;
 mod routes;
+mod saved_payloads;
 mod secrets;
 mod session;
 mod state;

@@ -26,11 +26,16 @@ const REQUEST: [&str; 7] = ["method", "headers", "query", "path", "body", "query
 /// # Errors
 /// 422 with all that is wrong with it.
 pub(super) fn read(given: Json, deployment: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
+    read_all(given, deployment, now).map_err(|wrong| refused(&wrong))
+}
+
+/// As [`read`], with the errors one by one.
+pub(super) fn read_all(given: Json, deployment: &Deployment, now: Timestamp) -> Result<Payload, Vec<String>> {
     let mut wrong = Vec::new();
     let payload = Reader { deployment, now, wrong: &mut wrong }.payload(given);
     match payload {
         Some(payload) if wrong.is_empty() => Ok(payload),
-        _ => Err(refused(&wrong)),
+        _ => Err(wrong),
     }
 }
 

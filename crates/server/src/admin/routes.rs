@@ -18,6 +18,9 @@ use super::{
     hosts, listening, notices, plan, polls, problem, replay, secrets, session, state, statistics, status, stream,
     subscriptions,
     ui, waiting,
+    Api, Problem, addresses, automations, bulk, connections, connectors, editing, executions, files, follow,
+    hosts, listening, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state, status,
+    subscriptions, ui, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -91,8 +94,11 @@ table! {
     statistics::refusals;
     statistics::statistics;
     listening::listen, listening::captures, listening::stop;
-    listening::payloads, listening::save;
-    listening::payload, listening::put, listening::delete;
+    saved_payloads::payloads, saved_payloads::save;
+    saved_payloads::preview;
+    saved_payloads::payload, saved_payloads::put, saved_payloads::delete;
+    saved_payloads::rename;
+    addresses::rotate;
     subscriptions::list;
     polls::list;
     polls::show;

@@ -98,6 +98,96 @@ async fn a_saved_payload_is_put_read_run_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_list_of_payloads_has_their_heads_and_a_payload_its_version() {
+    let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
+    let (client, base) = (daemon.client(), "/api/v1/automations/echo/payloads");
+    let body = json!({"name": "first", "payload": {"method": "GET", "body": "text"}});
+    client.post::<Value>(base, &body).await.unwrap();
+    let listed: Value = client.get(base).await.unwrap();
+    let first = &listed["payloads"][0];
+    assert_eq!(
+        (&first["kind"], &first["method"], &first["contentType"]),
+        (&json!("webhook"), &json!("GET"), &json!("text/plain; charset=utf-8"))
+    );
+    assert!(first["savedAt"].as_str().is_some_and(|at| at.parse::<jiff::Timestamp>().is_ok()), "{first}");
+    let read = daemon.api("GET", &format!("{base}/first"), "", "").await;
+    let etag = read.header("etag").unwrap().to_owned();
+    let fields = format!("content-type: application/json\r\nif-match: {etag}\r\n");
+    let put = daemon.api("PUT", &format!("{base}/first"), &fields, "{}").await;
+    assert_eq!(put.status, 200, "{put:?}");
+    let late = daemon.api("PUT", &format!("{base}/first"), &fields, "{}").await;
+    assert_eq!((late.status, late.code().as_str()), (412, "payload_changed"));
+    let renamed: Value =
+        client.post(&format!("{base}/first/rename"), &json!({"to": "preview"})).await.unwrap();
+    assert_eq!(renamed["path"], "payloads/echo/preview.json");
+    assert_eq!(client.get::<Value>(&format!("{base}/preview")).await.unwrap()["kind"], "webhook");
+    let bad = client.post(&format!("{base}/preview/rename"), &json!({"to": "../x"})).await;
+    assert_eq!(refused(bad).1, "bad_name");
+}
+
+#[tokio::test]
+async fn a_preview_shows_the_results_with_all_problems_at_once_and_starts_nothing() {
+    let schema = "trigger:
+  if: trigger.results.body.data.n > 1
+  webhook: {verify: none, methods: [POST], schema: {type: object, required: [n]}}
+steps: [{set: {a: 1}}]
+";
+    let daemon = daemon(&[("strict", schema)]).await;
+    let path = "/api/v1/automations/strict/preview-payload";
+    let show = async |body: Value| daemon.client().post::<Value>(path, &body).await.unwrap();
+    let codes = |found: &Value| -> Vec<String> {
+        let problems = found["problems"].as_array().unwrap().iter();
+        problems.map(|one| one["code"].as_str().unwrap().to_owned()).collect()
+    };
+    let good = show(json!({"payload": {"path": "a/b", "query": {"x": "1"}, "body": {"n": 2}}})).await;
+    assert_eq!((codes(&good), &good["condition"]), (vec![], &json!(true)));
+    assert_eq!(good["results"]["body"]["data"], json!({"n": 2}));
+    assert_eq!(good["results"]["pathFragment"], "a/b");
+    let other = show(json!({"payload": {"body": {"m": 1}}})).await;
+    assert_eq!(codes(&other), ["schema_mismatch", "condition_failed"], "{other}");
+    let json = json!({"payload": {"headers": {"content-type": "application/json"}, "body": "{"}});
+    assert_eq!(codes(&show(json).await), ["bad_json"]);
+    let shape = show(json!({"payload": {"method": "DELETE", "boddy": 1, "path": 7}})).await;
+    assert_eq!(codes(&shape), ["bad_payload"; 3], "{shape}");
+    assert!(shape.get("results").is_none());
+    daemon
+        .client()
+        .put::<Value>("/api/v1/automations/strict/payloads/low", &json!({"body": {"n": 1}}))
+        .await
+        .unwrap();
+    assert_eq!(show(json!({"saved": "low"})).await["condition"], false);
+    assert_eq!(refused(daemon.client().post(path, &json!({})).await).1, "bad_body");
+    assert_eq!(daemon.executions().await, 0);
+}
+
+#[tokio::test]
+async fn a_capture_is_shown_with_its_verdict_its_results_and_the_answer_of_its_sender() {
+    let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
+    let base = "/api/v1/automations/echo";
+    let test =
+        |found: &Value| found["testUrl"].as_str().unwrap().split_once("/trigger/").unwrap().1.to_owned();
+    let begun: Value = daemon.client().post(&format!("{base}/listen"), &json!({})).await.unwrap();
+    let send = async |token: String, body: &str| {
+        let fields = "content-type: application/json\r\nauthorization: Bearer x\r\n";
+        daemon.hook("POST", &format!("/trigger/{token}/a?x=1"), fields, body.as_bytes()).await.status
+    };
+    assert_eq!(send(test(&begun), r#"{"n": 1}"#).await, 200);
+    assert_eq!(send(test(&begun), "{").await, 400);
+    let found: Value = daemon.client().get(&format!("{base}/listen")).await.unwrap();
+    let [good, bad] = found["captures"].as_array().unwrap().as_slice() else { panic!("{found}") };
+    assert_eq!((&good["verdict"], &good["bytes"]), (&json!("accepted"), &json!(8)));
+    assert_eq!(good["results"]["body"]["data"], json!({"n": 1}));
+    assert_eq!(good["answer"]["status"], 200);
+    assert_eq!(good["answer"]["body"]["data"], r#"{"captured":true}"#);
+    assert_eq!((&bad["verdict"], &bad["refused"]), (&json!("refused"), &json!("bad_json")));
+    assert_eq!((&bad["answer"]["status"], bad.get("results")), (&json!(400), None));
+    let rotated: Value =
+        daemon.client().post(&format!("{base}/rotate-token"), &json!({"address": "test"})).await.unwrap();
+    assert_eq!(send(test(&begun), "{}").await, 404, "the previous address leads nowhere");
+    assert_eq!(send(test(&rotated), "{}").await, 200);
+}
+
+#[tokio::test]
 async fn an_execution_is_named_by_the_beginning_of_its_id() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let mut ids = Vec::new();

@@ -118,7 +118,7 @@ async fn start_and_wait(
     let deployed = project::find(&catalog, &workspace.wanted, workspace.is_file)?;
     let automation = &deployed.automation.id;
     let payload = match &run.start.saved {
-        Some(name) => engine.ingress().saved_payload(automation, name).await?,
+        Some(name) => engine.ingress().saved_payload(automation, name).await?.payload,
         None => given.payload(deployed)?,
     };
     let origin = if run.start.test { Origin::Test } else { Origin::Manual };

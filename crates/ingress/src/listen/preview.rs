@@ -1,0 +1,128 @@
+//! The preview of a payload: what a start with it would give the steps, and everything that is wrong with it.
+
+use model::automation::Trigger;
+use model::budget::Budget;
+use model::payload::Payload;
+use model::value::Value;
+use model::{AutomationId, units};
+
+use crate::ingress::Ingress;
+use catalog::Deployment;
+use runtime::{Error, check_inputs};
+
+/// The result of previewing a payload. Nothing was started.
+#[derive(Clone, Debug, Default)]
+pub struct PayloadPreview {
+    /// `trigger.results` as steps would read them; `None` if the body cannot be read.
+    pub results: Option<Value>,
+    /// The value of the trigger's `if`; `None` without one, or if it cannot be evaluated.
+    pub condition: Option<bool>,
+    /// True if the trigger's code decided that no step runs.
+    pub declined: bool,
+    /// All problems that were found.
+    pub problems: Vec<PayloadProblem>,
+}
+
+/// A problem of a payload, with the code of the rejection that a sender would get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PayloadProblem {
+    /// The stable code.
+    pub code: &'static str,
+    /// The problem in words.
+    pub message: String,
+}
+
+impl Ingress {
+    /// Computes what a start with this payload would give the steps. The trigger's code runs; it has no side effects.
+    ///
+    /// # Errors
+    /// Returns an error if no automation has this id.
+    pub async fn preview_payload(
+        &self,
+        id: &AutomationId,
+        payload: &Payload,
+    ) -> Result<PayloadPreview, Error> {
+        let catalog = self.runtime.catalog();
+        let deployment = catalog.find(id.as_str())?.clone();
+        let (checked, payload) = (deployment.clone(), payload.clone());
+        // Parsing a large body and checking its schema takes some tenths of a second.
+        let work = tokio::task::spawn_blocking(move || check(&checked, &payload));
+        let mut preview = work.await.map_err(|error| Error::Input(error.to_string()))?;
+        if let Some(results) = preview.results.take() {
+            preview.results = Some(self.decide(&deployment, results, &mut preview).await);
+        }
+        let redactor = &self.runtime.settings.redactor;
+        preview.results = preview.results.map(|results| redactor.redact_value(results));
+        for problem in &mut preview.problems {
+            problem.message = redactor.redact_text(&problem.message).into_owned();
+        }
+        Ok(preview)
+    }
+
+    /// Runs the trigger's code and evaluates its condition. Returns the results that steps would read.
+    async fn decide(&self, deployment: &Deployment, results: Value, preview: &mut PayloadPreview) -> Value {
+        let automation = &deployment.automation;
+        if let Some(condition) = &automation.trigger_if {
+            let holds = match self.condition_scope(automation, results.clone()) {
+                Ok(scope) => {
+                    self.trigger_condition(condition, &scope).await.map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error),
+            };
+            match holds {
+                Ok(holds) => preview.condition = Some(holds),
+                Err(error) => preview.add("condition_failed", format!("`trigger.if`: {error}")),
+            }
+        }
+        let id = self.runtime.admission.next_id(self.runtime.clock.now());
+        match self.run_trigger_code(deployment, id, &results).await {
+            Ok(None) => results,
+            Ok(Some(decided)) => {
+                preview.declined = decided.declined;
+                decided.results.unwrap_or(results)
+            }
+            Err(error) => {
+                preview.add("trigger_code_failed", error);
+                results
+            }
+        }
+    }
+}
+
+impl PayloadPreview {
+    fn add(&mut self, code: &'static str, message: impl Into<String>) {
+        self.problems.push(PayloadProblem { code, message: message.into() });
+    }
+}
+
+/// Checks a payload as its trigger checks requests, apart from the sender's signature.
+fn check(deployment: &Deployment, payload: &Payload) -> PayloadPreview {
+    let mut preview = PayloadPreview::default();
+    let webhook = match &deployment.automation.trigger {
+        Trigger::Webhook(webhook) => Some(webhook),
+        _ => None,
+    };
+    if let (Some(webhook), Payload::Webhook(request)) = (webhook, payload)
+        && request.body.data.len() > webhook.max_body
+    {
+        let most = units::format_size(u64::try_from(webhook.max_body).unwrap_or(u64::MAX));
+        preview.add("payload_too_large", format!("the body is larger than {most}"));
+    }
+    if let Payload::Manual { inputs } = payload
+        && let Err(error) = check_inputs(&deployment.automation, inputs)
+    {
+        preview.add("bad_inputs", error.to_string());
+    }
+    match trigger::results(payload) {
+        Err(rejection) => preview.add(rejection.code, rejection.message),
+        Ok(results) => {
+            if let Some(webhook) = webhook
+                && let Err(rejection) = trigger::webhook::check_body(webhook, &results, &Budget::default())
+            {
+                preview.add(rejection.code, rejection.message);
+            }
+            preview.results = Some(results);
+        }
+    }
+    preview
+}
