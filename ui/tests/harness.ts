@@ -1,7 +1,7 @@
 /** The real daemon over the example project with the wiki simulator, one a worker; and a page that is logged in. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -101,6 +101,12 @@ export class Daemon {
   async write(path: string, text: string): Promise<void> {
     writeFileSync(join(this.folder, path), text);
     await this.api("POST", "/reload", {});
+  }
+
+  /** Writes a file into a folder of the project that may not exist yet, and waits until the daemon has taken it. */
+  async writeIn(folder: string, name: string, text: string): Promise<void> {
+    mkdirSync(join(this.folder, folder), { recursive: true });
+    await this.write(`${folder}/${name}`, text);
   }
 
   /** Sends a request to the live or test address of a webhook. */

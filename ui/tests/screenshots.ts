@@ -50,7 +50,7 @@ test("the pictures of the manual", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/automations/page-from-webhook?tab=test`);
   await open.getByRole("button", { name: "Enter listening mode" }).click();
   await daemon.send("page-from-webhook", { orderId: "4712", quantity: 1 }, "testUrl");
-  await open.locator("summary").first().click();
+  await expect(open.getByText("would start an execution")).toBeVisible();
   await picture("listening");
   await open.goto(`${daemon.base}/automations/sync-orders?tab=source`);
   const editor = open.getByRole("textbox", { name: "Text of the file" });

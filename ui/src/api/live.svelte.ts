@@ -4,6 +4,7 @@
  * (plain HTTP to another host), each tab has a stream of its own while it is visible.
  */
 
+import { ticker } from "../design/ticker.svelte";
 import { fields, secret } from "./client";
 import { Parser, type ServerEvent, concerns, delay } from "./sse";
 
@@ -30,6 +31,12 @@ const QUIET = ["open", "closing", "dropped"];
 /** The time in which changes of what is followed are gathered, before the stream is opened again. */
 const SETTLE = 50;
 
+/** The time without news after which the daemon counts as gone, in milliseconds. */
+const OFFLINE_AFTER = 3000;
+
+/** The reason at a disabled control. */
+export const OFFLINE = "the daemon does not answer";
+
 class Live {
   /** Rises when anything has changed, at most once a second. */
   changes = $state(0);
@@ -37,6 +44,11 @@ class Live {
   connected = $state(false);
   /** The time of the last news, or of the last sign of life. */
   lastNews = $state(Date.now());
+
+  /** True while the daemon has not answered for some seconds. Controls that write are disabled then. */
+  get offline(): boolean {
+    return !this.connected && ticker.now - this.lastNews > OFFLINE_AFTER;
+  }
 
   private readonly tab = Math.random().toString(36).slice(2);
   private readonly channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(NAME);

@@ -14,13 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
-    Api, Problem, assist, automations, bulk, connections, connectors, editing, executions, files, follow,
-    hosts, listening, notices, plan, polls, problem, replay, secrets, session, state, statistics, status, stream,
-    subscriptions,
-    ui, waiting,
-    Api, Problem, addresses, automations, bulk, connections, connectors, editing, executions, files, follow,
-    hosts, listening, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state, status,
-    subscriptions, ui, waiting,
+    Api, Problem, addresses, assist, automations, bulk, connections, connectors, editing, executions, files,
+    follow, hosts, listening, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state,
+    statistics, status, stream, subscriptions, ui, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.

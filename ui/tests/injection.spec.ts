@@ -1,0 +1,141 @@
+/** Texts of others: 200 strings in every field that reaches the UI. Nothing runs, nothing is loaded, nothing navigates. */
+
+import { readFileSync } from "node:fs";
+
+import type { Page } from "@playwright/test";
+
+import { type Daemon, expect, test } from "./harness";
+
+const CORPUS = readFileSync(new URL("injection-corpus.txt", import.meta.url), "utf8").split("\n").filter((line) => line !== "");
+/** The number of files into which the strings are divided. */
+const FILES = 8;
+
+/** A text of YAML that is this string, as JSON writes it. `$` is doubled where a template would begin. */
+const quoted = (text: string): string => JSON.stringify(text);
+const literal = (text: string): string => quoted(text.replaceAll("${{", "$ {{"));
+
+/** An automation with hostile names, labels and texts, whose log lines, results and error are the strings of its input. */
+const automation = (strings: string[]): string => `name: ${literal(strings[0] ?? "")}
+description: ${literal(strings.join(" "))}
+trigger: {webhook: {mode: sync, verify: none}}
+steps:
+${strings
+  .map(
+    (text, index) =>
+      `  - {id: s${index}, name: ${literal(text)}, set: {value: "\${{ trigger.results.body.data.strings[${index}] }}"}}`,
+  )
+  .join("\n")}
+  - {forEach: "trigger.results.body.data.strings", steps: [{action: log.info, with: {message: "\${{ item }}"}}]}
+  - {fail: "\${{ trigger.results.body.data.strings | join(' ') }}"}
+`;
+
+async function check(page: Page, path: string, base: string): Promise<void> {
+  await page.goto(base + path);
+  await expect(page.getByRole("heading").first()).toBeVisible();
+  expect(new URL(page.url()).origin, path).toBe(base);
+  expect(new URL(page.url()).pathname, path).toBe(new URL(base + path).pathname);
+  const added = await page.evaluate(
+    () => document.querySelectorAll("main script, main iframe, main object, main embed, main base, main form[action], main meta, main link").length,
+  );
+  expect(added, `${path} has an element that a text has made`).toBe(0);
+  expect(await page.evaluate(() => ("polluted" in {} ? "polluted" : "clean")), path).toBe("clean");
+}
+
+/** Requests to anywhere but the daemon. */
+function foreign(page: Page, base: string): string[] {
+  const found: string[] = [];
+  page.on("request", (request) => {
+    if (!request.url().startsWith(base) && !/^(data|blob):/.test(request.url())) {
+      found.push(request.url());
+    }
+  });
+  return found;
+}
+
+async function send(daemon: Daemon, id: string, strings: string[], address: "liveUrl" | "testUrl"): Promise<void> {
+  const found = (await daemon.api("GET", `/automations/${id}`)) as Record<string, string>;
+  const headers: Record<string, string> = { "content-type": "application/json" };
+  strings.forEach((text, index) => {
+    // A header holds no control characters, and no letters beyond Latin-1.
+    if (/^[\x21-\x7e][\x20-\x7e]*$/.test(text)) {
+      headers[`x-s${index}`] = text;
+    }
+  });
+  const query = strings.map((text) => `${encodeURIComponent(text)}=${encodeURIComponent(text)}`).join("&");
+  const path = encodeURIComponent(strings[1] ?? "");
+  const parts = Object.fromEntries(strings.map((text) => [text, text]));
+  await fetch(`${found[address]}/${path}?${query}`, { method: "POST", headers, body: JSON.stringify({ strings, parts }) });
+}
+
+test("the corpus has 200 strings, and none twice", () => {
+  expect(new Set(CORPUS).size).toBe(200);
+});
+
+for (let file = 0; file < FILES; file += 1) {
+  test(`texts of others stay texts on every page: part ${file + 1} of ${FILES}`, async ({ open, daemon }) => {
+    const requests = foreign(open, daemon.base);
+    const strings = CORPUS.filter((_, index) => index % FILES === file);
+    const id = `hostile-${file}`;
+    await daemon.write(`automations/${id}.yaml`, automation(strings));
+    await send(daemon, id, strings, "liveUrl");
+    await daemon.api("POST", `/automations/${id}/listen`, {});
+    await send(daemon, id, strings, "testUrl");
+    await daemon.api("POST", `/automations/${id}/payloads`, { name: "hostile", capture: 1 });
+    const { executions } = (await daemon.api("GET", `/executions?automation=${id}&limit=1`)) as { executions: { id: string }[] };
+    const execution = executions[0]?.id;
+    expect(execution).toBeDefined();
+    for (const tab of ["step", "input", "logs", "response", "events"]) {
+      await check(open, `/executions/${execution}?tab=${tab}&step=s1`, daemon.base);
+    }
+    for (const path of ["/", `/executions?automation=${id}`, `/automations/${id}`, `/automations/${id}?tab=source`, "/status"]) {
+      await check(open, path, daemon.base);
+    }
+    await check(open, `/automations/${id}?tab=test`, daemon.base);
+    await expect(open.getByRole("region", { name: "Listening" }).getByText("would start an execution")).toBeVisible();
+    for (const text of [strings[2], strings[3]]) {
+      await expect(open.getByText(text ?? "").first()).toBeVisible();
+    }
+    await open.getByRole("button", { name: "Edit hostile" }).click();
+    await expect(open.getByRole("dialog").getByRole("region", { name: "What steps would read" }).getByText("pathFragment")).toBeVisible();
+    // Addresses that name them lead nowhere, and say so.
+    for (const text of strings.slice(0, 3)) {
+      await open.goto(`${daemon.base}/?q=${encodeURIComponent(text)}`);
+      await expect(open.getByRole("heading", { name: "Automations" })).toBeVisible();
+    }
+    expect(requests).toEqual([]);
+  });
+}
+
+test("names of files, of connections and of connectors, and the texts of manifests stay texts", async ({ open, daemon }) => {
+  const requests = foreign(open, daemon.base);
+  const texts = CORPUS.filter((text) => text.length < 200);
+  const name = "<img src=x onerror=alert(1)>.yaml";
+  await daemon.write(`automations/${name}`, `trigger: {manual: {}}\non: ${quoted(texts.join(" "))}\nsteps: []\n`);
+  const manifest = `connector: hostile
+title: ${literal(texts[0] ?? "")}
+version: 1.0.0
+subject: ${literal(texts[1] ?? "")}
+connections:
+  key:
+    title: ${literal(texts[2] ?? "")}
+    inputs: {host: {type: text, required: true, description: ${literal(texts.slice(0, 60).join(" "))}}}
+    baseUrl: {input: host}
+    auth: {header: {name: X-Api-Key, value: host}}
+inputs: {one: {type: text, description: ${literal(texts.slice(60, 120).join(" "))}}}
+actions:
+  getThing:
+    title: ${literal(texts[3] ?? "")}
+    description: ${literal(texts.slice(120).join(" "))}
+    request: GET /things/{one}
+    inputs: {one: path}
+    example: {with: {one: "1"}, request: GET /things/1}
+`;
+  await daemon.writeIn("connectors", "hostile.yaml", manifest);
+  await daemon.writeIn("connections", "hostile.yaml", `type: ${literal(texts[60] ?? "")}\nwith: {host: ${literal(texts[61] ?? "")}}\n`);
+  for (const path of ["/", "/connections", "/connectors", "/connectors/hostile", "/status"]) {
+    await check(open, path, daemon.base);
+  }
+  await open.goto(daemon.base);
+  await expect(open.getByText("onerror=alert(1)").first()).toBeVisible();
+  expect(requests).toEqual([]);
+});

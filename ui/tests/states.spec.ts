@@ -1,0 +1,190 @@
+/** The states that the design draws: each is said in words, with its reason and the way out. */
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { Daemon, expect, test } from "./harness";
+
+const MANUAL = "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: 1}}\n";
+const SIGNED = `trigger:
+  webhook:
+    mode: sync
+    verify: {secret: "\${{ secrets.stateHook }}"}
+steps: [{set: {a: 1}}]
+`;
+
+test("empty: what belongs here, and the command that makes it", async ({ open, daemon }) => {
+  await daemon.write("automations/state-empty.yaml", MANUAL);
+  await open.goto(`${daemon.base}/automations/state-empty?tab=executions`);
+  await expect(open.getByText("It has not run yet")).toBeVisible();
+  await expect(open.getByText("cogwork start state-empty")).toBeVisible();
+  await open.goto(`${daemon.base}/automations/state-empty?tab=test`);
+  await expect(open.getByText("No payload is saved")).toBeVisible();
+});
+
+test("error: an automation that is not there has its reason and its code", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/automations/state-nowhere`);
+  await expect(open.getByRole("alert")).toContainText("unknown_automation");
+  await expect(open.getByRole("button", { name: "Try again" })).toBeVisible();
+});
+
+test("session over: a sheet says how to get in, the draft stays, and a login in another tab goes on", async ({ open, daemon, context }) => {
+  await daemon.write("automations/state-session.yaml", MANUAL);
+  await open.goto(`${daemon.base}/automations/state-session?tab=test`);
+  await open.getByRole("button", { name: "+ New" }).click();
+  await open.getByLabel("Payload", { exact: true }).fill('{"inputs": {"mine": 1}}');
+  await open.evaluate(() => fetch("/api/v1/session", { method: "DELETE", headers: { "x-cogwork-session": localStorage.getItem("cogwork-session") ?? "" } }));
+  await open.getByRole("button", { name: "Run", exact: true }).click();
+  const sheet = open.getByRole("dialog", { name: "The session is over" });
+  await expect(sheet.getByText("cogwork ui")).toBeVisible();
+  await open.keyboard.press("Escape");
+  await open.keyboard.press("Escape");
+  await expect(sheet).toBeVisible();
+  const other = await context.newPage();
+  await other.goto(daemon.link());
+  await expect(other.getByRole("heading", { name: "Automations" })).toBeVisible();
+  await expect(sheet).toBeHidden();
+  await expect(open.getByLabel("Payload", { exact: true })).toHaveValue('{"inputs": {"mine": 1}}');
+});
+
+test("disabled: the live URL is not offered, and the test URL works", async ({ open, daemon }) => {
+  await daemon.write("automations/state-disabled.yaml", "enabled: false\ntrigger: {webhook: {mode: sync, verify: none}}\nsteps: [{set: {a: 1}}]\n");
+  await open.goto(`${daemon.base}/automations/state-disabled?tab=test`);
+  await expect(open.getByText("enable it to use this address")).toBeVisible();
+  expect((await daemon.send("state-disabled", {})).status).toBe(404);
+  expect((await daemon.send("state-disabled", {}, "testUrl")).status).toBe(200);
+  await expect(open.getByRole("region", { name: "Test executions" }).getByRole("listitem")).toHaveCount(1);
+});
+
+test("stale: the first error is shown, and the last good version goes on", async ({ open, daemon }) => {
+  await daemon.write("automations/state-stale.yaml", MANUAL);
+  await daemon.write("automations/state-stale.yaml", MANUAL.replace("steps", "stepz"));
+  await open.goto(`${daemon.base}/automations/state-stale`);
+  await expect(open.getByText("the last good version stays in force")).toBeVisible();
+  await expect(open.getByText("stepz").first()).toBeVisible();
+  await daemon.write("automations/state-stale.yaml", MANUAL);
+});
+
+test("listening: nothing captured, then ended", async ({ open, daemon }) => {
+  await daemon.write("automations/state-listen.yaml", "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
+  await open.goto(`${daemon.base}/automations/state-listen?tab=test`);
+  await open.getByRole("button", { name: "Enter listening mode" }).click();
+  await expect(open.getByRole("timer")).toContainText(/\d\d:\d\d left/);
+  await expect(open.getByText("Nothing was captured yet.")).toBeVisible();
+  await expect(open.getByText("curl -i -X POST")).toBeVisible();
+  await open.getByRole("button", { name: "Exit listening mode" }).click();
+  await expect(open.getByText("The last session captured nothing.")).toBeVisible();
+});
+
+test("signature rejected: the reason in words, 401 as sent, and a saved payload that is not verified", async ({ open, daemon }) => {
+  mkdirSync(join(daemon.folder, "secrets"), { recursive: true });
+  writeFileSync(join(daemon.folder, "secrets/stateHook"), "a secret of this test");
+  await daemon.write("automations/state-signed.yaml", SIGNED);
+  await open.goto(`${daemon.base}/automations/state-signed?tab=test`);
+  await open.getByRole("button", { name: "Enter listening mode" }).click();
+  await expect(open.getByRole("timer")).toBeVisible();
+  expect((await daemon.send("state-signed", { n: 1 }, "testUrl")).status).toBe(401);
+  const listening = open.getByRole("region", { name: "Listening" });
+  await expect(listening.getByText("signature rejected")).toBeVisible();
+  await expect(listening.getByText("the header with the signature or token is missing")).toBeVisible();
+  await expect(listening.getByText("401").first()).toBeVisible();
+  await expect(listening.getByText("Run does not verify a signature")).toBeVisible();
+  await listening.getByRole("button", { name: "Run now" }).click();
+  await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
+});
+
+test("sync time-out: the verdict names the 504 and what still runs", async ({ open, daemon }) => {
+  const text = "trigger: {webhook: {mode: sync, timeout: 1s, verify: none}}\nsteps: [{wait: 1h}]\n";
+  await daemon.write("automations/state-timeout.yaml", text);
+  expect((await daemon.send("state-timeout", {})).status).toBe(504);
+  const { executions } = (await daemon.api("GET", "/executions?automation=state-timeout&limit=1")) as { executions: { id: string }[] };
+  await open.goto(`${daemon.base}/executions/${executions[0]?.id}`);
+  await expect(open.getByText("504").first()).toBeVisible();
+  await daemon.api("POST", `/executions/${executions[0]?.id}/cancel`, {});
+});
+
+test("secret missing: its name, and Set", async ({ open, daemon }) => {
+  await daemon.write("automations/state-secret.yaml", SIGNED.replace("stateHook", "stateMissing"));
+  await open.goto(`${daemon.base}/automations/state-secret?tab=test`);
+  await open.getByRole("button", { name: "Enter listening mode" }).click();
+  await expect(open.getByRole("timer")).toBeVisible();
+  expect((await daemon.send("state-secret", {}, "testUrl")).status).toBe(401);
+  await expect(open.getByRole("region", { name: "Listening" }).getByText(/stateMissing/).first()).toBeVisible();
+});
+
+test("subscription failed: the error of the other application, and the next try", async ({ open, daemon }) => {
+  await daemon.write("connections/state-hub.yaml", 'type: github.token\nwith: {host: "http://127.0.0.1:1", token: t}\n');
+  const text = "enabled: false\ntrigger: {event: github.push, connection: state-hub, with: {owner: acme, repo: shop}}\nsteps: []\n";
+  await daemon.write("automations/state-event.yaml", text);
+  await open.goto(`${daemon.base}/automations/state-event?tab=test`);
+  await expect(open.getByText("a subscription for the test address is made at the other application")).toBeVisible();
+  await open.getByRole("button", { name: "Enter listening mode" }).click();
+  await expect(open.getByText("The subscription could not be made")).toBeVisible({ timeout: 20_000 });
+  await open.getByRole("button", { name: "Exit listening mode" }).click();
+});
+
+test("waiting for a turn: who holds it, and how many are before it", async ({ open, daemon }) => {
+  const text = 'trigger: {manual: {}}\nconcurrency: {key: "\'one\'", limit: 1}\nsteps: [{wait: 1h}]\n';
+  await daemon.write("automations/state-turn.yaml", text);
+  const start = async () => ((await daemon.api("POST", "/automations/state-turn/run", {})) as { executionId: string }).executionId;
+  const first = await start();
+  const second = await start();
+  await open.goto(`${daemon.base}/executions/${second}`);
+  await expect(open.locator("main")).toContainText(/turn/);
+  await expect(open.locator("main")).toContainText(first.slice(0, 8));
+  await daemon.api("POST", `/executions/${second}/cancel`, {});
+  await daemon.api("POST", `/executions/${first}/cancel`, {});
+});
+
+test("masked: a secret in a request is three stars, in the capture and in the payload that is saved", async ({ open, daemon }) => {
+  mkdirSync(join(daemon.folder, "secrets"), { recursive: true });
+  writeFileSync(join(daemon.folder, "secrets/stateHook"), "a secret of this test");
+  await daemon.write("automations/state-masked.yaml", SIGNED);
+  await open.goto(`${daemon.base}/automations/state-masked?tab=test`);
+  await open.getByRole("button", { name: "Enter listening mode" }).click();
+  await expect(open.getByRole("timer")).toBeVisible();
+  await daemon.send("state-masked", { said: "a secret of this test" }, "testUrl");
+  await expect(open.getByText("signature rejected")).toBeVisible();
+  await expect(open.getByText('"***"').first()).toBeVisible();
+  expect(await open.content()).not.toContain("a secret of this test");
+});
+
+test("offline: a bar says so, what was read stays, and controls that write are disabled", async ({ page }) => {
+  const own = await new Daemon().start();
+  try {
+    await own.write("automations/state-offline.yaml", "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
+    await own.api("PUT", "/automations/state-offline/payloads/first", {});
+    await page.goto(own.link());
+    await page.getByRole("link", { name: "state-offline" }).first().click();
+    await page.goto(`${own.base}/automations/state-offline?tab=test`);
+    await expect(page.getByRole("button", { name: "Run first" })).toBeEnabled();
+    await own.kill();
+    await expect(page.getByText("Not connected to the daemon")).toBeVisible({ timeout: 20_000 });
+    await expect(page.getByRole("button", { name: "Run first" })).toBeDisabled();
+    await expect(page.getByRole("button", { name: "Enter listening mode" })).toBeDisabled();
+    await own.serve();
+    await expect(page.getByRole("button", { name: "Run first" })).toBeEnabled({ timeout: 40_000 });
+  } finally {
+    await own.stop();
+  }
+});
+
+test("a payload is written, run and looked at by keyboard alone", async ({ open, daemon }) => {
+  await daemon.write("automations/state-keys.yaml", "trigger: {webhook: {mode: sync, verify: none}}\nsteps: [{set: {a: 1}}]\n");
+  await open.goto(`${daemon.base}/automations/state-keys?tab=test`);
+  await open.getByRole("button", { name: "+ New" }).focus();
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("dialog")).toBeVisible();
+  for (let count = 0; count < 40 && !(await open.getByRole("textbox", { name: "Body" }).evaluate((area) => area === document.activeElement)); count += 1) {
+    await open.keyboard.press("Tab");
+  }
+  await open.keyboard.press("Control+a");
+  await open.keyboard.type('{"by": "keyboard"}');
+  const run = open.getByRole("dialog").getByRole("button", { name: "Run", exact: true });
+  for (let count = 0; count < 80 && !(await run.evaluate((button) => button === document.activeElement)); count += 1) {
+    await open.keyboard.press("Tab");
+  }
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
+  await expect(open.getByRole("dialog")).toBeHidden();
+});
