@@ -85,6 +85,11 @@ export class Daemon {
       .trim();
   }
 
+  /** Runs a command in the project, and returns what it prints. */
+  command(args: string[]): string {
+    return execFileSync(join(bin, "cogwork"), args, { cwd: this.folder, stdio: ["ignore", "pipe", "ignore"] }).toString();
+  }
+
   /** A request with the admin token. */
   async api(method: string, path: string, body?: unknown): Promise<unknown> {
     const token = execFileSync("cat", [join(this.folder, ".cogwork/admin-token")]).toString().trim();

@@ -94,3 +94,29 @@ test("a secret is set and its value is never shown", async ({ open, daemon }) =>
   expect(await open.content()).not.toContain("hunter2");
 });
 
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const width of [1440, 360]) {
+    test(`no page has a serious finding of accessibility: ${width} px, ${colorScheme}`, async ({ open, daemon }) => {
+      await open.emulateMedia({ colorScheme });
+      await open.setViewportSize({ width, height: 800 });
+      await daemon.send("approval", { what: "A chair", amount: 300 });
+      const { executions } = (await daemon.api("GET", "/executions?automation=approval&limit=1")) as {
+        executions: { id: string }[];
+      };
+      const paths = ["/", "/executions", "/inbox", "/connections", "/connectors", "/connectors/http", "/status"];
+      paths.push("/automations/page-from-webhook", "/automations/page-from-webhook?tab=source");
+      paths.push("/automations/page-from-webhook?tab=test", `/executions/${executions[0]?.id}`);
+      for (const path of paths) {
+        await open.goto(daemon.base + path);
+        await expect(open.getByRole("heading").first()).toBeVisible();
+        const { violations } = await new AxeBuilder({ page: open }).analyze();
+        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+        expect(
+          serious.map(({ id, nodes }) => `${path}: ${id} at ${nodes[0]?.html}`),
+        ).toEqual([]);
+        const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(overflow, `${path} is wider than the window`).toBeLessThanOrEqual(0);
+      }
+    });
+  }
+}

@@ -105,3 +105,40 @@ test("many executions are counted before they are replayed", async ({ open: page
   await sheet.getByText("Close", { exact: true }).click();
   await expect(page.getByRole("row")).toHaveCount(7);
 });
+
+test("a draft is tried on recorded executions before it is saved", async ({ open: page, daemon }) => {
+  const peer = await new Peer().start();
+  peer.fails = false;
+  await daemon.write("automations/tried.yaml", text(peer.base));
+  await daemon.run("tried", { inputs: { name: "first" } });
+  await page.goto(`${daemon.base}/automations/tried?tab=source`);
+  const editor = page.getByRole("textbox", { name: "Text of the file" });
+  await editor.click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("  - id: more\nset: {a: 1}");
+  await page.getByRole("button", { name: "Save …" }).click();
+  await page.getByRole("button", { name: "Try on recorded executions" }).click();
+  await expect(page.getByText("1 differs")).toBeVisible();
+  await expect(page.getByText("Nothing was called")).toBeVisible();
+  await expect(page.getByRole("list", { name: "Executions that differ" })).toContainText("runs");
+  expect(peer.lines).toEqual(["/load", "/save"]);
+  peer.stop();
+});
+
+test("an execution becomes a test with one click, which passes", async ({ open: page, daemon }) => {
+  const peer = await new Peer().start();
+  peer.fails = false;
+  await daemon.write("automations/tested.yaml", text(peer.base));
+  const id = await daemon.run("tested", { inputs: { name: "first" } });
+  await page.goto(`${daemon.base}/executions/${id}`);
+  await page.getByRole("button", { name: "Save as test…" }).click();
+  const sheet = page.getByRole("dialog", { name: /as a test$/ });
+  await expect(sheet.getByText("It passes, and calls nothing")).toBeVisible();
+  await sheet.getByLabel("Name").fill("the first name is kept");
+  await expect(sheet.locator("pre")).toContainText("the first name is kept");
+  await sheet.getByRole("button", { name: "Write the test" }).click();
+  await expect(sheet.getByText("The test is in")).toBeVisible();
+  expect(daemon.command(["test", "automations/tested.test.yaml"])).toContain("1 passed");
+  expect(peer.lines).toEqual(["/load", "/save"]);
+  peer.stop();
+});

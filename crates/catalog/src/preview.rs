@@ -1,5 +1,6 @@
 //! Previews a reload: what the files would change, and which executions would continue on an earlier version.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -225,6 +226,30 @@ impl Loader {
         let (mut preview, after) = work.await.map_err(|error| Error::Checking(error.to_string()))?;
         preview.count_executions(&after, store).await?;
         Ok(preview)
+    }
+}
+
+impl Loader {
+    /// Builds the snapshot that would be in force if the file `path` had this text. Changes nothing.
+    ///
+    /// # Errors
+    /// The path is not that of a project file, or the text has errors: then they are the message.
+    pub fn draft(&self, before: &Catalog, path: &str, text: &str) -> Result<Catalog, Error> {
+        let given = ProjectFile { path: path.to_owned(), text: text.to_owned(), problem: None };
+        let file = Some(given).filter(ProjectFile::is_inside);
+        let file = file.and_then(|given| File::from_text(&given.path, given.text, None));
+        let Some(file) = file else {
+            return Err(Error::Input(format!("`{path}` is not the path of a file inside a project")));
+        };
+        let (mut folder, path): (Folder, Arc<str>) = (before.folder().clone(), path.into());
+        folder.put(path.clone(), file);
+        let assembled = self.assemble_changed(before, &folder, BTreeSet::from([path.clone()]));
+        let catalog = assembled.map_or_else(|| before.clone(), |assembled| assembled.catalog);
+        let wrong = catalog.reports().find(|report| report.source().path() == &*path && report.has_errors());
+        match wrong {
+            Some(report) => Err(Error::Input(report.render(false))),
+            None => Ok(catalog),
+        }
     }
 }
 

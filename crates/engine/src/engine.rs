@@ -22,6 +22,8 @@ pub struct Engine {
     /// Held while a project file is changed.
     pub(crate) edits: Arc<tokio::sync::Mutex<()>>,
     bulk: Arc<Bulk>,
+    /// Held while recorded executions are tried on a draft: one request at a time.
+    pub(crate) trials: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Engine {
@@ -54,7 +56,14 @@ impl Engine {
         let loader = Arc::new(Loader::new(&settings.dir, builtin.clone(), store.addresses().await?));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
         let ingress = Ingress::new(runtime.clone());
-        let engine = Self { ingress, runtime, loader, edits: Arc::default(), bulk: Arc::default() };
+        let engine = Self {
+            ingress,
+            runtime,
+            loader,
+            edits: Arc::default(),
+            bulk: Arc::default(),
+            trials: Arc::default(),
+        };
         let reload = engine.reload().await;
         let catalog = engine.catalog();
         tracing::info!(
@@ -231,6 +240,14 @@ impl Engine {
         Ok(self.loader.clone().preview_files(files, overlay, self.catalog(), store, now).await?)
     }
 
+    /// The snapshot that would be in force if the file `path` had this text. Changes nothing.
+    ///
+    /// # Errors
+    /// The path is not that of a project file, or the text has errors.
+    pub(crate) fn draft(&self, path: &str, text: &str) -> Result<Catalog, Error> {
+        Ok(self.loader.draft(&self.catalog(), path, text)?)
+    }
+
     /// The changes that [`Engine::reload`] would make now. Changes nothing.
     ///
     /// # Errors
@@ -251,6 +268,7 @@ impl Engine {
             loader: Arc::new(loader),
             edits: Arc::default(),
             bulk: Arc::default(),
+            trials: Arc::default(),
         }
     }
 }

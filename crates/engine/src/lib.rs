@@ -10,7 +10,9 @@ mod project_edit;
 mod retention;
 mod search;
 pub mod scaffold;
+mod test_draft;
 mod text_edit;
+mod trials;
 mod validate;
 mod watch;
 
@@ -47,6 +49,8 @@ pub use runtime::{
     exposed_secret_files, is_secret_set, read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};
+pub use test_draft::TestDraft;
 pub use testing;
 pub use text_edit::{TextChange, edit_text};
+pub use trials::{MAX_TRIALS, TestOutcome, TrialOutcome, TrialRequest, Trials};
 pub use validate::{ProjectCheck, check_draft, check_project, check_text};

@@ -1,6 +1,7 @@
 //! Test doubles: stubbed actions, secrets and variables for tests of Automations.
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec};
 use model::automation::AutomationId;
 use model::value::{Map, Value};
@@ -9,6 +10,11 @@ use model::value::{Map, Value};
 pub trait Doubles: Send + Sync + 'static {
     /// Returns the stubbed result of a call; `None` if the call should run for real.
     fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
+
+    /// Returns the recorded start of a step and the state that it read, in a trial of a recorded execution.
+    fn recorded_start(&self, _key: &str) -> Option<(Timestamp, Value)> {
+        None
+    }
 
     /// Returns a secret of the test; `None` if it is not set.
     fn secret(&self, _name: &str) -> Option<String> {

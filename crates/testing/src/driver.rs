@@ -32,6 +32,9 @@ impl TestRun<'_> {
         let mut upcoming: Vec<&Stimulus> = self.case.stimuli.iter().collect();
         loop {
             self.quiescence.wait().await;
+            if self.doubles.unknown_call().is_some() {
+                return Ok(DriveResult::over(None, &upcoming));
+            }
             let unfinished = self.runtime.store.unfinished_count().await.map_err(TestError::store)?;
             if self.started.get() && unfinished == 0 {
                 return Ok(DriveResult::over(None, &upcoming));

@@ -42,6 +42,12 @@ pub fn find_test_files(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<
     found.iter().filter(wanted).map(|path| read(dir, catalog, path)).collect()
 }
 
+/// Loads a text as if it were the test file `path` of the project with the snapshot `catalog`.
+#[must_use]
+pub fn load_suite(catalog: &Catalog, path: &str, text: &str) -> TestFile {
+    load_text(catalog, None, path, text.to_owned())
+}
+
 /// Checks a text as if it were the test file `path` of the project with the snapshot `catalog`.
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {

@@ -9,6 +9,7 @@ mod driver;
 mod error;
 mod expectations;
 mod files;
+mod from_execution;
 mod observed;
 mod quiescence;
 mod result;
@@ -16,6 +17,7 @@ mod runner;
 mod start;
 mod stubs;
 mod test_run;
+mod trial;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,8 +33,10 @@ use error::TestError;
 use test_run::TestSetup;
 
 pub use coverage::{Coverage, Goal, GoalKind};
-pub use files::{TestFile, check_text, find_test_files};
+pub use files::{TestFile, check_text, find_test_files, load_suite};
+pub use from_execution::{Strictness, append_case, case_text};
 pub use test_run::RealSecrets;
+pub use trial::{CallDifference, RecordedExecution, Side, StepDifference, Trial, Verdict};
 
 /// Environment for running tests: a project with its automations, connections and connectors.
 pub struct TestRunner {
@@ -116,8 +120,9 @@ impl TestRunner {
             cassette,
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
+            trial: None,
         };
-        match runner::play(&setup, case, &deployment) {
+        match runner::play(&setup, case, &deployment, runner::MAX_TEST_TIME) {
             Ok(trace) => {
                 let found = expectations::check_expectations(case, &deployment.automation, &trace);
                 let mut coverage = coverage::from_trace(&trace);

@@ -14,13 +14,14 @@ use crate::test_run::{TestRun, TestSetup, TestTrace};
 use catalog::Deployment;
 
 /// Maximum real time of a test. Tests never wait for real time, so a longer one is in a loop.
-const MAX_TEST_TIME: Duration = Duration::from_secs(60);
+pub(super) const MAX_TEST_TIME: Duration = Duration::from_secs(60);
 
-/// Runs a test.
+/// Runs a test for at most `limit`.
 pub(super) fn play(
     setup: &TestSetup,
     case: &Case,
     deployment: &Arc<Deployment>,
+    limit: Duration,
 ) -> Result<TestTrace, TestError> {
     let quiescence = Quiescence::default();
     let watcher = quiescence.clone();
@@ -31,10 +32,10 @@ pub(super) fn play(
         .map_err(|error| TestError::system("cannot start a thread for the test", &error))?;
     let trace = runtime.block_on(async {
         let run = TestRun::new(setup, case, deployment, quiescence)?;
-        let trace = tokio::time::timeout(MAX_TEST_TIME, play_in(&run)).await;
+        let trace = tokio::time::timeout(limit, play_in(&run)).await;
         run.shut_down().await;
         trace.unwrap_or_else(|_| {
-            let seconds = MAX_TEST_TIME.as_secs();
+            let seconds = limit.as_secs();
             Err(TestError::new(case, format!("the test did not finish and was stopped after {seconds}s")))
         })
     });
@@ -46,12 +47,16 @@ pub(super) fn play(
 async fn play_in(run: &TestRun<'_>) -> Result<TestTrace, TestError> {
     run.write_initial_state().await?;
     let begin = async {
-        let start_result = run.start().await;
+        let start_result = match &run.setup.trial {
+            Some(trial) => Ok(run.start_trial(trial).await),
+            None => run.start().await,
+        };
         run.started.set(true);
         start_result
     };
     let (start_result, drive_result) = tokio::join!(begin, run.drive());
     let DriveResult { stuck, unawaited } = drive_result?;
+    let new_call = run.doubles.unknown_call();
     let (call_log, unused) = run.doubles.close();
     let executions = run.executions().await?;
     let (response, refused, passed) = match start_result? {
@@ -76,5 +81,6 @@ async fn play_in(run: &TestRun<'_>) -> Result<TestTrace, TestError> {
         unawaited,
         state,
         cassette,
+        new_call,
     })
 }

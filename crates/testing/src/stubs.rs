@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use model::Span;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::AutomationId;
-use model::redact::Redactor;
+use model::redact::{MASK, Redactor};
 use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse, Target};
 use model::value::{Map, Value};
 
 use crate::quiescence::Quiescence;
 use crate::test_run::TestSetup;
+use crate::trial::RecordedAnswers;
 use runtime::Secrets;
 use runtime::{CallTarget, Doubles, StubRequest};
 use runtime::{Clock as _, ManualClock};
@@ -36,6 +37,8 @@ pub(super) struct DoubleTable {
     clock: ManualClock,
     quiescence: Quiescence,
     trusts_senders: bool,
+    /// The answers of a recorded execution, for a trial.
+    recorded: Option<Arc<RecordedAnswers>>,
     call_log: Mutex<CallLog>,
 }
 
@@ -94,6 +97,7 @@ impl DoubleTable {
             clock,
             quiescence,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
+            recorded: setup.trial.as_ref().map(|trial| trial.answers.clone()),
             call_log: Mutex::new(CallLog { used, ..CallLog::default() }),
         }
     }
@@ -105,6 +109,38 @@ impl DoubleTable {
         let unused = unused.filter(|(double, used)| double.own && used.iter().all(|count| *count == 0));
         let unused = unused.map(|(double, _)| double.clone()).collect();
         (call_log, unused)
+    }
+
+    /// Returns the call that ended a trial.
+    pub(super) fn unknown_call(&self) -> Option<Call> {
+        self.recorded.as_ref().and_then(|recorded| recorded.unknown())
+    }
+
+    /// Answers a call of a trial from the record. A call that it has no answer for never ends, and the trial ends with it.
+    fn from_record(
+        &self,
+        recorded: &RecordedAnswers,
+        asked: &StubRequest<'_>,
+        call: Call,
+    ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+        let is_native = match asked.called {
+            CallTarget::Action(spec) if spec.effect == Effect::Pure => return None,
+            CallTarget::Action(spec) => catalog::find_native(&spec.name).is_some(),
+            CallTarget::Automation(_) => false,
+        };
+        let reply = recorded.take(&call);
+        if reply.is_none() && is_native {
+            // The engine's own actions run on the trial's store.
+            return None;
+        }
+        self.call_log().calls.push(call.clone());
+        match reply {
+            Some(reply) => Some(std::future::ready(reply).boxed()),
+            None => {
+                recorded.note_unknown(call);
+                Some(std::future::pending().boxed())
+            }
+        }
     }
 
     fn call_log(&self) -> MutexGuard<'_, CallLog> {
@@ -129,6 +165,9 @@ impl Doubles for DoubleTable {
             key: asked.key.to_owned(),
             inputs: asked.inputs.clone(),
         };
+        if let Some(recorded) = &self.recorded {
+            return self.from_record(recorded, asked, call);
+        }
         let Some(at) = self.double(asked) else { return self.without_double(asked, call) };
         let double = &self.doubles[at];
         let mut call_log = self.call_log();
@@ -153,6 +192,10 @@ impl Doubles for DoubleTable {
     }
 
     fn secret(&self, name: &str) -> Option<String> {
+        if self.recorded.is_some() {
+            // As it stands in the record.
+            return Some(MASK.to_owned());
+        }
         let own = self.secrets.get(name).cloned();
         let Some(cassette) = &self.cassette else { return own };
         let secret = match own {
@@ -163,6 +206,10 @@ impl Doubles for DoubleTable {
         };
         cassette.add_secret(&secret);
         Some(secret)
+    }
+
+    fn recorded_start(&self, key: &str) -> Option<(Timestamp, Value)> {
+        self.recorded.as_ref()?.start(key)
     }
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -18,7 +18,8 @@ use store::{ExecutionFilter, Location, Page, StateWrite};
 
 use crate::error::TestError;
 use crate::quiescence::{Quiescence, TrackedStore};
-use crate::stubs::{CallLog, DoubleTable};
+use crate::stubs::{Call, CallLog, DoubleTable};
+use crate::trial::TrialStart;
 use catalog::{Catalog, Deployment};
 use ingress::Ingress;
 use runtime::{Clock as _, ManualClock};
@@ -59,6 +60,8 @@ pub(super) struct TestTrace {
     pub(super) state: Map,
     /// Recording; `None` if the test has none.
     pub(super) cassette: Option<Arc<Cassette>>,
+    /// The call that ended a trial, since the record has no answer for it.
+    pub(super) new_call: Option<Call>,
 }
 
 /// Execution as stored.
@@ -81,6 +84,8 @@ pub(super) struct TestSetup {
     pub(super) outbound_allow: Vec<String>,
     /// Secrets for calls to the real system.
     pub(super) real: RealSecrets,
+    /// The recorded start that a trial repeats; `None` for a test.
+    pub(super) trial: Option<TrialStart>,
 }
 
 /// Running test with its engine.
@@ -125,7 +130,7 @@ impl<'a> TestRun<'a> {
             settings,
             store: Arc::new(TrackedStore { store, quiescence: quiescence.clone() }),
             // No other process can reach this engine, so the tokens need not be secret.
-            secret: Secret::new([0; 32]),
+            secret: setup.trial.as_ref().map_or(Secret::new([0; 32]), |trial| trial.secret.clone()),
             clock: Arc::new(clock.clone()),
             http,
             // The files were read once for all tests.
@@ -160,7 +165,10 @@ impl<'a> TestRun<'a> {
     /// Returns the state scope of the automation; test URLs have a separate one.
     fn scope(&self) -> String {
         let automation = &self.deployment.automation;
-        let is_test = !automation.enabled && matches!(automation.trigger, Trigger::Webhook(_));
+        let is_test = match &self.setup.trial {
+            Some(trial) => trial.plan.origin.is_test(),
+            None => !automation.enabled && matches!(automation.trigger, Trigger::Webhook(_)),
+        };
         format!("{}automation:{}", if is_test { "test:" } else { "" }, automation.id)
     }
 

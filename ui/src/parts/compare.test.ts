@@ -44,7 +44,8 @@ describe("two executions", () => {
     expect(rows.map((row) => row.changes.map((one) => one.name))).toEqual([["result"], ["attempts"]]);
   });
   it("agree in a step that keeps its result", () => {
-    expect(align([step("a")], [step("a", { attempts: 0, kept: true })])[0]?.same).toBe(true);
+    const request = { method: "GET", url: "https://a.example" };
+    expect(align([step("a", { request })], [step("a", { attempts: 0, kept: true })])[0]?.same).toBe(true);
   });
 });
 

@@ -75,12 +75,18 @@ export function align(left: StepView[], right: StepView[]): Row[] {
 }
 
 function row(step: string, left: StepView | undefined, right: StepView | undefined): Row {
+  // A step that keeps its result made no call.
+  const kept = left?.kept === true || right?.kept === true;
   const pairs: [string, unknown, unknown][] = [
-    ["input", member(left, "input"), member(right, "input")],
-    ["request", left?.request, right?.request],
+    ...(kept
+      ? []
+      : ([
+          ["input", member(left, "input"), member(right, "input")],
+          ["request", left?.request, right?.request],
+        ] as [string, unknown, unknown][])),
     ["result", left?.result, right?.result],
     ["error", left?.error?.message, right?.error?.message],
-    ["attempts", tries(left), tries(right)],
+    ...(left && right ? [["attempts", tries(left), tries(right)] as [string, unknown, unknown]] : []),
   ];
   const found = pairs
     .map(([name, before, after]) => ({ name, changes: changes(before, after) }))

@@ -106,7 +106,7 @@ impl Folder {
     }
 
     /// Stores a file without accessing the disk.
-    pub(super) fn put(&mut self, path: Arc<str>, file: File) {
+    pub(crate) fn put(&mut self, path: Arc<str>, file: File) {
         self.files.insert_mut(path, Arc::new(file));
     }
 

@@ -1,6 +1,10 @@
 //! Replays: new executions of a recorded payload, from the start or from a step.
 
-use engine::{BulkAction, BulkSelection, BulkState, Clock as _, Engine, Error, ReplayRequest};
+use engine::testing::{Side, Verdict};
+use engine::{
+    BulkAction, BulkSelection, BulkState, Clock as _, Engine, Error, ReplayRequest, TrialOutcome,
+    TrialRequest,
+};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use store::{ExecutionFilter, Page};
@@ -396,5 +400,121 @@ async fn only_ended_executions_are_replayed_and_only_others_cancelled() {
     let plan = bulk.plan(runtime, &cancel, all()).await.expect("it is planned");
     bulk.start((runtime, engine.ingress()), cancel, plan.ids, 10).expect("it begins");
     assert_eq!(end(&engine, waiting).await, "cancelled: no");
+    stop(engine).await;
+}
+
+/// Runs an execution whose calls are answered, then tries it on another text, which may call nothing.
+async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(&steps.replace("BASE", &peer.base)));
+    let engine = project.start().await;
+    let id = start_with(&engine, r#"{"name": "x"}"#).await;
+    for _ in 0..requests {
+        peer.asked().await.answer(200, r#"{"id": 7}"#).await;
+    }
+    end(&engine, id).await;
+    let request = TrialRequest {
+        path: "automations/test.yaml".to_owned(),
+        text: manual(&draft.replace("BASE", &peer.base)),
+        executions: vec![id],
+        tests: false,
+    };
+    let trials = engine.try_draft(request).await.expect("it is tried");
+    assert!(peer.asked_already().is_none(), "a trial calls nothing");
+    let row = engine.store().executions(&ExecutionFilter::default(), Page { before: None, limit: 9 }).await;
+    assert_eq!(row.expect("they are listed").len(), 1, "a trial leaves no execution");
+    stop(engine).await;
+    trials.executions
+}
+
+const TWO_CALLS: &str = "  - id: page\n    action: http.request\n    with: {method: POST, url: \"BASE/page/${{ inputs.name }}\"}\n  - id: at\n    set: {at: \"${{ now() }}\", id: \"${{ steps.page.results.body.id }}\"}\n  - id: save\n    action: http.request\n    with: {method: POST, url: \"BASE/save\", body: {id: \"${{ vars.id }}\"}}\n";
+
+#[tokio::test]
+async fn a_trial_of_the_same_text_is_the_same_and_calls_nothing() {
+    let found = tried(TWO_CALLS, TWO_CALLS, 2).await;
+    let trial = found[0].trial.as_ref().expect("it runs");
+    assert_eq!((trial.verdict, trial.calls, trial.same_steps), (Verdict::Same, 2, 3), "{:?}", trial.steps);
+}
+
+#[tokio::test]
+async fn a_trial_shows_what_would_be_sent_otherwise() {
+    let draft = TWO_CALLS.replace("${{ vars.id }}", "${{ vars.id + 1 }}");
+    let found = tried(TWO_CALLS, &draft, 2).await;
+    let trial = found[0].trial.as_ref().expect("it runs");
+    assert_eq!((trial.verdict, trial.calls), (Verdict::Differs, 2));
+    let [step] = trial.steps.as_slice() else { panic!("{:?}", trial.steps) };
+    let body = |side: &Option<Side>| {
+        let inputs = side.as_ref().and_then(|side| side.inputs.clone()).expect("its inputs are known");
+        inputs.get("body").expect("a body").to_json()
+    };
+    assert_eq!(
+        (step.step.as_str(), body(&step.recorded), body(&step.trial)),
+        ("save", r#"{"id":7}"#.to_owned(), r#"{"id":8}"#.to_owned())
+    );
+}
+
+#[tokio::test]
+async fn a_renamed_step_finds_its_answer_by_action_and_inputs() {
+    let draft = TWO_CALLS.replace("id: save", "id: keep");
+    let found = tried(TWO_CALLS, &draft, 2).await;
+    let trial = found[0].trial.as_ref().expect("it runs");
+    assert_eq!((trial.verdict, trial.calls), (Verdict::Differs, 2));
+    let names: Vec<&str> = trial.steps.iter().map(|step| step.step.as_str()).collect();
+    assert_eq!(names, ["keep", "save"]);
+}
+
+#[tokio::test]
+async fn a_call_that_the_record_does_not_know_ends_the_trial_and_is_named() {
+    let draft = TWO_CALLS.to_owned()
+        + "  - id: more\n    action: http.request\n    with: {method: DELETE, url: \"BASE/more\"}\n    timeout: 1s\n    onError: continue\n  - {id: last, set: {a: 1}}\n";
+    let found = tried(TWO_CALLS, &draft, 2).await;
+    let trial = found[0].trial.as_ref().expect("it runs");
+    let call = trial.new_call.as_ref().expect("it is named");
+    assert_eq!(
+        (trial.verdict, call.step.as_str(), call.name.as_str()),
+        (Verdict::NewCall, "more", "http.request")
+    );
+    assert!(trial.steps.iter().all(|step| step.step != "last"), "nothing runs after it");
+}
+
+#[tokio::test]
+async fn a_trial_needs_a_text_without_errors_and_at_most_fifty_executions() {
+    let project = Project::with(&manual("  - set: {a: 1}\n"));
+    let engine = project.start().await;
+    let id = ended(&engine, "{}").await;
+    let request = |text: &str, count| TrialRequest {
+        path: "automations/test.yaml".to_owned(),
+        text: text.to_owned(),
+        executions: vec![id; count],
+        tests: false,
+    };
+    let refused = async |request| match engine.try_draft(request).await {
+        Err(Error::Input(message)) => message,
+        _ => panic!("it is refused"),
+    };
+    assert!(refused(request("trigger: 1\n", 1)).await.contains("automations/test.yaml:1"));
+    assert_eq!(refused(request("", 51)).await, "at most 50 executions are tried at once");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_becomes_a_test_that_passes_offline() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(&TWO_CALLS.replace("BASE", &peer.base)));
+    let engine = project.start().await;
+    let id = start_with(&engine, r#"{"name": "x"}"#).await;
+    for _ in 0..2 {
+        peer.asked().await.answer(200, r#"{"id": 7}"#).await;
+    }
+    end(&engine, id).await;
+    let draft =
+        engine.test_from_execution(id, Some("a page is saved".to_owned())).await.expect("it is a test");
+    assert_eq!((draft.path.as_str(), draft.before), ("automations/test.test.yaml", None));
+    assert!(draft.text.contains("a page is saved") && draft.text.contains("save:"), "{}", draft.text);
+    project.write(&draft.path, &draft.text);
+    // A second one is appended, and no byte of the first changes.
+    let second = engine.test_from_execution(id, None).await.expect("it is a test");
+    assert!(second.text.starts_with(&draft.text), "{}", second.text);
+    assert!(peer.asked_already().is_none(), "a test calls nothing");
     stop(engine).await;
 }

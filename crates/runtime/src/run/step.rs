@@ -121,9 +121,12 @@ impl Run {
         scope: &mut Scope,
     ) -> Result<Option<Arc<dyn EvalClock>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
+        let recorded = self.runtime.doubles.as_ref().and_then(|doubles| doubles.recorded_start(key));
+        let began = recorded.as_ref().map_or(began, |(at, _)| *at);
         let at = self.journal.started_at(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
-            let state = match self.journal.state_read(key) {
+            let recorded = recorded.map(|(_, state)| state).filter(|state| !state.is_null());
+            let state = match self.journal.state_read(key).or(recorded) {
                 Some(state) => state,
                 None => self.read_state(&reads.state).await?,
             };

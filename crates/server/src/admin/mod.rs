@@ -34,6 +34,8 @@ mod statistics;
 mod status;
 mod stream;
 mod subscriptions;
+mod test_drafts;
+mod trials;
 mod ui;
 mod waiting;
 

@@ -16,7 +16,8 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 use super::{
     Api, Problem, addresses, assist, automations, bulk, connections, connectors, editing, executions, files,
     follow, hosts, listening, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state,
-    statistics, status, stream, subscriptions, ui, waiting,
+    statistics, status, stream, subscriptions,
+    test_drafts, trials, ui, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -108,6 +109,8 @@ table! {
     replay::replay;
     bulk::list, bulk::begin;
     bulk::show, bulk::stop;
+    trials::run;
+    test_drafts::from_execution;
     follow::events;
     stream::stream;
     waiting::signal;

@@ -115,7 +115,7 @@ impl Selection {
         let calling = plan
             .calling
             .filter(|calling| *calling > 0)
-            .map_or_else(String::new, |calling| format!("; {} of them call other systems again", calling));
+            .map_or_else(String::new, |calling| format!("; {calling} of them call other systems again"));
         output::say(format_args!("{}{calling}", count(plan.total, "execution")));
         if plan.total == 0 || self.yes {
             return Ok(plan.total > 0);

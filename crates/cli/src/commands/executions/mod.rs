@@ -5,7 +5,9 @@ mod list;
 mod replay;
 mod show;
 mod signal;
+mod to_test;
 pub(super) mod tree;
+mod trial;
 
 use clap::{Args, Subcommand as Choice};
 use clap_complete::engine::ArgValueCandidates;
@@ -26,6 +28,7 @@ Examples:
   cogwork executions logs latest
   cogwork executions signal latest --option approve
   cogwork executions replay latest --from save
+  cogwork executions try automations/order-desk.yaml latest
   cogwork executions cancel 019a2b3c
 
 `list`, `show` and `logs` read the store directly, with or without a daemon. The beginning of an id
@@ -51,6 +54,8 @@ enum What {
     Logs(Logs),
     Signal(signal::Signal),
     Replay(replay::Replay),
+    Try(trial::Try),
+    ToTest(to_test::ToTest),
     Cancel(Cancel),
 }
 
@@ -116,6 +121,8 @@ impl Subcommand for Executions {
             What::Logs(logs) => &logs.settings,
             What::Signal(signal) => &signal.settings,
             What::Replay(replay) => &replay.settings,
+            What::Try(trial) => &trial.settings,
+            What::ToTest(what) => &what.settings,
             What::Cancel(cancel) => &cancel.settings,
         };
         let config = context.config(flags.given(), LogProfile::Tool)?;
@@ -126,6 +133,8 @@ impl Subcommand for Executions {
             What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
             What::Signal(what) => runtime.block_on(what.run(&config)),
             What::Replay(what) => runtime.block_on(what.run(&config)),
+            What::Try(what) => runtime.block_on(what.run(&config, context.dir())),
+            What::ToTest(what) => runtime.block_on(what.run(&config, context.dir())),
             What::Cancel(what) => runtime.block_on(cancel(&config, what)),
         }
     }

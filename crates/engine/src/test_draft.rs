@@ -1,0 +1,107 @@
+//! A test from a recorded execution: the change of the file beside the automation that would add it.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, read_start};
+use model::automation::Automation;
+use model::execution::ExecutionId;
+use runtime::Error;
+use testing::{RealSecrets, RecordedExecution, Strictness, TestRunner, append_case, case_text, load_suite};
+
+use crate::engine::Engine;
+
+/// The maximum number of characters of the name of a test.
+const NAME_CHARS: usize = 200;
+/// The maximum size of a test file, in bytes.
+const MAX_BYTES: u64 = 512 << 10;
+/// The indentation of the tests of a new file.
+const INDENT: usize = 2;
+
+/// A test that is not written yet.
+#[derive(Clone, Debug)]
+pub struct TestDraft {
+    /// The path of the test file, relative to the project folder.
+    pub path: String,
+    /// The text of the file now; `None` if there is none.
+    pub before: Option<String>,
+    /// The text with the test.
+    pub text: String,
+    /// The name of the test.
+    pub name: String,
+    /// How much of the recorded outcome it expects.
+    pub strictness: Strictness,
+}
+
+impl Engine {
+    /// Writes a test that repeats a recorded execution offline, and runs it. Changes nothing.
+    ///
+    /// # Errors
+    /// The execution cannot be written as a test, the test would not pass, its automation is not in force, or the store
+    /// failed.
+    pub async fn test_from_execution(
+        &self,
+        id: ExecutionId,
+        name: Option<String>,
+    ) -> Result<TestDraft, Error> {
+        let recorded = self.recorded(id).await?.map_err(Error::NotReplayable)?;
+        let catalog = self.catalog();
+        let automation = catalog.find(recorded.automation.automation.id.as_str())?.automation.clone();
+        let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| format!("as in execution {id}"));
+        if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
+            return Err(Error::Input(format!(
+                "the name of a test has at most {NAME_CHARS} characters in one line"
+            )));
+        }
+        let engine = self.clone();
+        // A test drives a runtime of its own, on a thread that may block.
+        let work =
+            tokio::task::spawn_blocking(move || engine.draft_test(&catalog, &automation, &recorded, name));
+        work.await.map_err(|error| Error::Input(format!("the test ended early: {error}")))?
+    }
+
+    fn draft_test(
+        &self,
+        catalog: &Arc<Catalog>,
+        automation: &Automation,
+        recorded: &RecordedExecution,
+        name: String,
+    ) -> Result<TestDraft, Error> {
+        let settings = self.settings();
+        let path = test_path(automation.source.path());
+        let before = read_start(&settings.dir, std::path::Path::new(&path), MAX_BYTES).ok();
+        let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
+        let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
+        let runner = TestRunner::new(catalog.clone(), &settings.dir).with_secrets(real);
+        let mut reason = String::new();
+        // Values such as times and ids differ in each execution: then less is expected.
+        for strictness in [Strictness::Full, Strictness::Endings, Strictness::Outcome] {
+            let case = |indent| case_text(recorded, catalog.registry(), &name, strictness, indent);
+            let text = match &before {
+                Some(before) => append_case(before, &case),
+                None => case(INDENT).map(|case| format!("tests:\n{case}")),
+            };
+            let text = text.map_err(Error::NotReplayable)?;
+            let file = load_suite(catalog, &path, &text);
+            let Some(suite) = file.suite else {
+                return Err(Error::NotReplayable(format!(
+                    "the test would not load:\n{}",
+                    file.report.render(false)
+                )));
+            };
+            let Some(case) = suite.cases.iter().rfind(|case| case.name.name == name) else { continue };
+            let result = runner.run(&suite, case, None);
+            if result.passes() {
+                return Ok(TestDraft { path, before, text, name, strictness });
+            }
+            reason = result.report.render(false);
+        }
+        Err(Error::NotReplayable(format!("the test would not pass on the current version:\n{reason}")))
+    }
+}
+
+/// The path of the test file beside an automation.
+fn test_path(path: &str) -> String {
+    let stem = path.strip_suffix(".yaml").or_else(|| path.strip_suffix(".yml")).unwrap_or(path);
+    format!("{stem}{}", model::test_suite::FILE_SUFFIXES[0])
+}

@@ -1,0 +1,371 @@
+//! A test from a recorded execution: its start, the recorded answers as doubles, and its outcome as expectations.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+
+use connector::Registry;
+use model::action::{ActionError, Effect};
+use model::automation::Verb;
+use model::execution::{Event, Outcome, StepOutcome};
+use model::payload::{HttpResponse, Payload, WebhookPayload};
+use model::redact::{MASK, is_credential_name};
+use model::value::{Map, Value};
+
+use crate::observed;
+use crate::trial::{RecordedAnswers, RecordedExecution};
+
+/// The headers of a request that describe its connection and not its content.
+const CONNECTION_HEADERS: [&str; 8] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "forwarded",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// How much of the recorded outcome a test expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// The outcome, the result, the response, and the ending of each step.
+    Full,
+    /// The outcome and the ending of each step, since values such as times and ids differ in each execution.
+    Endings,
+    /// The outcome.
+    Outcome,
+}
+
+/// Writes the item of a list `tests` that repeats a recorded execution, indented by `indent` spaces.
+///
+/// # Errors
+/// The execution cannot be written as a test, for this reason.
+pub fn case_text(
+    recorded: &RecordedExecution,
+    registry: &Registry,
+    name: &str,
+    strictness: Strictness,
+    indent: usize,
+) -> Result<String, String> {
+    let Some(Event::Started { at, payload, .. }) = recorded.events.first() else {
+        return Err("the execution has no beginning".to_owned());
+    };
+    let Some(outcome) = recorded.outcome() else {
+        return Err("the execution has not ended".to_owned());
+    };
+    let mut lines = vec![format!("- name: {}", json(&Value::from(name)))];
+    let mut put = |key: &str, value: &Value| lines.push(format!("  {key}: {}", json(value)));
+    let (key, start) = start(payload)?;
+    if !matches!(payload.as_ref(), Payload::Schedule { .. }) {
+        put("now", &Value::from(at.to_string()));
+    }
+    put(key, &start);
+    let answers = RecordedAnswers::new(&recorded.automation.automation, &recorded.events, &[]);
+    let state = answers.initial_state();
+    if !state.is_empty() {
+        put("state", &Value::from(state));
+    }
+    let (events, approvals) = signals(&recorded.events);
+    for (key, list) in [("events", events), ("approvals", approvals)] {
+        if !list.is_empty() {
+            put(key, &Value::from(list));
+        }
+    }
+    lines.extend(doubles(recorded, registry)?);
+    lines.push("  expect:".to_owned());
+    lines.extend(expectations(recorded, outcome, strictness).into_iter().map(|line| format!("    {line}")));
+    let mut text = String::new();
+    for line in lines {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{}{line}", " ".repeat(indent));
+    }
+    Ok(text)
+}
+
+/// A value as JSON, which is YAML too.
+fn json(value: &Value) -> String {
+    value.to_json()
+}
+
+/// The key and the value of the start.
+fn start(payload: &Payload) -> Result<(&'static str, Value), String> {
+    Ok(match payload {
+        Payload::Manual { inputs } => ("inputs", Value::from(inputs.clone())),
+        Payload::Poll { data, .. } => ("found", data.clone()),
+        Payload::Webhook(request) => ("payload", request_value(request)?),
+        Payload::Schedule { scheduled_at, .. } => ("scheduledAt", Value::from(scheduled_at.to_string())),
+    })
+}
+
+fn request_value(request: &WebhookPayload) -> Result<Value, String> {
+    let mut parts = Map::new();
+    parts.insert("method", request.method.as_str());
+    if !request.path_fragment.is_empty() {
+        parts.insert("pathFragment", request.path_fragment.as_str());
+    }
+    if !request.query_parameters.is_empty() {
+        parts.insert("queryParameters", request.query_parameters.clone());
+    }
+    let is_kept = |name: &str| !CONNECTION_HEADERS.contains(&name) && !is_credential_name(name);
+    let headers = request.headers.iter().filter(|(name, _)| is_kept(name));
+    let headers: Map = headers.map(|(name, value)| (name.as_str(), Value::from(value.as_str()))).collect();
+    if !headers.is_empty() {
+        parts.insert("headers", headers);
+    }
+    let Some(bytes) = request.body.data.in_memory() else {
+        return Err("the body of the request is too large for a test".to_owned());
+    };
+    if !bytes.is_empty() {
+        let limits = model::value::JsonLimits::default();
+        let is_json = request.body.content_type.contains("json");
+        match std::str::from_utf8(bytes) {
+            Ok(text) => {
+                let parsed = Value::from_json(bytes, limits)
+                    .ok()
+                    .filter(|value| is_json && !matches!(value, Value::String(_)));
+                parts.insert("body", parsed.unwrap_or_else(|| Value::from(text)));
+            }
+            Err(_) => return Err("the body of the request is not text".to_owned()),
+        }
+    }
+    Ok(Value::from(parts))
+}
+
+/// The events and the approvals that came, for `events` and `approvals`.
+fn signals(events: &[Event]) -> (Vec<Value>, Vec<Value>) {
+    let (mut found, mut approvals) = (Vec::new(), Vec::new());
+    for event in events {
+        let Event::Signalled { step, signal, .. } = event else { continue };
+        if signal.name.is_empty() {
+            let mut answer = Map::new();
+            answer.insert("step", step.as_str());
+            for key in ["option", "form"] {
+                if let Some(value) = signal.data.as_map().and_then(|data| data.get(key)) {
+                    answer.insert(key, value.clone());
+                }
+            }
+            approvals.push(Value::from(answer));
+        } else {
+            let sent = [("name", Value::from(signal.name.as_str())), ("data", signal.data.clone())];
+            found.push(Value::from(Map::from_iter(sent)));
+        }
+    }
+    (found, approvals)
+}
+
+/// The lines of `doubles`: for each step that called something outside, its answers in order.
+fn doubles(recorded: &RecordedExecution, registry: &Registry) -> Result<Vec<String>, String> {
+    let mut called = HashSet::new();
+    recorded.automation.automation.walk(&mut |step| {
+        let calls = match &step.verb {
+            Verb::Action(call) => {
+                let action = registry.action(&call.action.name);
+                action.is_some_and(|action| action.spec().effect != Effect::Pure)
+            }
+            Verb::Call(_) => true,
+            _ => false,
+        };
+        if calls {
+            called.insert(step.id.to_string());
+        }
+    });
+    let mut answers: BTreeMap<&str, Vec<Map>> = BTreeMap::new();
+    let mut failing = HashSet::new();
+    for event in &recorded.events {
+        let (step, answer) = match event {
+            Event::StepRetry { step, error, .. } => (step, failure(error)),
+            Event::StepFailed { step, error, .. } => {
+                failing.insert(step.as_str());
+                (step, failure(error))
+            }
+            Event::StepFinished { step, outcome, .. } => match outcome {
+                StepOutcome::Succeeded { result } => (step, Map::from_iter([("result", result.clone())])),
+                StepOutcome::Failed { .. } if failing.remove(step.as_str()) => continue,
+                StepOutcome::Failed { error, .. } => (step, failure(error)),
+                StepOutcome::Skipped | StepOutcome::Jumped { .. } => continue,
+            },
+            _ => continue,
+        };
+        let id = step.split('[').next().unwrap_or_default();
+        if !called.contains(id) {
+            continue;
+        }
+        let answer_value = Value::from(answer.clone());
+        if has_file(&answer_value) {
+            return Err(format!("the answer of step `{step}` is a file, which a test cannot hold"));
+        }
+        if json(&answer_value).contains("${{") {
+            return Err(format!("the answer of step `{step}` has a text like an expression"));
+        }
+        answers.entry(id).or_default().push(answer);
+    }
+    let mut lines = Vec::new();
+    if !answers.is_empty() {
+        lines.push("  doubles:".to_owned());
+    }
+    for (step, answers) in answers {
+        if let [answer] = answers.as_slice() {
+            lines.push(format!("    {step}: {}", json(&Value::from(answer.clone()))));
+            continue;
+        }
+        lines.push(format!("    {step}:"));
+        lines.extend(answers.into_iter().map(|answer| format!("      - {}", json(&Value::from(answer)))));
+    }
+    Ok(lines)
+}
+
+fn failure(error: &ActionError) -> Map {
+    let known = error.to_value();
+    let mut described = Map::new();
+    for key in ["kind", "message", "status", "code", "body"] {
+        if let Some(value) = known.get(key).filter(|value| !value.is_null()) {
+            described.insert(key, value);
+        }
+    }
+    Map::from_iter([("error", Value::from(described))])
+}
+
+fn has_file(value: &Value) -> bool {
+    match value {
+        Value::File(_) => true,
+        Value::List(list) => list.0.iter().any(has_file),
+        Value::Map(map) => map.iter().any(|(_, value)| has_file(value)),
+        _ => false,
+    }
+}
+
+/// The lines below `expect`.
+fn expectations(recorded: &RecordedExecution, outcome: &Outcome, strictness: Strictness) -> Vec<String> {
+    let mut lines = Vec::new();
+    let full = strictness == Strictness::Full;
+    match outcome {
+        Outcome::Succeeded { result } => {
+            lines.push("outcome: succeeded".to_owned());
+            if full && is_pattern(result) {
+                lines.push(format!("result: {}", json(result)));
+            }
+        }
+        Outcome::Failed { error } | Outcome::Stuck { error } => {
+            lines.push("outcome: failed".to_owned());
+            let mut expected = Map::new();
+            expected.insert("kind", error.kind.to_string());
+            if let Some(step) = &error.step {
+                expected.insert("step", step.as_str());
+            }
+            lines.push(format!("error: {}", json(&Value::from(expected))));
+        }
+        Outcome::Cancelled { .. } => lines.push("outcome: cancelled".to_owned()),
+    }
+    if strictness == Strictness::Outcome {
+        return lines;
+    }
+    if full && let Some(response) = response(&recorded.events) {
+        lines.push(format!("response: {}", json(&response)));
+    }
+    let steps = observed::ObservedSteps::from_events(&recorded.events);
+    let mut endings: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for (key, step) in steps.iter().filter(|(key, _)| !key.contains(['[', '#'])) {
+        let word = step.ending().and_then(|ending| {
+            let all = model::test_suite::StepEnding::ALL.into_iter();
+            all.into_iter().find(|(_, other)| *other == ending).map(|(word, _)| word)
+        });
+        if let Some(word) = word {
+            endings.entry(key).or_default().insert(word);
+        }
+    }
+    let mut endings: Vec<(&str, &str)> =
+        endings.into_iter().filter_map(|(key, words)| Some((key, *words.iter().next()?))).collect();
+    endings.sort_unstable();
+    if !endings.is_empty() {
+        let endings: Map = endings.into_iter().map(|(key, word)| (key, Value::from(word))).collect();
+        lines.push(format!("steps: {}", json(&Value::from(endings))));
+    }
+    lines
+}
+
+/// The response that a `respond` step set, as a test expects it.
+fn response(events: &[Event]) -> Option<Value> {
+    let response: &HttpResponse = events.iter().find_map(|event| match event {
+        Event::Responded { response, .. } => Some(response),
+        _ => None,
+    })?;
+    let mut expected = Map::from_iter([("status", Value::from(i64::from(response.status)))]);
+    let body = response
+        .body
+        .in_memory()
+        .and_then(|bytes| Value::from_json(bytes, model::value::JsonLimits::default()).ok());
+    if let Some(body) = body.filter(is_pattern) {
+        expected.insert("body", body);
+    }
+    Some(Value::from(expected))
+}
+
+/// True if a value can be written as an expectation: no key of a map is read as a rule, and no secret is hidden in it.
+fn is_pattern(value: &Value) -> bool {
+    match value {
+        Value::File(_) => false,
+        Value::List(list) => list.0.iter().all(is_pattern),
+        Value::Map(map) => map.iter().all(|(key, value)| !key.starts_with('$') && is_pattern(value)),
+        Value::String(text) => !text.contains(MASK) && !text.contains("${{"),
+        _ => true,
+    }
+}
+
+/// Appends an item to the list `tests` of a test file, by inserting lines: no other byte changes. Returns the new text.
+///
+/// # Errors
+/// The list is not written as a block at the end of a line `tests:`.
+pub fn append_case(text: &str, case: &dyn Fn(usize) -> Result<String, String>) -> Result<String, String> {
+    let mut at = 0;
+    let (mut begun, mut end, mut indent) = (false, text.len(), None);
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end();
+        let own = at;
+        at += line.len();
+        if !begun {
+            begun = content.split('#').next().unwrap_or_default().trim_end() == "tests:";
+            continue;
+        }
+        let width = content.len() - content.trim_start().len();
+        if indent.is_none() && content.trim_start().starts_with("- ") {
+            indent = Some(width);
+        }
+        let is_item = content.trim_start().starts_with('-') && Some(width) == indent;
+        if !content.is_empty() && width == 0 && !content.starts_with('#') && !is_item {
+            end = own;
+            break;
+        }
+    }
+    let Some(indent) = indent else {
+        return Err("the list `tests` of the file is not a block; add the test by hand".to_owned());
+    };
+    let body = &text[..end];
+    let kept = body.trim_end_matches(['\n', ' ', '\r']).len();
+    let newline = if text[kept..].starts_with(['\n', '\r']) { "" } else { "\n" };
+    let rest = text[kept..].strip_prefix('\n').unwrap_or(&text[kept..]);
+    let first = if newline.is_empty() { "\n" } else { newline };
+    Ok(format!("{}{first}\n{}{rest}", &text[..kept], case(indent)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_inserted_and_no_other_byte_changes() {
+        let case = |indent: usize| Ok(format!("{}- name: new\n", " ".repeat(indent)));
+        for (text, expected) in [
+            ("tests:\n  - name: a\n", "tests:\n  - name: a\n\n  - name: new\n"),
+            ("tests:\n- name: a", "tests:\n- name: a\n\n- name: new\n"),
+            (
+                "tests: # all\n  - name: a\n\nnow: x\n",
+                "tests: # all\n  - name: a\n\n  - name: new\n\nnow: x\n",
+            ),
+        ] {
+            assert_eq!(append_case(text, &case).as_deref(), Ok(expected), "{text}");
+        }
+        assert!(append_case("tests: [{name: a}]\n", &case).is_err());
+        assert!(append_case("doubles: {}\n", &case).is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! The answers of a recorded execution, for a trial of another version: by step, then by action and inputs.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use model::action::ActionError;
+use model::automation::{Automation, Verb};
+use model::execution::{Event, StepOutcome};
+use model::value::{Map, Value};
+
+use crate::stubs::Call;
+
+/// An answer that a call got.
+type Reply = Result<Value, ActionError>;
+
+/// The answers of a recorded execution. Each is given once.
+pub(crate) struct RecordedAnswers {
+    state: Mutex<State>,
+    /// The recorded start of steps that read the clock or the state, and the state that they read.
+    starts: HashMap<String, (Timestamp, Value)>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The unused answers of each step, with the name of what it called.
+    by_step: HashMap<String, (String, VecDeque<Reply>)>,
+    /// The steps that made a call with these inputs, by the name of what they called.
+    by_inputs: HashMap<String, Vec<(Map, String)>>,
+    /// The first call that the record has no answer for.
+    unknown: Option<Call>,
+}
+
+impl RecordedAnswers {
+    /// Reads the answers of an execution on the version that it ran on. `calls` are its calls with their inputs, as far as
+    /// they are known.
+    pub(crate) fn new(automation: &Automation, events: &[Event], calls: &[Call]) -> Arc<Self> {
+        let names = called_names(automation);
+        let mut by_step: HashMap<String, (String, VecDeque<Reply>)> = HashMap::new();
+        let mut starts = HashMap::new();
+        let mut failing = HashSet::new();
+        for event in events {
+            let (step, reply) = match event {
+                Event::StepContextRecorded { at, step, state } => {
+                    starts.insert(step.clone(), (*at, state.clone()));
+                    continue;
+                }
+                Event::StepRetry { step, error, .. } => (step, Err(error.clone())),
+                Event::StepFailed { step, error, .. } => {
+                    failing.insert(step.as_str());
+                    (step, Err(error.clone()))
+                }
+                Event::StepFinished { step, outcome, .. } => match outcome {
+                    StepOutcome::Succeeded { result } => (step, Ok(result.clone())),
+                    // Its failure was recorded before its `onError` list began.
+                    StepOutcome::Failed { .. } if failing.remove(step.as_str()) => continue,
+                    StepOutcome::Failed { error, .. } => (step, Err(error.clone())),
+                    StepOutcome::Skipped | StepOutcome::Jumped { .. } => continue,
+                },
+                _ => continue,
+            };
+            let id = step.split('[').next().unwrap_or_default();
+            if let Some(name) = names.get(id) {
+                by_step
+                    .entry(step.clone())
+                    .or_insert_with(|| (name.clone(), VecDeque::new()))
+                    .1
+                    .push_back(reply);
+            }
+        }
+        let mut by_inputs: HashMap<String, Vec<(Map, String)>> = HashMap::new();
+        for call in calls {
+            by_inputs.entry(call.name.clone()).or_default().push((call.inputs.clone(), call.key.clone()));
+        }
+        Arc::new(Self { state: Mutex::new(State { by_step, by_inputs, unknown: None }), starts })
+    }
+
+    /// Takes the answer for a call; `None` if the record has none.
+    pub(crate) fn take(&self, call: &Call) -> Option<Reply> {
+        let mut state = self.state();
+        if state.unknown.is_some() {
+            return None;
+        }
+        let State { by_step, by_inputs, .. } = &mut *state;
+        let mut of_step = |key: &str| {
+            let (_, replies) = by_step.get_mut(key).filter(|(name, _)| *name == call.name)?;
+            replies.pop_front()
+        };
+        of_step(&call.key).or_else(|| {
+            let same = by_inputs.get(&call.name)?.iter().filter(|(inputs, _)| *inputs == call.inputs);
+            same.map(|(_, key)| key.clone()).find_map(|key| of_step(&key))
+        })
+    }
+
+    /// Notes a call that the record has no answer for: the trial ends there.
+    pub(crate) fn note_unknown(&self, call: Call) {
+        self.state().unknown.get_or_insert(call);
+    }
+
+    /// Returns the first call that the record has no answer for.
+    pub(crate) fn unknown(&self) -> Option<Call> {
+        self.state().unknown.clone()
+    }
+
+    /// Returns the recorded start of a step, and the state that it read.
+    pub(crate) fn start(&self, step: &str) -> Option<(Timestamp, Value)> {
+        self.starts.get(step).cloned()
+    }
+
+    /// Returns the state that the execution read, by key: of each key the first value.
+    pub(crate) fn initial_state(&self) -> Map {
+        let mut starts: Vec<_> = self.starts.values().collect();
+        starts.sort_by_key(|(at, _)| *at);
+        let mut state = Map::new();
+        for (_, read) in starts {
+            for (key, value) in read.as_map().into_iter().flat_map(Map::iter) {
+                if !state.contains_key(key) {
+                    state.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        state
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name of the action or the automation that each step calls.
+pub(crate) fn called_names(automation: &Automation) -> HashMap<String, String> {
+    let mut names = HashMap::new();
+    automation.walk(&mut |step| {
+        let name = match &step.verb {
+            Verb::Action(call) => &call.action.name,
+            Verb::Call(call) => &call.automation.name,
+            _ => return,
+        };
+        names.insert(step.id.to_string(), name.clone());
+    });
+    names
+}
