@@ -7,6 +7,7 @@ mod canonical;
 mod check;
 mod code;
 mod error;
+mod graph;
 mod native;
 mod parallel;
 mod plan;
@@ -25,6 +26,7 @@ pub use code::{
     set_code_program,
 };
 pub use error::Error;
+pub use graph::{Graph, GraphBlock, GraphStep, GraphTrigger, TextRange};
 pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
 pub use plan::{BlockGraph, CodePlan, Loop, Plan, ReadSet};
 pub use preview::{PreviewFiles, ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};

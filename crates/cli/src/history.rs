@@ -37,7 +37,7 @@ pub(crate) struct Execution {
     pub(crate) payload: Value,
     pub(crate) steps: Vec<Step>,
     pub(crate) waiting: Option<Waiting>,
-    /// The waits that its steps did not ask for.
+    /// The waits that have ended.
     #[serde(default)]
     pub(crate) waits: Vec<Delay>,
     /// The status of the answer to the caller, if the execution did not decide it.
@@ -46,12 +46,20 @@ pub(crate) struct Execution {
     pub(crate) response: Option<Value>,
 }
 
-/// A wait that an execution, or one of its steps, did not ask for.
+/// A wait of an execution, or of one of its steps.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Delay {
     pub(crate) step: Option<String>,
-    pub(crate) reason: DelayReason,
+    /// The cause: a [`DelayReason`] if no step asked for the wait.
+    reason: Value,
     pub(crate) ms: u64,
+}
+
+impl Delay {
+    /// The cause of a wait that no step asked for; `None` for a pause of a step.
+    pub(crate) fn reason(&self) -> Option<DelayReason> {
+        serde_json::from_value(self.reason.clone()).ok()
+    }
 }
 
 /// One step of it, or one turn of a step in a loop.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{AddressKind, Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
+use catalog::{
+    AddressKind, Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope,
+};
 use ingress::Ingress;
 use model::AutomationId;
 use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};

@@ -8,8 +8,8 @@ mod inspect;
 mod preview;
 mod project_edit;
 mod retention;
-mod search;
 pub mod scaffold;
+mod search;
 mod test_draft;
 mod text_edit;
 mod trials;
@@ -28,25 +28,28 @@ pub use bulk::{
 };
 pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
-    Error as CatalogError, FileChange, InFlightExecutions, InvalidFile, Plan, ProjectFile, ProjectFileError,
-    ReloadPreview, ReloadSummary, automation_ids, check_project_target, preview_project, project_files,
-    read_project_file, schema_context, serve_code, set_code_program,
+    Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
+    InvalidFile, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, TextRange,
+    automation_ids, check_project_target, preview_project, project_files, read_project_file, schema_context,
+    serve_code, set_code_program,
 };
 pub use engine::Engine;
 pub use ingress::{
-    Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview,
-    PayloadProblem, PollError, PollView, RouteMatch, SavedPayload, Verdict, VersionedPayload,
+    AnsweredBy, Caller, CallerAnswer, Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME,
+    NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView, RouteMatch, SavedPayload,
+    Verdict, VersionedPayload, caller,
 };
 pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};
 pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
     Answer, AutomationStatistics, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest,
-    EngineEvent, Error, Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS,
-    ManualClock, MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest,
-    RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
-    StartedLogin, StateScope, StateValue, Status, StoredSecret, StreamingBody, SystemClock, Vault,
-    exposed_secret_files, is_secret_set, read_definition, secret_files,
+    DerivedInput, EngineEvent, Error, Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState,
+    MAX_WINDOW_HOURS, ManualClock, MissingSource, MonotonicTime, Outcomes, Pause, Pauses, Pending,
+    QueueStatus, Refusal, RefusedRequest, RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime,
+    SecretSource, Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StoredSecret,
+    StreamingBody, SystemClock, Vault, Version, exposed_secret_files, is_secret_set, read_definition,
+    secret_files,
 };
 pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;

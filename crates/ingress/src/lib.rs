@@ -11,7 +11,7 @@ mod poll;
 mod scheduler;
 mod subscribe;
 
-pub use hooks::{Condition, RouteMatch};
+pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, RouteMatch, caller};
 pub use ingress::Ingress;
 pub use listen::{
     Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview,

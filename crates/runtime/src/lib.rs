@@ -34,7 +34,7 @@ mod timer;
 mod vault;
 mod wait_listing;
 
-pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, read_definition};
+pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, Version, read_definition};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
@@ -57,7 +57,7 @@ pub use random::random;
 pub use refusals::{MAX_REFUSALS, Refusal, RefusalLog, RefusedRequest};
 pub use rejections::RejectionCounters;
 pub use rerun::{RepeatedCall, ReplayPlan, ReplayRequest};
-pub use run::{Progress, Secret, expression_error, level, to_action_error};
+pub use run::{DerivedInput, MissingSource, Progress, Secret, expression_error, level, to_action_error};
 pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};
 pub use statistics::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes, Statistics};

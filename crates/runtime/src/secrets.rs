@@ -7,7 +7,7 @@ use connector::ResolvedConnection;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, Encoding, Verify};
 use model::expression::Reference;
-use model::redact::Redactor;
+use model::redact::{MASK, Redactor};
 use model::template::Template;
 use model::value::{Map, Value};
 use serde::Serialize;
@@ -149,6 +149,23 @@ impl Secrets {
         let mut values = Map::with_capacity(automation.config_vars.len());
         for variable in &automation.config_vars {
             let value = self.evaluate(&variable.value, &format!("configVars.{}", variable.name.name))?;
+            values.insert(variable.name.name.as_str(), value);
+        }
+        Ok(values)
+    }
+
+    /// Evaluates `configVars` for people: a variable that is secret, or reads a secret, is masked without being read.
+    pub(crate) fn shown_config_vars(&self, automation: &Automation) -> Result<Map, ActionError> {
+        let mut values = Map::with_capacity(automation.config_vars.len());
+        for variable in &automation.config_vars {
+            let mut roots = variable.value.references().into_iter();
+            let is_secret = variable.secret
+                || roots
+                    .any(|reference| reference.path.first().is_none_or(|root| root.as_str() == "secrets"));
+            let value = match is_secret {
+                true => Value::from(MASK),
+                false => self.evaluate(&variable.value, &format!("configVars.{}", variable.name.name))?,
+            };
             values.insert(variable.name.name.as_str(), value);
         }
         Ok(values)

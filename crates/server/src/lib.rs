@@ -21,7 +21,7 @@ mod server;
 
 mod client;
 
-pub use admin::{Problem, describe, describe_row, openapi};
+pub use admin::{ExportFormat, Problem, describe, describe_row, export, export_lines, openapi};
 pub use client::{Client, Events, ServerEvent};
 pub use error::Error;
 pub use files::{Daemon, admin_token};

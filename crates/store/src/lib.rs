@@ -33,9 +33,10 @@ pub use traits::{
 };
 pub use types::{
     Accept, AcceptOutcome, Address, Append, AwaitedEvent, Capacity, DedupHit, DedupRecord, Definition,
-    EventKey, EventWaiter, ExecutionFilter, ExecutionRow, Info, InitialEvents, Metrics, NewExecution,
-    OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog, Snapshot,
-    SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    DefinitionUse, EventKey, EventWaiter, ExecutionFilter, ExecutionRow, Info, InitialEvents, Metrics,
+    NewExecution, OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog,
+    Snapshot, SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait,
+    Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

@@ -10,9 +10,9 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
-    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog, StateEntry, StateRow,
-    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
+    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog,
+    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -91,6 +91,9 @@ pub trait DefinitionStore: Send + Sync {
 
     /// Returns the definition with this hash; `None` if there is none.
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error>;
+
+    /// Returns the stored definitions of an Automation without their texts, the one put last first; at most 1,000.
+    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error>;
 }
 
 /// Executions: their acceptance, their event logs, and lists of them.

@@ -13,8 +13,8 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash};
 use store::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
-    EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
+    Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
     PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore, StateWrite,
     Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
@@ -82,6 +82,10 @@ impl DefinitionStore for TrackedStore {
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.track(self.store.definition(hash)).await
+    }
+
+    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
+        self.track(self.store.definitions(automation, limit)).await
     }
 }
 

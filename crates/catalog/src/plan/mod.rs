@@ -13,7 +13,6 @@ use model::{Expression, Template};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
-use serde_json::json;
 
 mod code;
 
@@ -175,38 +174,6 @@ impl Plan {
     #[must_use]
     pub fn reads_resume_url(&self) -> bool {
         self.reads_resume_url
-    }
-
-    /// Returns the plan as JSON for the API and for drawing: each step with its verb, dependencies and nested lists.
-    #[must_use]
-    pub fn graph(&self, automation: &Automation) -> serde_json::Value {
-        let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
-        let lists = lists.into_iter().chain([("finally", automation.finally.as_ref())]);
-        let drawn = lists.filter_map(|(name, block)| Some((name.to_owned(), self.draw(block?))));
-        serde_json::Value::Object(drawn.collect())
-    }
-
-    fn draw(&self, block: &Block) -> serde_json::Value {
-        let graph = self.block(block);
-        let steps = block.steps.iter().enumerate().map(|(index, step)| {
-            let waits: Vec<&str> = graph.map_or_else(Vec::new, |graph| {
-                graph.dependencies(index).map(|before| block.steps[before].id.as_ref()).collect()
-            });
-            let lists: Vec<_> = step
-                .verb
-                .nested_blocks()
-                .into_iter()
-                .map(|inner| json!({"name": inner.name, "steps": self.draw(inner.block)}))
-                .collect();
-            let on_error =
-                if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
-            let undo = step.undo.as_ref().map(|inner| self.draw(inner));
-            json!({
-                "id": step.id, "name": step.name, "verb": step.verb.keyword(),
-                "needs": waits, "blocks": lists, "onError": on_error, "undo": undo,
-            })
-        });
-        steps.collect()
     }
 }
 

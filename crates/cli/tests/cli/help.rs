@@ -44,7 +44,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     ] {
         check(command, &[command]);
     }
-    for command in ["list", "show", "logs", "signal", "replay", "try", "to-test", "cancel"] {
+    for command in ["list", "show", "logs", "export", "signal", "replay", "try", "to-test", "cancel"] {
         check(&format!("executions_{command}"), &["executions", command]);
     }
     check("events_emit", &["events", "emit"]);

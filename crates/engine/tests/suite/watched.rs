@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, Error,
-    EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
+    Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
     PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore, StateWrite,
     Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
@@ -112,6 +112,10 @@ impl DefinitionStore for Watched {
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.inner.definition(hash).await
+    }
+
+    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
+        self.inner.definitions(automation, limit).await
     }
 }
 

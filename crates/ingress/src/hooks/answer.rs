@@ -140,7 +140,7 @@ fn response_so_far(progress: &Progress, id: &ExecutionId) -> Option<HttpResponse
     response.or_else(|| progress.outcome.clone().map(|outcome| response_for_outcome(outcome, id)))
 }
 
-fn response_for_outcome(outcome: Outcome, id: &ExecutionId) -> HttpResponse {
+pub(super) fn response_for_outcome(outcome: Outcome, id: &ExecutionId) -> HttpResponse {
     match outcome {
         Outcome::Succeeded { result } => response::result(&result, id),
         Outcome::Failed { error } | Outcome::Stuck { error } => response::failed(&error.message, id),

@@ -2,6 +2,7 @@
 //! and builds the response.
 
 mod answer;
+mod caller_answer;
 mod challenge;
 mod code;
 mod limits;
@@ -30,6 +31,7 @@ use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 
 use crate::credentials;
+pub use caller_answer::{AnsweredBy, Caller, CallerAnswer, caller};
 pub(crate) use limits::RateLimits;
 pub use route::RouteMatch;
 use runtime::check_chain_depth;

@@ -31,6 +31,8 @@ pub struct Step {
     pub name: Option<String>,
     /// The span of the step's start.
     pub span: Span,
+    /// The span of the whole step.
+    pub extent: Span,
     /// The condition of the step: if it is false, the step is skipped.
     pub guard: Option<Expression>,
     /// The steps that must finish first; `None` for the previous step of the block.

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::automation::{Automation, DefinitionHash};
+use model::automation::{Automation, AutomationId, DefinitionHash};
 use model::diagnostic::Source;
 use model::load::Loaded;
 use serde::{Deserialize, Serialize};
 use store::{Accept, AcceptOutcome, Definition, Store};
+
+use crate::context::Runtime;
+use crate::error::Error;
 
 /// The first character of a packed definition, with which no YAML file begins.
 const MARK: char = '\0';
@@ -48,17 +51,68 @@ pub(super) fn pack(automation: &Automation) -> Definition {
 
 /// Loads the automation of a stored definition.
 pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
+    let id = kept.automation.clone();
+    let (source, files) = sources(kept);
+    load(source, &files, &id)
+}
+
+/// Returns the texts of a stored definition: the automation's file, and the code files that it names.
+fn sources(kept: Definition) -> (Arc<Source>, Vec<Arc<Source>>) {
     let packed = kept.text.strip_prefix(MARK).and_then(|packed| serde_json::from_str(packed).ok());
     let Packed { text, code } = packed.unwrap_or(Packed { text: kept.text, code: Vec::new() });
-    let loaded = model::load::automation(Arc::new(Source::new(kept.path, text)), kept.automation.as_str());
-    if code.is_empty() {
+    let files = code.into_iter().map(|file| Arc::new(Source::new(file.path, file.text)));
+    (Arc::new(Source::new(kept.path, text)), files.collect())
+}
+
+fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId) -> Loaded<Automation> {
+    let loaded = model::load::automation(source, id.as_str());
+    if files.is_empty() {
         return loaded;
     }
-    let files: Vec<Arc<Source>> =
-        code.into_iter().map(|file| Arc::new(Source::new(file.path, file.text))).collect();
     loaded.map(|automation| {
         automation.with_code_files(|path| files.iter().find(|file| file.path() == path).cloned())
     })
+}
+
+/// A version of an automation: one that executions run on or ran on, or the one in force.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// The id of the automation.
+    pub automation: AutomationId,
+    /// The text of the automation's file, with its path.
+    pub source: Arc<Source>,
+    /// The code files that it names.
+    pub code_files: Vec<Arc<Source>>,
+    /// The checked definition; `None` if this version of Cogwork cannot load it.
+    pub checked: Option<Arc<Automation>>,
+    /// True if it is the version in force.
+    pub is_in_force: bool,
+}
+
+impl Runtime {
+    /// Returns the version with this hash: the one in force, or from the store; `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn version(&self, hash: DefinitionHash) -> Result<Option<Version>, Error> {
+        let catalog = self.catalog.load_full();
+        let found = catalog.automations().find(|deployment| deployment.automation.definition == hash);
+        if let Some(deployment) = found {
+            let automation = &deployment.automation;
+            return Ok(Some(Version {
+                automation: automation.id.clone(),
+                source: automation.source.clone(),
+                code_files: automation.code_files.clone(),
+                checked: Some(automation.clone()),
+                is_in_force: true,
+            }));
+        }
+        let Some(kept) = self.store.definition(hash).await? else { return Ok(None) };
+        let automation = kept.automation.clone();
+        let (source, code_files) = sources(kept);
+        let checked = load(source.clone(), &code_files, &automation).value.map(Arc::new);
+        Ok(Some(Version { automation, source, code_files, checked, is_in_force: false }))
+    }
 }
 
 /// The definitions that the store is known to have, so that each is written once before its first execution.

@@ -24,7 +24,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 pub(crate) use accept::Slot;
 pub use accept::{AcceptOptions, Acceptance};
 pub(crate) use definition::StoredDefinitions;
-pub use definition::read_definition;
+pub use definition::{Version, read_definition};
 pub(crate) use recent_events::{first_event_key, is_settled};
 pub use signal::{Answer, SignalError};
 use table::{Cancel, ExecutionTable};

@@ -18,6 +18,7 @@ mod pause;
 mod respond;
 mod scope;
 mod step;
+mod step_input;
 mod undo;
 mod verbs;
 
@@ -44,6 +45,7 @@ pub(crate) use journal::{
 };
 use scope::Scope;
 use step::Context;
+pub use step_input::{DerivedInput, MissingSource};
 use undo::Undo;
 
 use crate::context::Runtime;

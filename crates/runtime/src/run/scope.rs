@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use catalog::{Deployment, Plan};
+use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
+use model::automation::Automation;
+use model::execution::ExecutionId;
 use model::expression::EvalClock;
 use model::payload::Payload;
 use model::value::{Key, Map, Value};
@@ -11,6 +15,7 @@ use model::value::{Key, Map, Value};
 use super::Run;
 use super::code_pipeline::CodePipeline;
 use super::journal::LoopPosition;
+use crate::context::Runtime;
 
 /// Variables in scope and, in a parallel branch, the changes that it made.
 pub(crate) struct Scope {
@@ -37,22 +42,49 @@ impl Scope {
     /// Creates the variables at the start of an execution.
     pub(super) fn for_run(run: &Run) -> Result<Self, ActionError> {
         let automation = &run.deployment.automation;
-        let results = match &run.results {
+        if automation.config_vars.iter().any(|variable| variable.secret) {
+            run.journal.mark_secrets_read();
+        }
+        let config_vars = run.runtime.secrets.config_vars(automation)?;
+        let execution = ExecutionFacts {
+            id: run.journal.id(),
+            started_at: run.started_at,
+            attempt: run.journal.attempt(),
+        };
+        Self::at_start(
+            &run.runtime,
+            &run.deployment,
+            &run.payload,
+            run.results.as_ref(),
+            config_vars,
+            &execution,
+        )
+    }
+
+    /// Creates the variables at the start of an execution. `results` is `trigger.results`, if the payload has been parsed
+    /// already.
+    pub(super) fn at_start(
+        runtime: &Runtime,
+        deployment: &Deployment,
+        payload: &Payload,
+        results: Option<&Value>,
+        config_vars: Map,
+        execution: &ExecutionFacts,
+    ) -> Result<Self, ActionError> {
+        let automation = &deployment.automation;
+        let results = match results {
             Some(results) => results.clone(),
-            None => trigger::results(&run.payload)
+            None => trigger::results(payload)
                 .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?,
         };
         let mut root = Map::with_capacity(12);
         root.insert("trigger", Map::from_iter([("results", results)]));
         root.insert("steps", Map::new());
-        root.insert("inputs", inputs(run));
+        root.insert("inputs", inputs(automation, payload));
         root.insert("vars", Map::new());
-        if automation.config_vars.iter().any(|variable| variable.secret) {
-            run.journal.mark_secrets_read();
-        }
-        root.insert("configVars", run.runtime.secrets.config_vars(automation)?);
-        if run.deployment.plan.reads_execution() {
-            root.insert("execution", execution(run));
+        root.insert("configVars", config_vars);
+        if deployment.plan.reads_execution() {
+            root.insert("execution", execution.to_map(runtime, &deployment.plan));
             let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
             root.insert("automation", Map::from_iter(names));
         }
@@ -234,32 +266,41 @@ impl Drop for VariableMemory {
     }
 }
 
-/// Builds the variable `execution`.
-fn execution(run: &Run) -> Map {
-    let mut execution = Map::from_iter([
-        ("id", Value::from(run.journal.id().to_string())),
-        ("startedAt", Value::from(run.started_at.to_string())),
-        ("attempt", Value::from(run.journal.attempt())),
-    ]);
-    if run.deployment.plan.reads_resume_url() {
-        execution.insert("resumeUrl", run.runtime.resume_url(run.journal.id()));
+/// The members of the variable `execution`.
+pub(super) struct ExecutionFacts {
+    pub(super) id: ExecutionId,
+    pub(super) started_at: Timestamp,
+    pub(super) attempt: u32,
+}
+
+impl ExecutionFacts {
+    /// Builds the variable.
+    fn to_map(&self, runtime: &Runtime, plan: &Plan) -> Map {
+        let mut execution = Map::from_iter([
+            ("id", Value::from(self.id.to_string())),
+            ("startedAt", Value::from(self.started_at.to_string())),
+            ("attempt", Value::from(self.attempt)),
+        ]);
+        if plan.reads_resume_url() {
+            execution.insert("resumeUrl", runtime.resume_url(self.id));
+        }
+        execution
     }
-    execution
 }
 
 /// Merges the given inputs with the defaults from the file.
-fn inputs(run: &Run) -> Map {
+fn inputs(automation: &Automation, payload: &Payload) -> Map {
     let mut inputs = Map::new();
-    for (name, default) in run.deployment.automation.input_defaults() {
+    for (name, default) in automation.input_defaults() {
         inputs.insert(name, default.clone());
     }
-    for input in &run.deployment.automation.inputs {
+    for input in &automation.inputs {
         if !inputs.contains_key(&input.name) {
             // A declared input without a value is null, not missing.
             inputs.insert(input.name.as_str(), Value::Null);
         }
     }
-    if let Payload::Manual { inputs: given } = &*run.payload {
+    if let Payload::Manual { inputs: given } = payload {
         for (name, value) in given.iter() {
             inputs.insert(name.clone(), value.clone());
         }

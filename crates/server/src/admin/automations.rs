@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::described::{
-    AnyJson, Graph, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord,
+    AnyJson, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord,
 };
 use super::extract::{Answer, Body, Query, Segment, outside, tagged};
+use super::graph::GraphView;
 use super::status::{DiagnosticView, diagnostics};
 use super::{Api, Problem, Shared};
 
@@ -112,8 +113,7 @@ pub(crate) struct AutomationDetail {
     #[schema(value_type = Vec<DiagnosticView>)]
     diagnostics: Vec<serde_json::Value>,
     /// Its steps, list by list, with their verbs and dependencies.
-    #[schema(value_type = Graph)]
-    plan: serde_json::Value,
+    plan: GraphView,
     /// The inputs of a manual start.
     #[schema(value_type = Vec<InputInfo>)]
     inputs: serde_json::Value,
@@ -196,7 +196,7 @@ pub(crate) async fn show(
         automation: api.automation(deployment, now),
         source: automation.source.text().to_owned(),
         diagnostics: diagnostics([&**report]),
-        plan: deployment.plan.graph(automation),
+        plan: api.graph(deployment),
         inputs: serde_json::to_value(&automation.inputs).unwrap_or_default(),
     }))
 }

@@ -16,10 +16,13 @@ use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
 
+use super::caller::CallerView;
+use super::delays::{self, DelayView};
 use super::described::{LogLineInfo, OriginInfo, OutcomeInfo, PayloadInfo, ResponseInfo, StatusWord};
 use super::extract::{Answer, Body, Query, Segment, outside};
-use super::history::{self, DelayView, StepView};
-use super::{Api, Problem, Shared, waiting};
+use super::history::{self, StepView};
+use super::turns::{self, TurnsView};
+use super::{Api, Problem, Shared, large, waiting};
 
 /// Executions on a page where no number is given.
 const PAGE: u32 = 50;
@@ -271,9 +274,15 @@ pub(crate) struct ExecutionDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<super::waiting::WaitingView>)]
     waiting: Option<serde_json::Value>,
-    /// The waits of 100 ms or longer that have ended and that its steps did not ask for.
+    /// The loops of which `steps` has some turns only, with `large=cut`; the others are at `…/turns`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    turns: Vec<TurnsView>,
+    /// The waits that have ended, in the order of their beginning. Those that no step asked for are recorded from 100 ms on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits: Vec<DelayView>,
+    /// The answer that the caller of a webhook got, or that it waits for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<CallerView>,
     /// The status of the answer that the caller of a synchronous webhook got, if the execution did not decide it: 504 after
     /// a timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -333,33 +342,82 @@ fn candidates(rows: &[ExecutionRow]) -> String {
     format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 
+/// The form of an execution.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct ShowQuery {
+    /// `cut` replaces each value over 4 KiB by `{"$large": {at, bytes, type, start}}`, which `…/values?at=` reads, and leaves
+    /// all but the first turns of a loop, and the first that did not succeed, to `…/turns`. Whole where it is not given.
+    #[param(value_type = Option<String>, example = "cut")]
+    large: Option<Large>,
+}
+
+/// The form of large values.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Large {
+    Cut,
+}
+
 /// One execution with its payload, its steps and its end
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}", tag = "executions",
-    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has"), ShowQuery),
     responses((status = 200, description = "The execution", body = ExecutionDetail)),
 )]
 pub(crate) async fn show(
     State(api): Shared,
     Segment(id): Segment,
+    Query(query): Query<ShowQuery>,
 ) -> Result<Answer<ExecutionDetail>, Problem> {
-    let (row, events) = api.execution(&id).await?;
-    let waiting = if row.status.is_terminal() { None } else { api.waiting(row.id).await? };
-    let automation = api.engine.runtime().automation_of(&row).await;
-    let replays = api.replays(row.id).await?;
-    detail(row, events, waiting, automation.as_deref())
-        .map(|detail| Answer::ok(ExecutionDetail { replays, ..detail }))
-        .map_err(|error| Problem::internal(&error))
+    let mut detail = api.detail(&id).await?;
+    if let Some(Large::Cut) = query.large {
+        detail.cut();
+    }
+    Ok(Answer::ok(detail))
 }
 
-fn detail(
+impl Api {
+    /// One execution whole.
+    pub(crate) async fn detail(&self, id: &str) -> Result<ExecutionDetail, Problem> {
+        let (row, events) = self.execution(id).await?;
+        let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id).await? };
+        let automation = self.engine.runtime().automation_of(&row).await;
+        let replays = self.replays(row.id).await?;
+        let detail = detail(row, events, waiting, automation.as_deref());
+        detail.map(|detail| ExecutionDetail { replays, ..detail }).map_err(|error| Problem::internal(&error))
+    }
+}
+
+impl ExecutionDetail {
+    /// Its steps.
+    pub(crate) fn into_steps(self) -> Vec<StepView> {
+        self.steps
+    }
+
+    /// Replaces large values, and keeps some turns of each loop.
+    pub(crate) fn cut(&mut self) {
+        large::cut(&mut self.payload, "/payload");
+        self.turns = turns::keep_some(&mut self.steps);
+        self.steps.iter_mut().for_each(StepView::cut);
+        for (name, value) in [("outcome", &mut self.outcome), ("response", &mut self.response)] {
+            value.iter_mut().for_each(|value| large::cut(value, &format!("/{name}")));
+        }
+        self.caller.iter_mut().for_each(CallerView::cut);
+    }
+}
+
+/// One execution whole, from its events.
+pub(super) fn detail(
     row: ExecutionRow,
     events: Vec<Event>,
     waiting: Option<serde_json::Value>,
     automation: Option<&Automation>,
 ) -> Result<ExecutionDetail, InvalidEvent> {
     let steps = history::steps(&events, automation);
-    let (waits, answered) = (history::waits(&events), history::answered(&events));
+    let (waits, answered) = (delays::waits(&events), delays::answered(&events));
+    let caller = automation.and_then(|automation| engine::caller(automation, row.id, &events));
     let state = Execution::from_events(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
@@ -367,8 +425,10 @@ fn detail(
         retry_at: state.retry_at,
         payload: history::masked(&state.payload),
         steps,
+        turns: Vec::new(),
         waiting,
         waits,
+        caller: caller.map(CallerView::from),
         answered,
         outcome: state.outcome.as_ref().map(outside),
         response: state.response.as_ref().map(outside),

@@ -2,6 +2,7 @@
 //!
 //! The store is the truth: a notice of the engine only says that it is time to look again. So a reader that is slow,
 //! or comes back after its connection broke, misses nothing and sees nothing twice.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,33 +14,89 @@ use axum::response::{IntoResponse, Response};
 use engine::EngineEvent;
 use futures_util::{Stream, stream};
 use http::HeaderMap;
+use http::header::ACCEPT;
 use model::{Event, ExecutionId, LogLine, Outcome};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use utoipa::{IntoParams, ToSchema};
 
-use super::extract::Segment;
-use super::{Api, Problem, Shared, history};
+use super::extract::{Answer, Query, Segment};
+use super::{Api, Problem, Shared, history, large};
 
 /// Log lines read at one time.
 const LINES: u32 = 1000;
 
-/// One execution as it happens
+/// The most events of a page, and their number where none is given.
+const EVENTS: usize = 1000;
+
+/// Which events.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct EventsQuery {
+    /// From the event with this index on, counted from 0. With it, or with `limit`, the answer is a page in JSON.
+    after: Option<usize>,
+    /// How many at most: 1 to 1000, 1000 where it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// Events of an execution.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Events {
+    /// Each with its `index`, its `event` (the kind) and `at`. A value over 4 KiB is `{"$large": {at, bytes, type, start}}`.
+    #[schema(value_type = Vec<Object>)]
+    events: Vec<serde_json::Value>,
+    /// The number of stored events.
+    total: usize,
+    /// The `after` of the events that follow; absent where these are the last ones so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<usize>,
+}
+
+fn page(events: &[Event], query: &EventsQuery) -> Result<Answer<Events>, Problem> {
+    let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(EVENTS));
+    if !(1..=EVENTS).contains(&limit) {
+        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {EVENTS}")));
+    }
+    let some = events.iter().enumerate().skip(after).take(limit);
+    let shown = some.map(|(index, event)| {
+        let mut shown = history::event(index, event);
+        large::cut(&mut shown, &format!("/events/{index}"));
+        shown
+    });
+    let end = after.saturating_add(limit);
+    let next = Some(end).filter(|end| *end < events.len());
+    Ok(Answer::ok(Events { events: shown.collect(), total: events.len(), next }))
+}
+
+/// One execution as it happens, or a page of its events
 ///
-/// Server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
+/// With `after` or `limit`, or `Accept: application/json`: a page in JSON. Otherwise server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
 /// without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
 /// the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
 /// `Last-Event-ID`, goes on after it.
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}/events", tag = "executions",
-    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
-    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has"), EventsQuery),
+    responses(
+        (status = 200, description = "The events", content((Events = "application/json"), (String = "text/event-stream"))),
+    ),
 )]
 pub(crate) async fn events(
     State(api): Shared,
     Segment(id): Segment,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if query.after.is_some() || query.limit.is_some() || accepts.starts_with("application/json") {
+        let (_, events) = api.execution(&id).await?;
+        return Ok(page(&events, &query)?.into_response());
+    }
     let permit = api.stream_permit()?;
     // Before the store is read: what is committed in between is then told at least once.
     let notices = api.engine.subscribe();

@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 
 use super::described::{AnyJson, DelayReasonInfo, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
+use super::large;
+use super::tries::{Tries, TryView};
 
 /// One step of an execution, or one turn of a step in a loop.
 #[derive(Debug, Serialize, ToSchema)]
@@ -41,6 +43,10 @@ pub(crate) struct StepView {
     executions: Vec<String>,
     /// How many tries there were.
     attempts: u32,
+    /// Its tries, if there were several or one waited for the store.
+    #[serde(skip_serializing_if = "Tries::are_plain")]
+    #[schema(value_type = Vec<TryView>)]
+    tries: Tries,
     /// When its last try began.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -112,43 +118,6 @@ pub(crate) struct SignalView {
     by: Option<String>,
 }
 
-/// A wait that an execution, or one of its steps, did not ask for.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Delay)]
-pub(crate) struct DelayView {
-    /// When it ended.
-    #[schema(value_type = String, format = DateTime)]
-    at: Timestamp,
-    /// The step that waited; absent if the whole execution did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<String>,
-    /// The cause.
-    #[schema(value_type = DelayReasonInfo)]
-    reason: serde_json::Value,
-    /// Its length in milliseconds.
-    ms: u64,
-}
-
-/// The recorded waits of an execution.
-pub(crate) fn waits(events: &[Event]) -> Vec<DelayView> {
-    let waits = events.iter().filter_map(|event| match event {
-        Event::Waited { at, step, reason, ms } => {
-            Some(DelayView { at: *at, step: step.clone(), reason: outside(reason), ms: *ms })
-        }
-        _ => None,
-    });
-    waits.collect()
-}
-
-/// The status of the answer that a caller got and that the execution did not decide.
-pub(crate) fn answered(events: &[Event]) -> Option<u16> {
-    events.iter().find_map(|event| match event {
-        Event::Answered { status, .. } => Some(*status),
-        _ => None,
-    })
-}
-
 /// The steps in the order in which they first appear. `automation` is what the execution runs on, where it is known.
 pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<StepView> {
     let mut verbs = HashMap::new();
@@ -169,6 +138,7 @@ pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<St
         | Event::Waiting { step, .. }
         | Event::Signalled { step, .. }
         | Event::StepCalled { step, .. }
+        | Event::Waited { step: Some(step), .. }
         | Event::StepFinished { step, .. }) = event
         else {
             continue;
@@ -201,6 +171,36 @@ fn kept_events(events: &[Event]) -> usize {
 }
 
 impl StepView {
+    /// The id of the step without its turns.
+    pub(crate) fn id(&self) -> &str {
+        self.step.split('[').next().unwrap_or_default()
+    }
+
+    /// The step with its turns.
+    pub(crate) fn key(&self) -> &str {
+        &self.step
+    }
+
+    /// The status.
+    pub(crate) fn status(&self) -> &'static str {
+        self.status
+    }
+
+    /// The duration of the last try, in milliseconds.
+    pub(crate) fn took_ms(&self) -> Option<f64> {
+        self.took_ms
+    }
+
+    /// Replaces large values.
+    pub(crate) fn cut(&mut self) {
+        let at = format!("/steps/{}", large::escape(&self.step));
+        let values =
+            [("result", &mut self.result), ("error", &mut self.error), ("handled", &mut self.handled)];
+        for (name, value) in values {
+            value.iter_mut().for_each(|value| large::cut(value, &format!("{at}/{name}")));
+        }
+    }
+
     fn new(step: &str, verb: Option<&Verb>) -> Self {
         let (mut action, mut connection, mut automation) = (None, None, None);
         match verb {
@@ -220,6 +220,7 @@ impl StepView {
             executions: Vec::new(),
             status: "running",
             attempts: 0,
+            tries: Tries::default(),
             started_at: None,
             finished_at: None,
             took_ms: None,
@@ -236,6 +237,7 @@ impl StepView {
     }
 
     fn apply(&mut self, event: &Event) {
+        self.tries.apply(event);
         match event {
             Event::StepStarted { at, attempt, .. } => {
                 (self.status, self.attempts) = ("running", *attempt);
@@ -315,6 +317,7 @@ impl StepView {
         self.attempts += u32::from(!stored);
         self.took_ms = Some(took.as_micros() as f64 / 1000.0);
         self.started_at = Some(begun);
+        self.tries.finish(self.attempts, begun, at, self.took_ms, self.error.as_ref());
     }
 }
 
@@ -349,7 +352,7 @@ pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use model::action::ErrorKind;
-    use model::execution::{DelayReason, Signal};
+    use model::execution::Signal;
     use model::payload::WebhookPayload;
     use model::{File, Map, Value};
     use serde_json::json;
@@ -366,17 +369,6 @@ mod tests {
 
     fn check(events: &[Event], expected: serde_json::Value) {
         pretty_assertions::assert_eq!(serde_json::to_value(steps(events, None)).expect("JSON"), expected);
-    }
-
-    #[test]
-    fn waits_and_the_answer_after_a_timeout_are_part_of_an_execution() {
-        let reason = DelayReason::Permit { key: "k".to_owned(), holder: None };
-        let waited = Event::Waited { at: at(1), step: None, reason, ms: 250 };
-        let events = [waited, Event::Answered { at: at(2), status: 504 }];
-        let shown = serde_json::to_value(waits(&events)).expect("JSON");
-        let reason = serde_json::json!({"kind": "permit", "key": "k"});
-        assert_eq!(shown, serde_json::json!([{"at": at(1), "reason": reason, "ms": 250}]));
-        assert_eq!(answered(&events), Some(504));
     }
 
     #[test]

@@ -4,20 +4,27 @@
 //! route can forget them; every answer leaves with the same security headers.
 
 mod access;
-mod assist;
 mod addresses;
+mod assist;
 mod automations;
 mod bulk;
+mod caller;
 mod connections;
 mod connectors;
+mod definitions;
+mod delays;
 mod described;
 mod editing;
 mod executions;
+mod export;
 mod extract;
 mod files;
 mod follow;
+mod graph;
 mod history;
 mod hosts;
+mod input;
+mod large;
 mod listening;
 mod notices;
 mod payload;
@@ -36,7 +43,10 @@ mod stream;
 mod subscriptions;
 mod test_drafts;
 mod trials;
+mod tries;
+mod turns;
 mod ui;
+mod values;
 mod waiting;
 
 use std::sync::Arc;
@@ -63,6 +73,7 @@ use session::Sessions;
 use stream::Hub;
 
 pub use executions::{describe, describe_row};
+pub use export::{ExportFormat, export, export_lines};
 pub use problem::Problem;
 pub use routes::openapi;
 

@@ -14,10 +14,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
-    Api, Problem, addresses, assist, automations, bulk, connections, connectors, editing, executions, files,
-    follow, hosts, listening, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state,
-    statistics, status, stream, subscriptions,
-    test_drafts, trials, ui, waiting,
+    Api, Problem, addresses, assist, automations, bulk, connections, connectors, definitions, editing,
+    executions, export, files, follow, hosts, input, listening, notices, plan, polls, problem, replay,
+    saved_payloads, secrets, session, state, statistics, status, stream, subscriptions, test_drafts, trials,
+    turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -85,6 +85,8 @@ table! {
     automations::list;
     automations::show;
     automations::run;
+    definitions::versions;
+    definitions::show;
     automations::pair, automations::pairing;
     editing::enable;
     editing::disable;
@@ -104,6 +106,10 @@ table! {
     polls::rewind;
     executions::list;
     executions::show;
+    values::values;
+    input::input;
+    export::route;
+    turns::turns;
     executions::logs;
     executions::cancel;
     replay::replay;

@@ -8,6 +8,7 @@ mod access;
 mod api;
 mod described;
 mod editing;
+mod execution_page;
 mod framing;
 mod hooks;
 mod life;

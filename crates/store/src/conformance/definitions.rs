@@ -41,6 +41,20 @@ pub(super) async fn last_put(fixture: &dyn Fixture) {
     assert_eq!(store.definition(other.hash).await.expect("it is read"), None);
 }
 
+pub(super) async fn listed(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let (one, two) = (definition("orders", "v1"), definition("orders", "v2"));
+    for definition in [&one, &two, &definition("invoices", "v1"), &one] {
+        store.put_definition(definition.clone()).await.expect("it is put");
+    }
+    accept(&*store, vec![new(&two, 1, 1), new(&two, 1, 2)]).await;
+    let listed = |limit| store.definitions(&one.automation, limit);
+    let found: Vec<_> = listed(9).await.expect("it is read");
+    let found: Vec<_> = found.iter().map(|found| (found.hash, found.executions)).collect();
+    assert_eq!(found, [(one.hash, 0), (two.hash, 2)]);
+    assert_eq!(listed(1).await.expect("it is read").len(), 1);
+}
+
 pub(super) async fn unknown(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (known, unknown) = (definition("orders", "v1"), definition("orders", "never put"));

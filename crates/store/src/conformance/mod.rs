@@ -110,6 +110,9 @@ pub const RULES: &[(&str, Rule)] = &[
         Box::pin(definitions::while_referenced(fixture))
     }),
     ("the definition put last stays", |fixture| Box::pin(definitions::last_put(fixture))),
+    ("the definitions of an automation are listed, the one put last first", |fixture| {
+        Box::pin(definitions::listed(fixture))
+    }),
     ("an unknown definition is refused", |fixture| Box::pin(definitions::unknown(fixture))),
     ("pruning keeps keys and watermarks", |fixture| Box::pin(retention::keeps_keys_and_watermarks(fixture))),
     ("pruning deletes what ended before, no more", |fixture| {

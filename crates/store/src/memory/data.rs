@@ -1,5 +1,6 @@
 //! Executions, and what belongs to their acceptance.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
@@ -7,9 +8,9 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, 
 
 use crate::Error;
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, DedupHit, DedupRecord, Definition, ExecutionRow, InitialEvents,
-    NewExecution, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog,
-    Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, DedupHit, DedupRecord, Definition, DefinitionUse, ExecutionRow,
+    InitialEvents, NewExecution, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter, PruneRule,
+    ReplayLog, Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
 };
 
 /// The most characters of an error in a list.
@@ -82,6 +83,19 @@ impl Data {
 
     pub(super) fn definition(&self, hash: DefinitionHash) -> Option<Definition> {
         self.definitions.get(&hash).map(|(definition, _)| definition.clone())
+    }
+
+    pub(super) fn definitions(&self, automation: &AutomationId, limit: u32) -> Vec<DefinitionUse> {
+        let own = self.definitions.values().filter(|(definition, _)| definition.automation == *automation);
+        let mut own: Vec<_> = own.collect();
+        own.sort_by_key(|(_, number)| Reverse(*number));
+        let uses = |hash| self.executions.values().filter(|stored| stored.row.definition == hash).count();
+        let used = own.into_iter().take(limit.min(1000) as usize).map(|(definition, _)| DefinitionUse {
+            hash: definition.hash,
+            path: definition.path.clone(),
+            executions: u64::try_from(uses(definition.hash)).unwrap_or_default(),
+        });
+        used.collect()
     }
 
     pub(super) fn accept(&mut self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {

@@ -21,9 +21,9 @@ use crate::traits::{
     WaitStore,
 };
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
-    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog, StateEntry, StateRow,
-    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
+    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog,
+    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// The most rows of a page.
@@ -134,6 +134,10 @@ impl DefinitionStore for MemoryStore {
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.read(|data| data.definition(hash)).await
+    }
+
+    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
+        self.read(|data| data.definitions(automation, limit)).await
     }
 }
 

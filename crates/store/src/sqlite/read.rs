@@ -8,7 +8,7 @@ use super::columns::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
 use crate::Error;
-use crate::types::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
+use crate::types::{Address, Definition, DefinitionUse, ExecutionFilter, ExecutionRow, Page, Watermark};
 
 /// The most log lines of one read.
 const MAX_LINES: u32 = 10_000;
@@ -103,6 +103,28 @@ pub(super) fn definition(connection: &Connection, hash: DefinitionHash) -> Resul
         path: row.get(1).map_err(read_error)?,
         text: row.get(2).map_err(read_error)?,
     }))
+}
+
+/// Returns the definitions of an Automation, the one put last first.
+pub(super) fn definitions(
+    connection: &Connection,
+    automation: &AutomationId,
+    limit: u32,
+) -> Result<Vec<DefinitionUse>, Error> {
+    let sql = "SELECT hash, path, executions FROM definitions JOIN definition_texts USING (hash) \
+               WHERE automation = ?1 ORDER BY put DESC LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query(params![automation.as_str(), limit.min(MAX_PAGE)]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let executions: i64 = row.get(2).map_err(read_error)?;
+        found.push(DefinitionUse {
+            hash: DefinitionHash::from_bytes(row.get(0).map_err(read_error)?),
+            path: row.get(1).map_err(read_error)?,
+            executions: u64::try_from(executions).unwrap_or_default(),
+        });
+    }
+    Ok(found)
 }
 
 /// Returns the addresses of all Automations that ever had some.

@@ -30,9 +30,9 @@ use crate::traits::{
     WaitStore,
 };
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, EventWaiter, ExecutionFilter,
-    ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter, ReplayLog, StateEntry,
-    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
+    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter,
+    ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 use crate::{Durability, Error, Options};
 
@@ -167,6 +167,11 @@ impl DefinitionStore for SqliteStore {
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
         self.0.pool.read(move |connection| read::definition(connection, hash)).await
+    }
+
+    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
+        let automation = automation.clone();
+        self.0.pool.read(move |connection| read::definitions(connection, &automation, limit)).await
     }
 }
 

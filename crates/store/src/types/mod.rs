@@ -32,6 +32,17 @@ pub struct Definition {
     pub text: String,
 }
 
+/// A stored definition without its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionUse {
+    /// The SHA-256 of the text and the id.
+    pub hash: DefinitionHash,
+    /// The path of the source file when it was stored first.
+    pub path: String,
+    /// The number of stored executions that run on it, or ran on it.
+    pub executions: u64,
+}
+
 /// Executions to accept in one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Accept {

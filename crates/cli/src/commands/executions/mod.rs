@@ -1,6 +1,7 @@
 //! `cogwork executions`
 
 mod bulk;
+mod export;
 mod list;
 mod replay;
 mod show;
@@ -26,13 +27,14 @@ Examples:
   cogwork executions list --status failed --since 1d
   cogwork executions show latest
   cogwork executions logs latest
+  cogwork executions export latest --output failure.html
   cogwork executions signal latest --option approve
   cogwork executions replay latest --from save
   cogwork executions try automations/order-desk.yaml latest
   cogwork executions cancel 019a2b3c
 
-`list`, `show` and `logs` read the store directly, with or without a daemon. The beginning of an id
-stands for the id where no other begins with it.";
+`list`, `show`, `logs` and `export` read the store directly, with or without a daemon. The
+beginning of an id stands for the id where no other begins with it.";
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;
@@ -52,6 +54,7 @@ enum What {
     List(list::List),
     Show(Show),
     Logs(Logs),
+    Export(export::Export),
     Signal(signal::Signal),
     Replay(replay::Replay),
     Try(trial::Try),
@@ -119,6 +122,7 @@ impl Subcommand for Executions {
             What::List(list) => &list.settings,
             What::Show(show) => &show.settings,
             What::Logs(logs) => &logs.settings,
+            What::Export(export) => &export.settings,
             What::Signal(signal) => &signal.settings,
             What::Replay(replay) => &replay.settings,
             What::Try(trial) => &trial.settings,
@@ -131,6 +135,7 @@ impl Subcommand for Executions {
             What::List(list) => runtime.block_on(list.run(&config)),
             What::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
             What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
+            What::Export(what) => runtime.block_on(what.run(&config)),
             What::Signal(what) => runtime.block_on(what.run(&config)),
             What::Replay(what) => runtime.block_on(what.run(&config)),
             What::Try(what) => runtime.block_on(what.run(&config, context.dir())),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::tree;
 use crate::exit::Exit;
-use crate::history::{self, Execution, Outcome, Step};
+use crate::history::{self, Delay, Execution, Outcome, Step};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, cut, paint, plain};
 use crate::settings::Config;
 use crate::waiting::{self, Waiting};
@@ -80,16 +80,23 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     if let Some(waiting) = &execution.waiting {
         waits_for(waiting, &fact)?;
     }
-    for wait in execution.waits.iter().take(PAUSES) {
-        let step = wait.step.as_deref().map_or_else(String::new, |step| format!(" at `{}`", plain(step)));
-        let text = waiting::delay(&wait.reason, std::time::Duration::from_millis(wait.ms));
-        fact("delay", &format!("{text}{step}"))?;
-    }
-    if execution.waits.len() > PAUSES {
-        fact("", &format!("and {} more", execution.waits.len() - PAUSES))?;
-    }
+    delays(&execution.waits, &fact)?;
     fact("payload", &paint(QUIET, plain(&cut(&payload(&execution.payload), PAYLOAD))))?;
     output::data("")?;
+    Ok(())
+}
+
+/// Prints the waits that no step asked for.
+fn delays(waits: &[Delay], fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> std::io::Result<()> {
+    let unasked: Vec<_> = waits.iter().filter_map(|wait| Some((wait, wait.reason()?))).collect();
+    for (wait, reason) in unasked.iter().take(PAUSES) {
+        let step = wait.step.as_deref().map_or_else(String::new, |step| format!(" at `{}`", plain(step)));
+        let text = waiting::delay(reason, std::time::Duration::from_millis(wait.ms));
+        fact("delay", &format!("{text}{step}"))?;
+    }
+    if unasked.len() > PAUSES {
+        fact("", &format!("and {} more", unasked.len() - PAUSES))?;
+    }
     Ok(())
 }
 

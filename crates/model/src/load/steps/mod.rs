@@ -285,8 +285,9 @@ impl<'d> Steps<'d> {
             Verb::Set(Vec::new())
         });
         unread.into_iter().for_each(|key| self.unreadable.note_in_step(&id, key));
-        let (span, on_error) = (reader.node().head(), on_error.unwrap_or(OnError::Fail));
-        Step { id, name, span, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
+        let (span, extent) = (reader.node().head(), reader.node().span);
+        let on_error = on_error.unwrap_or(OnError::Fail);
+        Step { id, name, span, extent, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
     }
 
     /// Lowers `onError`; `None` if it is absent or cannot be read.

@@ -1,0 +1,341 @@
+//! The steps of an automation for drawing: what each box of the graph shows, and where its step stands in the file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use connector::Registry;
+use model::action::Effect;
+use model::automation::{
+    Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, Trigger, Verb, WaitOn, WaitStep,
+    WebhookMode,
+};
+use model::diagnostic::{Source, Span};
+use model::template::Template;
+use model::units::format_duration;
+use trigger::schedule::Schedule;
+
+use crate::canonical::canonical_text;
+use crate::plan::Plan;
+
+/// The most characters of a label.
+const LABEL: usize = 120;
+
+/// The graph of an automation, as a tree of lists.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// The trigger.
+    pub trigger: GraphTrigger,
+    /// The steps.
+    pub steps: Vec<GraphStep>,
+    /// The steps that run if the execution fails; `None` if the file has no such list.
+    pub on_error: Option<Vec<GraphStep>>,
+    /// The steps that run at the end, whatever the outcome; `None` if the file has no such list.
+    pub finally: Option<Vec<GraphStep>>,
+}
+
+/// The trigger at the top of a graph.
+#[derive(Clone, Debug)]
+pub struct GraphTrigger {
+    /// The kind: `webhook`, `schedule`, `event`, `poll` or `manual`.
+    pub kind: &'static str,
+    /// The mode and timeout, or the schedule in plain English; empty for a manual start.
+    pub label: String,
+    /// The text of the trigger's condition; `None` if it has none.
+    pub condition: Option<String>,
+    /// The range of the trigger's kind in the file.
+    pub span: TextRange,
+}
+
+/// A step of a graph.
+#[derive(Clone, Debug)]
+pub struct GraphStep {
+    /// The id, unique in the file.
+    pub id: Arc<str>,
+    /// The name for people.
+    pub name: Option<String>,
+    /// The YAML key of the verb.
+    pub verb: &'static str,
+    /// The expression, message, duration or names that say what the step does; empty for a verb without any.
+    pub label: String,
+    /// The range of the whole step in the file.
+    pub span: TextRange,
+    /// The text of the step's own condition (`if`); `None` if it has none.
+    pub condition: Option<String>,
+    /// The action that it calls.
+    pub action: Option<String>,
+    /// The connection that it calls with.
+    pub connection: Option<String>,
+    /// The automation that it calls.
+    pub automation: Option<String>,
+    /// The effect of the action as far as the file alone tells; `None` for other verbs, and for an unknown action.
+    pub effect: Option<Effect>,
+    /// The steps that finish before this one starts.
+    pub needs: Vec<Arc<str>>,
+    /// The steps that the file names under `needs`; `None` if it has no such key.
+    pub written_needs: Option<Vec<String>>,
+    /// The number of retries; 0 without any.
+    pub retries: u32,
+    /// The timeout of one attempt.
+    pub timeout: Option<Duration>,
+    /// The lists of steps inside.
+    pub blocks: Vec<GraphBlock>,
+    /// The steps that handle its failure; `None` if there are none.
+    pub on_error: Option<Vec<GraphStep>>,
+    /// True if the execution continues after its failure, without steps that handle it.
+    pub continues_on_error: bool,
+    /// The steps that undo it; `None` if there are none.
+    pub undo: Option<Vec<GraphStep>>,
+}
+
+/// A list of steps inside a step.
+#[derive(Clone, Debug)]
+pub struct GraphBlock {
+    /// The name: `then`, a case, a branch; `None` for the list of a loop or a group.
+    pub name: Option<String>,
+    /// `case` (at most one of the step's lists runs), `loop`, `parallel` or `sequence`.
+    pub kind: &'static str,
+    /// The steps.
+    pub steps: Vec<GraphStep>,
+}
+
+/// A range of a text. Lines and columns count from 1; the end is the position after the last character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextRange {
+    /// The first line.
+    pub line: usize,
+    /// The first column.
+    pub column: usize,
+    /// The last line.
+    pub end_line: usize,
+    /// The column after the last character.
+    pub end_column: usize,
+}
+
+impl TextRange {
+    fn new(source: &Source, span: Span) -> Self {
+        let text = source.slice(span).trim_end();
+        let (start, end) =
+            (source.position(span.start as usize), source.position(span.start as usize + text.len()));
+        Self { line: start.line, column: start.column, end_line: end.line, end_column: end.column }
+    }
+}
+
+impl Graph {
+    /// Builds the graph of an automation. `registry` tells the effects of its actions; without it they are unknown.
+    #[must_use]
+    pub fn new(automation: &Automation, plan: &Plan, registry: Option<&Registry>) -> Self {
+        let builder = Builder { source: &automation.source, plan, registry };
+        Self {
+            trigger: GraphTrigger {
+                kind: automation.trigger.keyword(),
+                label: shorten(&trigger_label(&automation.trigger)),
+                condition: automation.trigger_if.as_ref().map(|condition| shorten(condition.text())),
+                span: TextRange::new(&automation.source, automation.trigger_span),
+            },
+            steps: builder.block(&automation.steps),
+            on_error: automation.on_error.as_ref().map(|block| builder.block(block)),
+            finally: automation.finally.as_ref().map(|block| builder.block(block)),
+        }
+    }
+}
+
+struct Builder<'g> {
+    source: &'g Source,
+    plan: &'g Plan,
+    registry: Option<&'g Registry>,
+}
+
+impl Builder<'_> {
+    fn block(&self, block: &Block) -> Vec<GraphStep> {
+        let order = self.plan.block(block);
+        let steps = block.steps.iter().enumerate().map(|(index, step)| {
+            let needs = order.map_or_else(Vec::new, |order| {
+                order.dependencies(index).map(|before| block.steps[before].id.clone()).collect()
+            });
+            self.step(step, needs)
+        });
+        steps.collect()
+    }
+
+    fn step(&self, step: &Step, needs: Vec<Arc<str>>) -> GraphStep {
+        let (mut action, mut connection, mut automation) = (None, None, None);
+        match &step.verb {
+            Verb::Action(call) => {
+                action = Some(call.action.name.clone());
+                connection = call.connection.as_ref().map(|connection| connection.name.clone());
+            }
+            Verb::Call(call) => automation = Some(call.automation.name.clone()),
+            _ => {}
+        }
+        GraphStep {
+            id: step.id.clone(),
+            name: step.name.clone(),
+            verb: step.verb.keyword(),
+            label: shorten(&label(&step.verb)),
+            span: TextRange::new(self.source, step.extent),
+            condition: step.guard.as_ref().map(|guard| shorten(guard.text())),
+            action,
+            connection,
+            automation,
+            effect: self.effect(&step.verb),
+            needs,
+            written_needs: step
+                .needs
+                .as_ref()
+                .map(|needs| needs.iter().map(|need| need.name.clone()).collect()),
+            retries: step.retry.as_ref().map_or(0, |policy| policy.max),
+            timeout: step.timeout,
+            blocks: step.verb.nested_blocks().into_iter().map(|inner| self.nested(inner)).collect(),
+            on_error: match &step.on_error {
+                OnError::Steps(block) => Some(self.block(block)),
+                OnError::Fail | OnError::Continue => None,
+            },
+            continues_on_error: matches!(step.on_error, OnError::Continue),
+            undo: step.undo.as_ref().map(|block| self.block(block)),
+        }
+    }
+
+    fn nested(&self, inner: NestedBlock<'_>) -> GraphBlock {
+        let kind = match inner.kind {
+            BlockKind::Case { .. } => "case",
+            BlockKind::Loop { .. } => "loop",
+            BlockKind::Parallel => "parallel",
+            BlockKind::Sequence => "sequence",
+        };
+        GraphBlock { name: inner.name.map(str::to_owned), kind, steps: self.block(inner.block) }
+    }
+
+    fn effect(&self, verb: &Verb) -> Option<Effect> {
+        let Verb::Action(call) = verb else { return None };
+        let action = self.registry?.action(&call.action.name)?;
+        Some(action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
+            Some((_, template)) => template.literal(),
+            None => action.spec().input(name)?.default.as_ref(),
+        }))
+    }
+}
+
+fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    model::redact::truncate(&line, LABEL).into_owned()
+}
+
+fn trigger_label(trigger: &Trigger) -> String {
+    match trigger {
+        Trigger::Webhook(webhook) => match webhook.mode {
+            WebhookMode::Async => "async".to_owned(),
+            WebhookMode::Sync => format!("sync · {}", format_duration(webhook.timeout)),
+        },
+        Trigger::Schedule(schedule) => {
+            Schedule::compile(schedule).map(|schedule| schedule.describe()).unwrap_or_default()
+        }
+        Trigger::Event(event) => event.call.action.name.clone(),
+        Trigger::Poll(poll) => {
+            format!("{} · every {}", poll.call.action.name, format_duration(poll.every))
+        }
+        Trigger::Manual => String::new(),
+    }
+}
+
+fn label(verb: &Verb) -> String {
+    match verb {
+        Verb::Action(call) => call.action.name.clone(),
+        Verb::Code(Code::Inline { .. }) => "JavaScript".to_owned(),
+        Verb::Code(Code::File(file)) => file.name.clone(),
+        Verb::Set(values) => values.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", "),
+        Verb::If(branch) => branch.condition.text().to_owned(),
+        Verb::Switch(switch) => switch.value.text().to_owned(),
+        Verb::ForEach(each) => format!("{} in {}", each.item, readable(&each.items)),
+        Verb::Repeat(repeat) => match &repeat.until {
+            Some(until) => format!("until {}", until.text()),
+            None => format!("{} times", repeat.max),
+        },
+        Verb::Call(call) => call.automation.name.clone(),
+        Verb::Wait(WaitStep::For(time)) => format_duration(*time),
+        Verb::Wait(WaitStep::Computed(template)) => readable(template),
+        Verb::Wait(WaitStep::Until(until)) => format!("until {}", until.text()),
+        Verb::WaitFor(wait) => match &wait.on {
+            WaitOn::Event { name, .. } => readable(name),
+            WaitOn::Approval(approval) => readable(&approval.message),
+        },
+        Verb::Respond(respond) => readable(&respond.status),
+        Verb::Stop { result } if result.literal().is_some_and(model::Value::is_null) => String::new(),
+        Verb::Stop { result: template } | Verb::Fail { message: template } => readable(template),
+        Verb::Parallel(_) | Verb::Group(_) | Verb::Break | Verb::Continue => String::new(),
+    }
+}
+
+/// The text of a template as its author would say it: an expression without its braces, a text without quotes.
+fn readable(template: &Template) -> String {
+    match template {
+        Template::Expression(expression) => expression.text().to_owned(),
+        Template::Literal(value) => value.as_str().map_or_else(|| value.to_json(), str::to_owned),
+        other => canonical_text(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    const TEXT: &str = "\
+trigger: {webhook: {mode: sync, timeout: 5s, verify: none}}
+steps:
+  - id: get
+    name: Get the order
+    action: http.request
+    retry: {max: 3, delay: 1s}
+    timeout: 10s
+    with:
+      method: GET
+      url: http://a.example/
+
+  # a comment after the step
+  - id: each
+    needs: [get]
+    forEach: steps.get.results.body.items
+    steps:
+      - {id: keep, set: {a: 1, b: 2}, onError: continue}
+  - {id: answer, respond: {status: 201}}
+onError:
+  - {id: tell, wait: 5m}
+";
+
+    fn graph() -> Graph {
+        let loaded = model::load::automation(Arc::new(Source::new("automations/a.yaml", TEXT)), "a");
+        let automation = loaded.value.expect("it loads");
+        let registry = Registry::builtin().expect("it loads");
+        Graph::new(&automation, &Plan::build(&automation).0, Some(&registry))
+    }
+
+    #[test]
+    fn a_step_knows_its_place_from_its_first_key_to_the_end_of_its_last_value() {
+        let graph = graph();
+        let range = |line, column, end_line, end_column| TextRange { line, column, end_line, end_column };
+        assert_eq!(graph.steps[0].span, range(3, 5, 10, 28));
+        assert_eq!(graph.steps[1].span, range(13, 5, 17, 56));
+        assert_eq!(graph.steps[1].blocks[0].steps[0].span, range(17, 9, 17, 57));
+    }
+
+    #[test]
+    fn a_step_tells_what_it_does_and_how() {
+        let graph = graph();
+        let get = &graph.steps[0];
+        assert_eq!((get.label.as_str(), get.effect), ("http.request", Some(Effect::Read)));
+        assert_eq!((get.retries, get.timeout), (3, Some(Duration::from_secs(10))));
+        assert_eq!((get.written_needs.as_deref(), get.needs.len()), (None, 0));
+        let each = &graph.steps[1];
+        assert_eq!(each.label, "item in steps.get.results.body.items");
+        assert_eq!(
+            (&each.needs[0], each.written_needs.as_deref()),
+            (&"get".into(), Some(&["get".to_owned()][..]))
+        );
+        assert_eq!((each.blocks[0].kind, each.blocks[0].name.as_deref()), ("loop", None));
+        let keep = &each.blocks[0].steps[0];
+        assert_eq!((keep.label.as_str(), keep.continues_on_error), ("a, b", true));
+        assert_eq!((graph.steps[2].label.as_str(), graph.trigger.label.as_str()), ("201", "sync · 5s"));
+        assert_eq!(graph.on_error.expect("it has one")[0].label, "5m");
+    }
+}

@@ -1,0 +1,306 @@
+//! Rebuilds the variables of a step from the log, as the walk had them when the step began.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::Deployment;
+use model::Budget;
+use model::action::ActionError;
+use model::automation::{Block, BlockKind, OnError, Step, Verb};
+use model::execution::{Event, ExecutionId, StepOutcome};
+use model::expression::EvalClock;
+use model::value::Value;
+
+use super::super::determinism::StepClock;
+use super::super::evaluate::expression_error;
+use super::super::loops::bind_item;
+use super::super::scope::{ExecutionFacts, Scope};
+use crate::context::Runtime;
+
+/// The events before the beginning of a step.
+pub(super) struct Replay<'a> {
+    runtime: &'a Arc<Runtime>,
+    deployment: &'a Deployment,
+    id: ExecutionId,
+    events: &'a [Event],
+    /// The last outcome of each step, with the index of its event.
+    finished: HashMap<&'a str, (usize, &'a StepOutcome)>,
+    /// The steps whose last wait timed out.
+    timed_out: HashSet<&'a str>,
+}
+
+/// One list on the way to a step.
+struct Hop<'a> {
+    block: &'a Block,
+    index: usize,
+    entry: Entry<'a>,
+}
+
+/// The way from a step of a list to the next list, or the end of the way.
+enum Entry<'a> {
+    Here,
+    Nested(BlockKind<'a>),
+    OnError,
+    Undo,
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn new(
+        runtime: &'a Arc<Runtime>,
+        deployment: &'a Deployment,
+        id: ExecutionId,
+        events: &'a [Event],
+    ) -> Self {
+        let (mut finished, mut timed_out) = (HashMap::new(), HashSet::new());
+        for (index, event) in events.iter().enumerate() {
+            match event {
+                Event::StepFinished { step, outcome, .. } => {
+                    finished.insert(step.as_str(), (index, outcome));
+                }
+                Event::WaitEnded { step, signal: None, .. } => {
+                    timed_out.insert(step.as_str());
+                }
+                _ => {}
+            }
+        }
+        Self { runtime, deployment, id, events, finished, timed_out }
+    }
+
+    /// The variables of a step when it began. `key` has the index of each iteration around it.
+    pub(super) fn scope_at(&self, step: &Step, key: &str, budget: &Budget) -> Result<Scope, ActionError> {
+        let automation = &self.deployment.automation;
+        let mut scope = self.at_start()?;
+        let turns: Vec<usize> = key.split(['[', ']']).skip(1).filter_map(|part| part.parse().ok()).collect();
+        let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
+        for (number, block) in lists.into_iter().enumerate() {
+            let Some(block) = block else { continue };
+            let mut way = Vec::new();
+            if !find(block, &step.id, &mut way) {
+                continue;
+            }
+            if number > 0 {
+                // Closing steps read what the others have left, and the error.
+                self.apply(&automation.steps, None, "", &mut scope);
+                if let Some(error) = self.closing_error() {
+                    scope.bind("error", error.to_value());
+                }
+            }
+            self.follow(&way, &turns, &mut scope, budget)?;
+            break;
+        }
+        Ok(scope)
+    }
+
+    fn at_start(&self) -> Result<Scope, ActionError> {
+        let automation = &self.deployment.automation;
+        let config_vars = self.runtime.secrets.shown_config_vars(automation)?;
+        let Some(Event::Started { at, payload, .. }) = self.events.first() else {
+            return Ok(Scope::from_root(Value::Null));
+        };
+        let retried = self.events.iter().filter(|event| matches!(event, Event::Retried { .. })).count();
+        let attempt = u32::try_from(retried).unwrap_or(u32::MAX).saturating_add(1);
+        let facts = ExecutionFacts { id: self.id, started_at: *at, attempt };
+        Scope::at_start(self.runtime, self.deployment, payload, None, config_vars, &facts)
+    }
+
+    fn closing_error(&self) -> Option<&'a ActionError> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Failing { error, .. } => Some(error),
+            _ => None,
+        })
+    }
+
+    /// Applies, list by list, the steps that had finished, on the way to the step.
+    fn follow(
+        &self,
+        way: &[Hop<'a>],
+        turns: &[usize],
+        scope: &mut Scope,
+        budget: &Budget,
+    ) -> Result<(), ActionError> {
+        let (mut suffix, mut turns) = (String::new(), turns.iter());
+        for hop in way {
+            let step = &hop.block.steps[hop.index];
+            self.apply(hop.block, Some(hop.index), &suffix, scope);
+            match &hop.entry {
+                Entry::Here
+                | Entry::Nested(BlockKind::Case { .. } | BlockKind::Sequence | BlockKind::Parallel) => {}
+                Entry::Nested(BlockKind::Loop { in_order, .. }) => {
+                    let turn = turns.next().copied().unwrap_or_default();
+                    self.enter_loop(step, *in_order, turn, &suffix, scope, budget)?;
+                    suffix.push_str(&format!("[{turn}]"));
+                }
+                Entry::OnError => {
+                    self.apply_inside(step, &suffix, scope);
+                    let key = [&step.id, suffix.as_str()].concat();
+                    if let Some(error) = self.failure(&key) {
+                        scope.bind("error", error.to_value());
+                    }
+                }
+                Entry::Undo => {
+                    let key = [&step.id, suffix.as_str()].concat();
+                    self.replay(step, &key, &suffix, scope);
+                    if let Some(error) = self.closing_error() {
+                        scope.bind("error", error.to_value());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The error that the `onError` steps of a step read.
+    fn failure(&self, key: &str) -> Option<&'a ActionError> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::StepFailed { step, error, .. } if step == key => Some(error),
+            _ => None,
+        })
+    }
+
+    /// Binds the item and the index of a turn, after the earlier turns if they ran in order.
+    fn enter_loop(
+        &self,
+        step: &Step,
+        in_order: bool,
+        turn: usize,
+        suffix: &str,
+        scope: &mut Scope,
+        budget: &Budget,
+    ) -> Result<(), ActionError> {
+        let item = match &step.verb {
+            Verb::ForEach(each) => {
+                let key = [&step.id, suffix].concat();
+                let clock = self.clock(&key);
+                let (root, _) = scope.names();
+                let items = each.items.evaluate_with_clock(root, clock.as_ref(), budget);
+                let items = items.map_err(|error| expression_error(&error, "forEach"))?;
+                items.as_list().and_then(|items| items.get(turn)).cloned()
+            }
+            _ => None,
+        };
+        let blocks = step.verb.nested_blocks();
+        if in_order && let Some(list) = blocks.first() {
+            for earlier in 0..turn {
+                self.apply(list.block, None, &format!("{suffix}[{earlier}]"), scope);
+            }
+        }
+        match (&step.verb, item) {
+            (Verb::ForEach(each), Some(item)) => bind_item(scope, each, turn, &item),
+            _ => scope.bind("index", Value::from(turn)),
+        }
+        Ok(())
+    }
+
+    /// The clock and randomness of a step, from its record.
+    fn clock(&self, key: &str) -> Option<Arc<dyn EvalClock>> {
+        let at = self.events.iter().find_map(|event| match event {
+            Event::StepContextRecorded { at, step, .. } if step == key => Some(*at),
+            _ => None,
+        })?;
+        Some(StepClock::new(self.runtime.secret.clone(), self.id, key, at))
+    }
+
+    /// Applies the finished steps of a list in the order of their ends: those before `index` in a plain sequence, all others
+    /// than `index` in a list with `needs`, all of them if there is no index.
+    fn apply(&self, block: &Block, index: Option<usize>, suffix: &str, scope: &mut Scope) {
+        let is_chain = self.deployment.plan.block(block).is_none_or(catalog::BlockGraph::is_chain);
+        let mut ended: Vec<(usize, &Step, String)> = block
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| {
+                index.is_none_or(|index| if is_chain { *place < index } else { *place != index })
+            })
+            .filter_map(|(_, step)| {
+                let key = [&step.id, suffix].concat();
+                let (at, _) = self.finished.get(key.as_str())?;
+                Some((*at, step, key))
+            })
+            .collect();
+        ended.sort_by_key(|(at, ..)| *at);
+        for (_, step, key) in ended {
+            self.replay(step, &key, suffix, scope);
+        }
+    }
+
+    /// Applies one finished step, with the steps inside it.
+    fn replay(&self, step: &Step, key: &str, suffix: &str, scope: &mut Scope) {
+        self.apply_inside(step, suffix, scope);
+        let Some((_, outcome)) = self.finished.get(key) else { return };
+        match outcome {
+            StepOutcome::Succeeded { result } => {
+                if let (Verb::Set(_), Value::Map(values)) = (&step.verb, result) {
+                    scope.set_vars(values);
+                }
+                self.set_step(step, key, result.clone(), None, scope);
+            }
+            StepOutcome::Skipped => self.set_step(step, key, Value::Null, None, scope),
+            StepOutcome::Failed { error, handled: Some(result) } => {
+                self.set_step(step, key, result.clone(), Some(error), scope);
+            }
+            StepOutcome::Failed { handled: None, .. } | StepOutcome::Jumped { .. } => {}
+        }
+    }
+
+    /// Applies the finished steps inside a step, loops turn by turn.
+    fn apply_inside(&self, step: &Step, suffix: &str, scope: &mut Scope) {
+        for list in step.verb.nested_blocks() {
+            if !matches!(list.kind, BlockKind::Loop { .. }) {
+                self.apply(list.block, None, suffix, scope);
+                continue;
+            }
+            for turn in 0..self.runtime.settings.limits.loop_turns {
+                let inner = format!("{suffix}[{turn}]");
+                let any = list.block.steps.iter();
+                if !any
+                    .into_iter()
+                    .any(|step| self.finished.contains_key([&step.id, inner.as_str()].concat().as_str()))
+                {
+                    break;
+                }
+                self.apply(list.block, None, &inner, scope);
+            }
+        }
+        if let OnError::Steps(block) = &step.on_error {
+            self.apply(block, None, suffix, scope);
+        }
+    }
+
+    fn set_step(
+        &self,
+        step: &Step,
+        key: &str,
+        result: Value,
+        error: Option<&ActionError>,
+        scope: &mut Scope,
+    ) {
+        if self.deployment.plan.is_result_read(&step.id) {
+            let waits = matches!(step.verb, Verb::WaitFor(_));
+            scope.set_step(&step.id, result, error, waits.then(|| self.timed_out.contains(key)));
+        }
+    }
+}
+
+/// Finds the way from a list to a step. `way` has the lists on it if there is one.
+fn find<'a>(block: &'a Block, id: &str, way: &mut Vec<Hop<'a>>) -> bool {
+    for (index, step) in block.steps.iter().enumerate() {
+        if *step.id == *id {
+            way.push(Hop { block, index, entry: Entry::Here });
+            return true;
+        }
+        let nested = step.verb.nested_blocks().into_iter().map(|list| (list.block, Entry::Nested(list.kind)));
+        let handlers = match &step.on_error {
+            OnError::Steps(block) => Some((block, Entry::OnError)),
+            OnError::Fail | OnError::Continue => None,
+        };
+        let undo = step.undo.as_ref().map(|block| (block, Entry::Undo));
+        for (inner, entry) in nested.chain(handlers).chain(undo) {
+            way.push(Hop { block, index, entry });
+            if find(inner, id, way) {
+                return true;
+            }
+            way.pop();
+        }
+    }
+    false
+}

@@ -1,0 +1,235 @@
+//! Large values in answers: each is replaced by its size, its type and its beginning, and is read by itself.
+
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+/// The most bytes of a value that stays whole, as JSON.
+pub(crate) const SMALL: usize = 4 << 10;
+/// The most characters of the beginning of a large value.
+const START: usize = 200;
+/// How deep the parts of a large value are cut by themselves.
+const DEPTH: usize = 4;
+/// The most entries of an object whose parts are cut by themselves.
+const ENTRIES: usize = 64;
+
+/// Replaces a value over [`SMALL`] by `{"$large": {at, bytes, type, start}}`. An object of few entries stays, and its large
+/// parts are replaced. `at` is the place of the value as a JSON pointer (RFC 6901).
+pub(crate) fn cut(value: &mut Value, at: &str) {
+    cut_within(value, at, DEPTH);
+}
+
+fn cut_within(value: &mut Value, at: &str, depth: usize) {
+    let bytes = size(value);
+    if bytes <= SMALL {
+        return;
+    }
+    if let Value::Object(entries) = value
+        && !is_file(entries)
+        && depth > 0
+        && entries.len() <= ENTRIES
+    {
+        for (name, part) in entries.iter_mut() {
+            cut_within(part, &format!("{at}/{}", escape(name)), depth - 1);
+        }
+        if size(value) <= SMALL * 2 {
+            return;
+        }
+    }
+    *value = placeholder(value, at, bytes);
+}
+
+/// A name as a part of a JSON pointer.
+pub(crate) fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn placeholder(value: &Value, at: &str, bytes: usize) -> Value {
+    let mut large = Map::from_iter([("at".to_owned(), at.into()), ("bytes".to_owned(), bytes.into())]);
+    large.insert("type".to_owned(), kind(value).into());
+    if let Value::Object(file) = value
+        && is_file(file)
+    {
+        for key in ["contentType", "filename", "size", "encoding"] {
+            large.extend(file.get(key).map(|known| (key.to_owned(), known.clone())));
+        }
+    }
+    match value {
+        Value::Array(items) => large.insert("length".to_owned(), items.len().into()),
+        Value::Object(entries) if !is_file(entries) => {
+            large.insert("length".to_owned(), entries.len().into())
+        }
+        _ => None,
+    };
+    large.insert("start".to_owned(), start(value).into());
+    json!({ "$large": large })
+}
+
+/// The type of a value: `text`, `list`, `object`, `file` and so on.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Array(_) => "list",
+        Value::Object(entries) if is_file(entries) => "file",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The beginning of a value: of a text and the text of a file as it is, of binary data nothing, of anything else its JSON.
+fn start(value: &Value) -> String {
+    let head = |text: &str| text.chars().take(START).collect::<String>();
+    match value {
+        Value::String(text) => head(text),
+        Value::Object(file) if is_file(file) => match (&file["encoding"], &file["data"]) {
+            (Value::String(encoding), Value::String(data)) if encoding == "utf8" => head(data),
+            _ => String::new(),
+        },
+        other => {
+            let mut bytes = Vec::new();
+            // The writer fails as soon as there is enough.
+            let _ = serde_json::to_writer(Head { bytes: &mut bytes, most: START * 4 }, other);
+            head(&String::from_utf8_lossy(&bytes))
+        }
+    }
+}
+
+/// True if the object is a file.
+pub(crate) fn is_file(entries: &Map<String, Value>) -> bool {
+    ["contentType", "size", "encoding", "data"].iter().all(|key| entries.contains_key(*key))
+}
+
+/// The number of bytes of a value as JSON.
+pub(crate) fn size(value: &Value) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+/// Takes the first bytes of a text.
+struct Head<'a> {
+    bytes: &'a mut Vec<u8>,
+    most: usize,
+}
+
+impl io::Write for Head<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.most.saturating_sub(self.bytes.len());
+        if room == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        let taken = &bytes[..bytes.len().min(room)];
+        self.bytes.extend_from_slice(taken);
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A slice of a value: entries of a list or an object, characters of a text or of the data of a file. Returns the slice with
+/// the number of all.
+pub(crate) fn slice(value: &Value, from: usize, to: Option<usize>) -> (Value, usize) {
+    let count = |all: usize| to.unwrap_or(all).min(all).saturating_sub(from);
+    match value {
+        Value::Array(items) => {
+            (items.iter().skip(from).take(count(items.len())).cloned().collect(), items.len())
+        }
+        Value::Object(file) if is_file(file) => {
+            let mut shown = file.clone();
+            let (data, all) = slice(&file["data"], from, to);
+            shown.insert("data".to_owned(), data);
+            (Value::Object(shown), all)
+        }
+        Value::Object(entries) => {
+            let some = entries.iter().skip(from).take(count(entries.len()));
+            (Value::Object(some.map(|(name, part)| (name.clone(), part.clone())).collect()), entries.len())
+        }
+        Value::String(text) => {
+            let all = text.chars().count();
+            (text.chars().skip(from).take(count(all)).collect::<String>().into(), all)
+        }
+        scalar => (scalar.clone(), 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut_whole(mut value: Value) -> Value {
+        cut(&mut value, "/at");
+        value
+    }
+
+    #[test]
+    fn a_small_value_stays_and_a_large_one_is_replaced_by_its_beginning() {
+        let small = json!({"a": "x".repeat(4000)});
+        assert_eq!(cut_whole(small.clone()), small);
+        let large = cut_whole(json!("x".repeat(5000)));
+        let expected = json!({"at": "/at", "bytes": 5002, "type": "text", "start": "x".repeat(200)});
+        assert_eq!(large, json!({ "$large": expected }));
+    }
+
+    #[test]
+    fn the_small_parts_of_a_large_object_stay() {
+        let value = json!({"status": 200, "a/b": (0..5000).collect::<Vec<i32>>()});
+        let shown = cut_whole(value);
+        assert_eq!(shown["status"], 200);
+        let large = &shown["a/b"]["$large"];
+        assert_eq!(
+            (&large["at"], &large["type"], &large["length"]),
+            (&json!("/at/a~1b"), &json!("list"), &json!(5000))
+        );
+        assert!(large["start"].as_str().is_some_and(|start| start.starts_with("[0,1,2,")), "{large}");
+    }
+
+    #[test]
+    fn a_large_file_keeps_its_type_and_size() {
+        let file = json!({"contentType": "image/png", "size": 9000, "encoding": "base64", "data": "A".repeat(12000)});
+        let large = cut_whole(json!({ "$file": file }))["$file"]["$large"].clone();
+        assert_eq!(
+            (&large["type"], &large["contentType"], &large["size"]),
+            (&json!("file"), &json!("image/png"), &json!(9000))
+        );
+        assert_eq!(large["start"], "");
+    }
+
+    #[test]
+    fn a_slice_tells_how_much_there_is() {
+        assert_eq!(slice(&json!([1, 2, 3]), 1, Some(9)), (json!([2, 3]), 3));
+        assert_eq!(slice(&json!("äöü"), 1, Some(2)), (json!("ö"), 3));
+        assert_eq!(slice(&json!({"a": 1, "b": 2}), 1, None), (json!({"b": 2}), 2));
+        assert_eq!(slice(&json!(7), 5, None), (json!(7), 1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_value_is_small_whatever_it_was(widths in prop::collection::vec(0usize..9000, 0..80), depth in 0usize..6) {
+            let mut value: Value = widths.iter().enumerate().map(|(index, width)| (index.to_string(), "y".repeat(*width).into())).collect::<Map<_, _>>().into();
+            for _ in 0..depth {
+                value = json!({ "inner": value });
+            }
+            let shown = cut_whole(value.clone());
+            prop_assert!(size(&shown) <= SMALL * 2);
+            prop_assert!(size(&value) > SMALL || shown == value);
+        }
+    }
+}
