@@ -1,15 +1,17 @@
 import { expect, it } from "vitest";
 
 import type { Execution, Pause } from "../api/types";
+import type { Detail } from "./model";
 import { answer, verdict } from "./verdict";
 
-const base: Execution = {
+const base: Detail = {
   id: "1",
   automation: "a",
   definition: "d",
   origin: { kind: "webhook" },
   status: "failed",
   startedAt: "2026-03-02T12:00:00Z",
+  events: 3,
   attempt: 1,
   events: 3,
   payload: { kind: "manual", inputs: {} },
@@ -25,7 +27,7 @@ it("a failure names its step, its attempts and its reason", () => {
   });
 });
 
-it("a wait names its step, its reason and its holder", () => {
+it("a wait names its step and its reason", () => {
   const pause: Pause = {
     execution: "1",
     automation: "a",
@@ -34,13 +36,25 @@ it("a wait names its step, its reason and its holder", () => {
     since: base.startedAt,
     on: { kind: "approval", message: "?", options: ["yes"] },
   };
-  expect(verdict({ ...base, waiting: { pauses: [pause, pause] } }).text).toBe("Waits at step ask for a person, and at 1 more.");
+  const { text } = verdict({ ...base, waiting: { pauses: [pause, pause] } });
+  expect(text).toContain("Waits at step ask for a person");
+  expect(text).toContain("and at 1 more");
   const turn = { key: "k", holders: ["2"], ahead: 3 };
-  expect(verdict({ ...base, waiting: { turn } }).text).toContain("3 before it, 2 has the turn");
+  expect(verdict({ ...base, waiting: { turn } }).text).toBe("Waits for its turn with the concurrency key k: 3 before it.");
 });
 
 it("the answer of the caller is that which was recorded", () => {
   expect(answer({ ...base, answered: 504 })).toBe("The caller got 504; the execution went on.");
   expect(answer({ ...base, response: { status: 201, headers: [], body: { contentType: "", size: 0, encoding: "utf8", data: "" } } })).toBe("The caller got 201.");
+it("the answer of the caller is told with what decided it, and when", () => {
+  const got = (by: string, status: number) => ({
+    ...base,
+    caller: { state: "answered" as const, answer: { at: "2026-03-02T12:00:01Z", by, status, headers: [], body: null } },
+  });
+  expect(answer(got("timeout", 504))).toBe(
+    "The caller got 504 after 1.0 s, the timeout of the webhook; the execution went on.",
+  );
+  expect(answer(got("accepted", 200))).toContain("The caller got 200 at once");
+  expect(answer({ ...base, caller: { state: "left" } })).toContain("no answer");
   expect(answer(base)).toBeUndefined();
 });

@@ -1,7 +1,8 @@
-/** The verdict on an execution: what failed, else what it waits for, else its result. */
+/** The verdict on an execution: what failed, else what it waits for, else its result; then what the caller got. */
 
 import type { DelayReason, Execution } from "../api/types";
 import { duration } from "../format";
+import { idOf, type DelayReason, type Detail } from "./model";
 
 export interface Verdict {
   kind: "failed" | "waiting" | "plain";
@@ -9,13 +10,14 @@ export interface Verdict {
 }
 
 /** The sentence that an execution begins with. */
-export function verdict(execution: Execution): Verdict {
+export function verdict(execution: Detail): Verdict {
   const { outcome, waiting } = execution;
   if (outcome && "error" in outcome) {
     const { step, message } = outcome.error;
-    const attempts = execution.steps.find((one) => one.step === step || one.step.startsWith(`${step}[`))?.attempts ?? 1;
+    const attempts = execution.steps.find((one) => idOf(one.step) === step)?.attempts ?? 1;
     const after = attempts > 1 ? ` after ${attempts} attempts` : "";
-    return { kind: "failed", text: `${step ? `Step ${step} failed` : "Failed"}${after}: ${message}` };
+    const what = outcome.outcome === "stuck" ? "is stuck" : "failed";
+    return { kind: "failed", text: `${step ? `Step ${step} ${what}` : `It ${what}`}${after}: ${message}` };
   }
   if (outcome && "reason" in outcome) {
     return { kind: "plain", text: `Cancelled: ${outcome.reason}` };
@@ -26,29 +28,39 @@ export function verdict(execution: Execution): Verdict {
   const pause = waiting?.pauses?.[0];
   if (pause) {
     const what: Record<string, string> = {
-      approval: "for a person",
+      approval: "for a person, who answers here, in the inbox or at the resume address",
       event: `for the event ${"name" in pause.on ? pause.on.name : ""}`,
       time: "for an instant",
       call: "for an automation that it called",
+      retry: "for its next attempt",
     };
     const more = (waiting?.pauses?.length ?? 1) - 1;
-    return {
-      kind: "waiting",
-      text: `Waits at step ${pause.step} ${what[pause.on.kind] ?? ""}${more > 0 ? `, and at ${more} more` : ""}.`,
-    };
+    const rest = more > 0 ? `, and at ${more} more` : "";
+    return { kind: "waiting", text: `Waits at step ${pause.step} ${what[pause.on.kind] ?? ""}${rest}.` };
   }
   if (waiting?.turn) {
-    const { key, ahead, holders } = waiting.turn;
-    return {
-      kind: "waiting",
-      text: `Waits for its turn with the concurrency key ${key}: ${ahead} before it${holders[0] ? `, ${holders[0]} has the turn` : ""}.`,
-    };
+    const { key, ahead } = waiting.turn;
+    const which = key === "" ? "" : ` with the concurrency key ${key}`;
+    return { kind: "waiting", text: `Waits for its turn${which}: ${ahead} before it.` };
   }
   if (waiting?.queuedBehind !== undefined) {
     return { kind: "waiting", text: `Waits for a slot: ${waiting.queuedBehind} before it.` };
   }
+  if (execution.retryAt !== undefined) {
+    return { kind: "waiting", text: `Waits for attempt ${execution.attempt} of the whole execution.` };
+  }
   return { kind: "plain", text: "Runs." };
 }
+
+const DECIDED: Record<string, string> = {
+  accepted: "at once, the default answer of an asynchronous webhook",
+  static: "at once, the response of the trigger",
+  code: "at once, decided by the code of the trigger",
+  respond: "decided by a respond step",
+  result: "the result of the execution",
+  failure: "since the execution failed",
+  timeout: "the timeout of the webhook; the execution went on",
+};
 
 /** What an execution or a step waited for although it did not ask for it. */
 export function cause(reason: DelayReason): string {
@@ -64,13 +76,39 @@ export function cause(reason: DelayReason): string {
   }
 }
 
-/** The answer that the caller of a webhook got; `undefined` if nobody waited. */
-export function answer(execution: Execution): string | undefined {
-  if (execution.answered !== undefined) {
-    return `The caller got ${execution.answered}; the execution went on.`;
+/** The answer that the caller of a webhook got; `undefined` if nobody called. */
+export function answer(execution: Detail): string | undefined {
+  const { caller } = execution;
+  if (caller?.state === "waits") {
+    return "The caller waits for its answer.";
   }
-  if (execution.response) {
-    return `The caller got ${execution.response.status}.`;
+  if (caller?.state === "left") {
+    return "The caller got no answer: the daemon stopped while it waited.";
   }
-  return undefined;
+  if (!caller?.answer) {
+    return undefined;
+  }
+  const { status, by, at } = caller.answer;
+  const after = duration(Math.max(0, Date.parse(at) - Date.parse(execution.startedAt)));
+  const how = DECIDED[by] ?? by;
+  return how.startsWith("at once")
+    ? `The caller got ${status} ${how}.`
+    : `The caller got ${status} after ${after}, ${how}.`;
+}
+
+/** A cause of a wait in words. */
+export function cause(reason: DelayReason): string {
+  const words: Record<string, string> = {
+    slot: "a slot of the daemon",
+    permit: reason.key ? `its turn with the key ${reason.key}` : "its turn",
+    commit: "a durable commit",
+    host: `the host ${reason.host ?? ""}`,
+    interrupted: "the daemon, which had stopped",
+    retry: "the next attempt",
+    time: "an instant",
+    event: `the event ${reason.name ?? ""}`,
+    approval: "a person",
+    call: "the automation that it called",
+  };
+  return words[reason.kind] ?? reason.kind;
 }

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+
+import { describe as words, fold } from "./fold";
+import type { EventView } from "./model";
+import { randomLog } from "./random-log";
+
+const at = (ms: number) => new Date(1_800_000_000_000 + ms).toISOString();
+const error = { kind: "network", message: "refused" };
+const log: EventView[] = [
+  { index: 0, event: "started", at: at(0), payload: {} },
+  { index: 1, event: "stepStarted", at: at(1), step: "get", attempt: 1 },
+  { index: 2, event: "stepRetry", at: at(5), step: "get", attempt: 1, error, nextAt: at(1005) },
+  { index: 3, event: "stepStarted", at: at(1005), step: "get", attempt: 2 },
+  { index: 4, event: "stepFinished", at: at(1010), step: "get", tookUs: 4000, outcome: { outcome: "succeeded", result: 7 } },
+  { index: 5, event: "finished", at: at(1011), outcome: { outcome: "succeeded", result: 7 } },
+];
+
+describe("fold", () => {
+  it("shows each moment as it was", () => {
+    const status = (count: number) => fold(log.slice(0, count)).steps[0]?.status;
+    expect([1, 2, 3, 4, 5].map(status)).toEqual([undefined, "running", "waiting", "running", "succeeded"]);
+    expect(fold(log.slice(0, 5)).outcome).toBeUndefined();
+    expect(fold(log).outcome?.outcome).toBe("succeeded");
+  });
+
+  it("has the attempts with their errors, and the wait between them", () => {
+    const { steps, waits } = fold(log);
+    expect(steps[0]).toMatchObject({ attempts: 2, result: 7, tookMs: 4 });
+    expect(steps[0]?.tries).toEqual([
+      { attempt: 1, startedAt: at(1), finishedAt: at(5), tookMs: 4, error },
+      { attempt: 2, startedAt: at(1005), finishedAt: at(1010), tookMs: 4 },
+    ]);
+    expect(waits).toEqual([{ from: at(5), at: at(1005), ms: 1000, step: "get", reason: { kind: "retry" } }]);
+  });
+
+  it("names who ended a pause", () => {
+    const events: EventView[] = [
+      { index: 0, event: "started", at: at(0) },
+      { index: 1, event: "waiting", at: at(1), step: "ask", on: { kind: "approval" } },
+      { index: 2, event: "signalled", at: at(9), step: "ask", signal: { id: "s", by: "Ada" } },
+      { index: 3, event: "waitEnded", at: at(9), step: "ask", signal: "s" },
+    ];
+    expect(fold(events).waits).toMatchObject([{ reason: { kind: "approval" }, ms: 8, by: "Ada" }]);
+  });
+
+  it("leaves no step running after the end, whatever the log", () => {
+    for (let seed = 1; seed <= 300; seed += 1) {
+      const events = randomLog(seed);
+      const { steps, outcome } = fold(events);
+      const open = steps.filter(({ status }) => ["running", "waiting", "handling"].includes(status));
+      expect(outcome ? open : [], `seed ${seed}`).toEqual([]);
+      expect(events.every((event) => words(event) !== "")).toBe(true);
+    }
+  });
+});

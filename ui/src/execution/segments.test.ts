@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+
+import { fold } from "./fold";
+import type { Delay, StepView } from "./model";
+import { randomLog } from "./random-log";
+import { position, timeline } from "./segments";
+
+const START = 1_800_000_000_000;
+const at = (ms: number) => new Date(START + ms).toISOString();
+const done = (step: string, from: number, to: number, more: Partial<StepView> = {}): StepView => ({
+  step,
+  status: "succeeded",
+  attempts: 1,
+  startedAt: at(from),
+  finishedAt: at(to),
+  tookMs: to - from,
+  ...more,
+});
+const draw = (steps: StepView[], waits: Delay[] = [], end = 100) =>
+  timeline({ steps, waits, startedAt: at(0), finishedAt: at(end), now: 0 });
+
+describe("timeline", () => {
+  it("has a row a step in the order of beginning", () => {
+    expect(draw([done("b", 50, 100), done("a", 0, 50)]).rows.map(({ step }) => step)).toEqual(["a", "b"]);
+  });
+
+  it("shows each attempt and the waits between them", () => {
+    const tries = [
+      { attempt: 1, startedAt: at(0), finishedAt: at(10) },
+      { attempt: 2, startedAt: at(60), finishedAt: at(70) },
+    ];
+    const wait: Delay = { from: at(10), at: at(60), ms: 50, step: "a", reason: { kind: "retry" } };
+    const { rows, worked, waited } = draw([done("a", 60, 70, { attempts: 2, tries })], [wait], 70);
+    expect(rows[0]?.segments.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+      ["work", 0, 10],
+      ["next", 10, 60],
+      ["work", 60, 70],
+    ]);
+    expect([worked, waited]).toEqual([20, 50]);
+  });
+
+  it("does not count a pause as work, and names a commit", () => {
+    const waits: Delay[] = [
+      { from: at(10), at: at(90), ms: 80, step: "a", reason: { kind: "event", name: "paid" } },
+      { from: at(90), at: at(95), ms: 5, step: "a", reason: { kind: "commit" } },
+    ];
+    const { rows, worked } = draw([done("a", 10, 100)], waits);
+    expect(rows[0]?.segments.map(({ kind }) => kind)).toEqual(["next", "commit", "work"]);
+    expect(worked).toBe(5);
+  });
+
+  it("folds the turns of a loop into one row, with the worst status", () => {
+    const steps = Array.from({ length: 1000 }, (_, turn) =>
+      done(`a[${turn}]`, turn * 10, turn * 10 + 5, turn === 7 ? { status: "failed" } : {}),
+    );
+    const { rows } = draw(steps, [], 10_000);
+    expect(rows).toHaveLength(1);
+    expect(rows[0]).toMatchObject({ step: "a", turns: 1000, status: "failed", worked: 5000 });
+    expect(rows[0]?.segments.length).toBeLessThanOrEqual(200);
+  });
+
+  it("begins with the waits of the whole execution", () => {
+    const wait: Delay = { from: at(0), at: at(40), ms: 40, reason: { kind: "permit", holder: "x" } };
+    const { rows } = draw([done("a", 40, 100)], [wait]);
+    expect(rows[0]).toMatchObject({ step: "", segments: [{ kind: "queue", from: 0, to: 40 }] });
+  });
+
+  it("goes on until now while a step runs", () => {
+    const steps: StepView[] = [{ step: "a", status: "running", attempts: 1, startedAt: at(20) }];
+    const { rows, whole } = timeline({ steps, waits: [], startedAt: at(0), now: START + 100 });
+    expect(whole).toBe(100);
+    expect(rows[0]?.segments).toEqual([{ kind: "work", from: 20, to: 100 }]);
+  });
+});
+
+describe("any log", () => {
+  it("gives segments that add up: within the whole, in order, no two at once", () => {
+    const wrong: string[] = [];
+    for (let seed = 1; seed <= 200; seed += 1) {
+      const log = randomLog(seed);
+      for (let count = 1; count <= log.length; count += 5) {
+        const events = log.slice(0, count);
+        const { steps, waits, outcome, at: last } = fold(events);
+        const found = timeline({
+          steps,
+          waits,
+          startedAt: events[0]?.at ?? "",
+          finishedAt: outcome ? last : undefined,
+          now: Date.parse(last),
+        });
+        const { worked, waited, whole } = found;
+        const check = (holds: boolean, what: string) => {
+          if (!holds) {
+            wrong.push(`seed ${seed}, ${count} events: ${what}`);
+          }
+        };
+        check(worked >= 0 && waited >= 0 && worked + waited === whole, `${worked} + ${waited} is not ${whole}`);
+        for (const row of found.rows) {
+          let end = 0;
+          for (const segment of row.segments) {
+            check(segment.from >= end && segment.to >= segment.from, `${row.step}: ${JSON.stringify(row.segments)}`);
+            end = segment.to;
+          }
+          check(end <= whole, `${row.step} ends after the whole`);
+          check(row.worked <= worked, `${row.step} worked longer than all together`);
+        }
+      }
+    }
+    expect(wrong.slice(0, 3)).toEqual([]);
+  });
+});
+
+it("positions keep their order on both scales, from one end to the other", () => {
+  for (const logarithmic of [false, true]) {
+    expect(position(0, 500, logarithmic)).toBe(0);
+    expect(position(500, 500, logarithmic)).toBeCloseTo(1);
+    for (let instant = 0; instant < 500; instant += 10) {
+      expect(position(instant, 500, logarithmic)).toBeLessThan(position(instant + 10, 500, logarithmic));
+    }
+  }
+  expect(position(5, 500, true)).toBeGreaterThan(0.3);
+});

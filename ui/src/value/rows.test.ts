@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+
+import { reference } from "./reference";
+import { pointer, rows, search } from "./rows";
+
+const value = { status: 200, items: [{ id: "a/b" }, { id: "c" }], empty: [], big: { $large: { at: "/x", bytes: 9000, type: "list", start: "[" } } };
+const open = (...keys: string[]) => ({ opened: new Set(keys), closed: new Set<string>(), depth: 1 });
+
+it("only open branches have rows", () => {
+  expect(rows(value, open()).map(({ key }) => key)).toEqual(["", "/status", "/items", "/empty", "/big"]);
+  expect(rows(value, open("/items", "/items/1")).map(({ key }) => key)).toContain("/items/1/id");
+  const closed = { opened: new Set<string>(), closed: new Set([""]), depth: 1 };
+  expect(rows(value, closed)).toHaveLength(1);
+});
+
+it("a large value is a leaf until it is loaded", () => {
+  const big = rows(value, open("/big")).find(({ key }) => key === "/big");
+  expect(big?.large?.bytes).toBe(9000);
+  const loaded = rows(value, open("/big"), new Map([["/x", [1, 2]]]));
+  expect(loaded.filter(({ key }) => key.startsWith("/big")).map(({ value: item }) => item)).toEqual([[1, 2], 1, 2]);
+});
+
+it("a search opens the way to each hit", () => {
+  const { open: needed, hits } = search(value, "A/B");
+  expect(hits).toEqual(["/items/0/id"]);
+  expect(rows(value, { opened: needed, closed: new Set(), depth: 0 }).map(({ key }) => key)).toContain("/items/0/id");
+  expect(search(value, "").hits).toEqual([]);
+});
+
+it("a hundred thousand entries that are closed are one row", () => {
+  const long = { list: Array.from({ length: 100_000 }, (_, index) => index) };
+  expect(rows(long, open())).toHaveLength(2);
+});
+
+it("a path is an expression of its author, and a pointer of the API", () => {
+  expect(reference("steps.get.results", ["items", 0, "id"])).toBe("${{ steps.get.results.items[0].id }}");
+  expect(reference("steps.get.results", ["content-type"])).toBe('${{ steps.get.results["content-type"] }}');
+  expect(pointer(["a/b", 0, "~"])).toBe("/a~1b/0/~0");
+});
