@@ -6,9 +6,6 @@ export function duration(ms: number | undefined): string {
     return "–";
   }
   if (ms < 1) {
-    if (ms === 0) {
-      return "0 ms";
-    }
     return `${Math.max(1, Math.round(ms * 1000))} µs`;
   }
   if (ms < 1000) {

@@ -56,24 +56,9 @@ test("what the caller got is shown, with its headers", async ({ open, daemon }) 
   await daemon.send("page-from-webhook", { orderId: "7", quantity: 2 });
   await open.goto(`${daemon.base}/executions?automation=page-from-webhook`);
   await open.getByRole("table").getByRole("link").first().click();
-  await expect(open.getByText("The caller got 201").first()).toBeVisible();
+  await expect(open.getByText("The caller got 201.")).toBeVisible();
   await open.getByRole("tab", { name: "Response" }).click();
   await expect(open.getByText("x-page-id")).toBeVisible();
-});
-
-test("a capture is taken while listening, saved and run", async ({ open, daemon }) => {
-  await open.goto(`${daemon.base}/automations/page-from-webhook?tab=test`);
-  await open.getByRole("button", { name: "Enter listening mode" }).click();
-  await expect(open.getByText("room for 100")).toBeVisible();
-  await daemon.send("page-from-webhook", { orderId: "captured", quantity: 3 }, "testUrl");
-  await open.locator("summary", { hasText: "application/json" }).click();
-  await open.getByLabel("Name of the saved payload").fill("three");
-  await open.getByRole("button", { name: "Save payload" }).first().click();
-  await open.getByRole("button", { name: "Exit listening mode" }).click();
-  await open.getByRole("region", { name: "Saved payloads" }).getByRole("button", { name: "Run" }).click();
-  await open.getByRole("link", { name: "open it" }).click();
-  await expect(open.getByText("The caller got 201").first()).toBeVisible();
-  await expect(open.getByText("test", { exact: true })).toBeVisible();
 });
 
 test("a question is answered in the inbox, by keyboard alone", async ({ open, daemon }) => {

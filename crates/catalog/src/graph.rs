@@ -314,8 +314,8 @@ onError:
     fn a_step_knows_its_place_from_its_first_key_to_the_end_of_its_last_value() {
         let graph = graph();
         let range = |line, column, end_line, end_column| TextRange { line, column, end_line, end_column };
-        assert_eq!(graph.steps[0].span, range(3, 5, 10, 28));
-        assert_eq!(graph.steps[1].span, range(13, 5, 17, 56));
+        assert_eq!(graph.steps[0].span, range(3, 5, 10, 29));
+        assert_eq!(graph.steps[1].span, range(13, 5, 17, 57));
         assert_eq!(graph.steps[1].blocks[0].steps[0].span, range(17, 9, 17, 57));
     }
 

@@ -123,7 +123,7 @@ function pauseOf(view: StepView, whole: number, offset: (at: string) => number):
 
 /** The stretches in which a step was in an attempt. */
 function work(view: StepView, whole: number, offset: (at: string) => number): Segment[] {
-  if (view.status === "skipped") {
+  if (view.status === "skipped" || view.kept) {
     return [];
   }
   const isOpen = view.status === "running" || view.status === "handling";

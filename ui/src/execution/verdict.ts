@@ -1,8 +1,7 @@
 /** The verdict on an execution: what failed, else what it waits for, else its result; then what the caller got. */
 
-import type { DelayReason, Execution } from "../api/types";
 import { duration } from "../format";
-import { idOf, type DelayReason, type Detail } from "./model";
+import { idOf, instant, type DelayReason, type Detail } from "./model";
 
 export interface Verdict {
   kind: "failed" | "waiting" | "plain";
@@ -12,24 +11,25 @@ export interface Verdict {
 /** The sentence that an execution begins with. */
 export function verdict(execution: Detail): Verdict {
   const { outcome, waiting } = execution;
-  if (outcome && "error" in outcome) {
+  if (outcome?.error) {
     const { step, message } = outcome.error;
     const attempts = execution.steps.find((one) => idOf(one.step) === step)?.attempts ?? 1;
     const after = attempts > 1 ? ` after ${attempts} attempts` : "";
     const what = outcome.outcome === "stuck" ? "is stuck" : "failed";
     return { kind: "failed", text: `${step ? `Step ${step} ${what}` : `It ${what}`}${after}: ${message}` };
   }
-  if (outcome && "reason" in outcome) {
+  if (outcome?.reason !== undefined) {
     return { kind: "plain", text: `Cancelled: ${outcome.reason}` };
   }
   if (outcome) {
-    return { kind: "plain", text: `Succeeded after ${duration(execution.tookMs)}.` };
+    const end = execution.finishedAt ?? execution.startedAt;
+    return { kind: "plain", text: `Succeeded after ${duration(instant(end) - instant(execution.startedAt))}.` };
   }
   const pause = waiting?.pauses?.[0];
   if (pause) {
     const what: Record<string, string> = {
       approval: "for a person, who answers here, in the inbox or at the resume address",
-      event: `for the event ${"name" in pause.on ? pause.on.name : ""}`,
+      event: `for the event ${pause.on.name ?? ""}`,
       time: "for an instant",
       call: "for an automation that it called",
       retry: "for its next attempt",
@@ -62,20 +62,6 @@ const DECIDED: Record<string, string> = {
   timeout: "the timeout of the webhook; the execution went on",
 };
 
-/** What an execution or a step waited for although it did not ask for it. */
-export function cause(reason: DelayReason): string {
-  switch (reason.kind) {
-    case "slot":
-      return "a slot";
-    case "permit":
-      return `its turn with ${reason.key || "its concurrency key"}`;
-    case "commit":
-      return "a commit";
-    case "host":
-      return reason.host;
-  }
-}
-
 /** The answer that the caller of a webhook got; `undefined` if nobody called. */
 export function answer(execution: Detail): string | undefined {
   const { caller } = execution;
@@ -89,7 +75,7 @@ export function answer(execution: Detail): string | undefined {
     return undefined;
   }
   const { status, by, at } = caller.answer;
-  const after = duration(Math.max(0, Date.parse(at) - Date.parse(execution.startedAt)));
+  const after = duration(Math.max(0, instant(at) - instant(execution.startedAt)));
   const how = DECIDED[by] ?? by;
   return how.startsWith("at once")
     ? `The caller got ${status} ${how}.`

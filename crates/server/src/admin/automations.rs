@@ -13,9 +13,7 @@ use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::described::{
-    AnyJson, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord,
-};
+use super::described::{AnyJson, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord};
 use super::extract::{Answer, Body, Query, Segment, outside, tagged};
 use super::graph::GraphView;
 use super::status::{DiagnosticView, diagnostics};

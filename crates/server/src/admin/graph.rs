@@ -110,7 +110,6 @@ pub(crate) struct RangeView {
     end_column: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }

@@ -69,7 +69,7 @@ impl Tries {
                 self.due = Some(*next_at);
             }
             Event::StepFailed { at, error, .. } => {
-                let attempt = self.open().map_or_else(|| self.next(), |open| open.attempt);
+                let attempt = self.open().map_or_else(|| self.next_number(), |open| open.attempt);
                 self.end(attempt, *at, Some(outside(error)));
             }
             Event::Waited { reason: DelayReason::Commit, ms, .. } => self.wait_for_commit(*ms),
@@ -114,7 +114,7 @@ impl Tries {
         self.list.last().filter(|last| last.finished_at.is_none())
     }
 
-    fn next(&self) -> u32 {
+    fn next_number(&self) -> u32 {
         self.list.last().map_or(1, |last| last.attempt + 1)
     }
 

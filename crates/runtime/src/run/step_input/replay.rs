@@ -251,9 +251,8 @@ impl<'a> Replay<'a> {
             }
             for turn in 0..self.runtime.settings.limits.loop_turns {
                 let inner = format!("{suffix}[{turn}]");
-                let any = list.block.steps.iter();
-                if !any
-                    .into_iter()
+                let mut inside = list.block.steps.iter();
+                if !inside
                     .any(|step| self.finished.contains_key([&step.id, inner.as_str()].concat().as_str()))
                 {
                     break;
