@@ -40,6 +40,7 @@ const AT_HOME: [(&str, &[&str], &str); 45] = [
     ("tower*", &["server"], "only server knows HTTP serving"),
     ("utoipa*", &["server"], "only server describes the API"),
     ("maud*", &["server"], "only server makes pages"),
+    ("prometheus-client", &["server"], "the engine counts with plain atomics"),
     ("rust-embed", &["server"], "only server serves the UI"),
     ("rquickjs*", &["script"], "only script runs a user's JavaScript"),
     ("landlock", &["script"], "only script confines a process"),

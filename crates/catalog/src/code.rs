@@ -87,6 +87,12 @@ impl Workers {
         Self { pool: Pool::new(settings), cache: Mutex::new(HashMap::new()) }
     }
 
+    /// The state of the worker processes of this process. Starts none.
+    #[must_use]
+    pub fn status() -> script::PoolStatus {
+        Self::shared().pool.status()
+    }
+
     /// The pool of worker processes.
     #[must_use]
     pub fn pool(&self) -> &Pool {

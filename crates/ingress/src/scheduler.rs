@@ -296,7 +296,12 @@ impl Tick {
                 return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
             match accepted {
-                Ok(accepted) if accepted.accepted == AcceptOutcome::New => recorded = Some(*instant),
+                Ok(accepted) if accepted.accepted == AcceptOutcome::New => {
+                    recorded = Some(*instant);
+                    let late = instant.duration_until(ingress.runtime.clock.now());
+                    let late = Duration::try_from(late).unwrap_or_default();
+                    ingress.runtime.metrics.schedule_lateness.observe_duration(late);
+                }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");

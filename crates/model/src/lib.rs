@@ -17,6 +17,7 @@ pub mod automation;
 pub mod connection;
 pub mod execution;
 pub mod failpoint;
+pub mod metric;
 pub mod payload;
 pub mod redact;
 pub mod reserved_headers;

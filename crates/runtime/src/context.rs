@@ -22,6 +22,7 @@ use crate::evaluator::Evaluator;
 use crate::isolation::Isolation;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
+use crate::metrics::Metrics;
 use crate::random::random;
 use crate::refusals::RefusalLog;
 use crate::rejections::RejectionCounters;
@@ -76,6 +77,8 @@ pub struct Runtime {
     pub refusals: RefusalLog,
     /// Outcomes and durations of ended executions.
     pub statistics: Statistics,
+    /// Counters and histograms for the metrics endpoint.
+    pub metrics: Metrics,
     /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
     pub closing: CancellationToken,
     /// Cancelled when the grace period is over: running steps are aborted.
@@ -158,6 +161,8 @@ impl Runtime {
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
+        let metrics = Metrics::default();
+        let queue_waits = metrics.queue_waits.clone();
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             store,
@@ -174,13 +179,14 @@ impl Runtime {
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            admission: Admission::new(settings.limits.in_flight, clock.wall_offset()),
+            admission: Admission::new(settings.limits.in_flight, clock.wall_offset(), queue_waits),
             evaluator: Evaluator::new(),
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
             rejections: RejectionCounters::default(),
             refusals: RefusalLog::default(),
             statistics: Statistics::default(),
+            metrics,
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),

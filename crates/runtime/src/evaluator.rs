@@ -7,8 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use model::budget::Exceeded;
 use model::budget::Limits;
 use model::expression::{EvalClock, EvaluationError};
+use model::metric::Counter;
 use model::template::Template;
 use model::value::Value;
 use model::{Budget, Expression};
@@ -18,12 +20,37 @@ use tokio::sync::Semaphore;
 /// Evaluates expressions, and bounds how many evaluations run on blocking threads.
 pub struct Evaluator {
     permits: Semaphore,
+    /// The evaluations that took much work.
+    pub counters: EvaluationCounters,
+}
+
+/// Counts of evaluations that took much work.
+#[derive(Default)]
+pub struct EvaluationCounters {
+    /// Evaluations that moved to a blocking thread.
+    pub long: Counter,
+    /// Evaluations that failed because they exceeded the work or the memory of their budget.
+    pub exceeded: Counter,
+}
+
+impl EvaluationCounters {
+    /// Counts an evaluation if it exceeded its budget.
+    pub fn note<T>(&self, result: &Result<T, EvaluationError>) {
+        if let Err(error) = result
+            && matches!(error.exceeded, Some(Exceeded::Work(_) | Exceeded::Memory(_)))
+        {
+            self.exceeded.increment();
+        }
+    }
 }
 
 impl Evaluator {
     pub(crate) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-        Self { permits: Semaphore::new(processors.saturating_sub(1).max(1)) }
+        Self {
+            permits: Semaphore::new(processors.saturating_sub(1).max(1)),
+            counters: EvaluationCounters::default(),
+        }
     }
 
     /// Evaluates a template over `scope`. In a URL (`is_address`), values are encoded by their position.
@@ -34,29 +61,34 @@ impl Evaluator {
         scope: &Value,
     ) -> Result<Value, EvaluationError> {
         let evaluate = if is_address { evaluate_url } else { Template::evaluate_with_clock };
-        match inline(None, |budget| evaluate(template, scope, None, budget)) {
+        let value = match inline(None, |budget| evaluate(template, scope, None, budget)) {
             Inline::Done(value, _) => value,
             Inline::TooShort => {
                 let (template, scope) = (template.clone(), scope.clone());
                 self.long(move |budget| evaluate(&template, &scope, None, budget)).await
             }
-        }
+        };
+        self.counters.note(&value);
+        value
     }
 
     /// Evaluates a condition over `scope`.
     pub async fn holds(&self, condition: &Expression, scope: &Value) -> Result<bool, EvaluationError> {
         let short = |budget: &Budget| condition.is_true(scope, budget);
-        match inline(None, short) {
+        let holds = match inline(None, short) {
             Inline::Done(done, _) => done,
             Inline::TooShort => {
                 let (condition, scope) = (condition.clone(), scope.clone());
                 self.long(move |budget| condition.is_true(&scope, budget)).await
             }
-        }
+        };
+        self.counters.note(&holds);
+        holds
     }
 
     /// Runs `work` on a blocking thread, under a full budget.
     pub async fn long<T: Send + 'static>(&self, work: impl FnOnce(&Budget) -> T + Send + 'static) -> T {
+        self.counters.long.increment();
         let Ok(_permit) = self.permits.acquire().await else {
             // The semaphore is never closed.
             return std::future::pending().await;

@@ -20,6 +20,6 @@ pub use call::{Call, Context, Kind, Level, LogLine, Outcome, SequenceCall, Shape
 pub use error::{Error, Failure, Frame};
 pub use module::{Digest, Module, Origin, Position};
 pub use module_info::{Export, ModuleInfo, Reference, StateKey, SyntaxError};
-pub use pool::{Pool, PoolSettings, Sequence};
+pub use pool::{Pool, PoolSettings, PoolStatus, Sequence};
 pub use protocol::MAX_TEXT;
 pub use worker::work;

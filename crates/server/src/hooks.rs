@@ -50,6 +50,7 @@ impl Respond for Hooks {
                 // One look-up and one snapshot of the catalog for the whole request.
                 let target = self.engine.ingress().route(token);
                 let answer = self.trigger(&head, &target, fragment, body).await;
+                self.engine.runtime().metrics.count_answer(answer.status().as_u16());
                 note(&head.method, &target, answer.status());
                 answer
             }

@@ -21,6 +21,8 @@ pub struct ServerOptions {
     pub admin_hosts: Vec<String>,
     /// True if the admin API refuses changes of project files.
     pub read_only: bool,
+    /// True if `/metrics` needs no credential.
+    pub open_metrics: bool,
     /// How long answers that are under way may take to finish when the server stops.
     pub grace: Duration,
     /// How long `POST …/run?wait=true` waits for the end.
@@ -47,6 +49,7 @@ impl ServerOptions {
             admin_token: None,
             admin_hosts: Vec::new(),
             read_only: false,
+            open_metrics: false,
             grace: Duration::from_secs(10),
             wait: Duration::from_secs(30),
             hook_limits: Limits::default(),

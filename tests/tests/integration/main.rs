@@ -13,6 +13,7 @@ mod canary;
 mod failures;
 mod github;
 mod listening;
+mod metrics;
 mod news;
 mod pauses;
 mod reload;

@@ -9,7 +9,7 @@ use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
 use model::yaml::{Kind, MapReader, Node, parse};
 
 use super::table::{SETTINGS, Setting};
-use super::{Config, FILE};
+use super::{Config, FILE, Origin};
 
 /// The most bytes of the file that are read; the parser's own limit is below and tells of itself.
 const MAX_BYTES: u64 = 512 << 10;
@@ -97,7 +97,7 @@ fn take(setting: &Setting, node: Option<&Node>, dir: &Path, config: &mut Config,
         Ok(values) => values,
         Err(message) => return wrong(message),
     };
-    if let Err(message) = setting.apply(config, &values, dir) {
+    if let Err(message) = setting.apply(config, &values, dir, Origin::File) {
         wrong(message);
     }
 }

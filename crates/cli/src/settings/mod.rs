@@ -10,6 +10,7 @@ mod table;
 mod values;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,32 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// The source of a setting's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `cogwork.yaml`.
+    File,
+    /// The variable of this name.
+    Variable(String),
+    /// The flag of this name, without the dashes before it.
+    Flag(String),
+}
+
+impl Origin {
+    /// The name of the source of a value that was not given.
+    pub(crate) const DEFAULT: &str = "default";
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => formatter.write_str(FILE),
+            Self::Variable(name) => formatter.write_str(name),
+            Self::Flag(name) => write!(formatter, "--{name}"),
+        }
+    }
+}
+
 /// Every setting with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -56,6 +83,7 @@ pub(crate) struct Config {
     pub(crate) admin_hosts: Vec<String>,
     /// True if the API refuses changes of project files.
     pub(crate) read_only: bool,
+    pub(crate) open_metrics: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) store: Option<store::Location>,
     pub(crate) durability: store::Durability,
@@ -75,6 +103,8 @@ pub(crate) struct Config {
     /// The token of the API, from the environment. It has no key: secrets belong in no committed file, nor on a command
     /// line, which a list of processes shows.
     pub(crate) admin_token: Option<Secret>,
+    /// The settings that were given, by key, with their source and their values as text.
+    pub(crate) given: BTreeMap<&'static str, (Origin, Vec<String>)>,
 }
 
 impl Config {
@@ -92,6 +122,7 @@ impl Config {
             admin: server.admin,
             admin_hosts: Vec::new(),
             read_only: false,
+            open_metrics: server.open_metrics,
             public_url: None,
             store: None,
             durability: store::Durability::Full,
@@ -108,6 +139,7 @@ impl Config {
             log_format: LogFormat::Text,
             redactor: Redactor::default(),
             admin_token: None,
+            given: BTreeMap::new(),
         }
     }
 
@@ -127,7 +159,7 @@ impl Config {
         let here = Path::new("");
         for (setting, values) in flags {
             let wrong = |message| CommandError::usage(format!("--{}: {message}", setting.flag()));
-            setting.apply(&mut config, values, here).map_err(wrong)?;
+            setting.apply(&mut config, values, here, Origin::Flag(setting.flag())).map_err(wrong)?;
         }
         files_dir::check(&config).map_err(CommandError::usage)?;
         Ok(config)
@@ -174,6 +206,7 @@ impl Config {
         options.admin = self.admin;
         options.admin_hosts.clone_from(&self.admin_hosts);
         options.read_only = self.read_only;
+        options.open_metrics = self.open_metrics;
         options.admin_token.clone_from(&self.admin_token);
         options.hook_limits.connections = self.connections;
         options.hook_limits.connections_per_peer = self.connections_per_address;
@@ -243,7 +276,11 @@ impl Environment {
             // An empty variable is how a shell unsets one for a command.
             let Some(value) = self.0.get(&name).filter(|value| !value.is_empty()) else { continue };
             let values = setting.split(value);
-            setting.apply(config, &values, Path::new("")).map_err(CommandError::usage).context(name)?;
+            let origin = Origin::Variable(name.clone());
+            setting
+                .apply(config, &values, Path::new(""), origin)
+                .map_err(CommandError::usage)
+                .context(name)?;
         }
         let given = self.0.get("COGWORK_MASTER_KEY").filter(|key| !key.is_empty());
         config.master_key = match given {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::values::{self, Values};
-use super::{Config, LogFormat};
+use super::{Config, LogFormat, Origin};
 
 /// Which commands a setting matters to; those of a later one take the flags of the earlier ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,14 @@ pub(crate) enum Sample {
 }
 
 impl Sample {
+    /// The default, if there is one.
+    pub(crate) fn default(self) -> Option<&'static str> {
+        match self {
+            Self::Default(text) => Some(text),
+            Self::Example(_) => None,
+        }
+    }
+
     /// As it is written.
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -90,6 +98,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         about: "Refuse changes of project files over the API and in the web UI",
         sample: Sample::Default("false"),
         set: |config, values| values::truth(values).map(|value| config.read_only = value),
+    },
+    Setting {
+        key: "openMetrics",
+        scope: Scope::Serve,
+        value: "true|false",
+        list: false,
+        about: "Serve /metrics of the admin listener without a token",
+        sample: Sample::Default("false"),
+        set: |config, values| values::truth(values).map(|value| config.open_metrics = value),
     },
     Setting {
         key: "publicUrl",
@@ -383,9 +400,17 @@ impl Setting {
         items.map(str::to_owned).collect()
     }
 
-    /// Takes these values; paths are relative to `base`.
-    pub(super) fn apply(&self, config: &mut Config, items: &[String], base: &Path) -> Result<(), String> {
-        (self.set)(config, &Values { items, base })
+    /// Takes these values, which `origin` gave; paths are relative to `base`.
+    pub(super) fn apply(
+        &self,
+        config: &mut Config,
+        items: &[String],
+        base: &Path,
+        origin: Origin,
+    ) -> Result<(), String> {
+        (self.set)(config, &Values { items, base })?;
+        config.given.insert(self.key, (origin, items.to_vec()));
+        Ok(())
     }
 
     fn words(&self, between: char) -> String {

@@ -48,6 +48,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
       | ^^^^ not a key of the settings
       |
       = note: allowed: `hooks`, `admin`, `adminHosts`, `ui`, `publicUrl`, `dataDir`, `store`, `secrets`, `durability`, `filesDir`, `outbound`, `allowCredentialDebug`, `concurrency`, `retention`, `limits`, `log`
+      = note: allowed: `hooks`, `admin`, `adminHosts`, `openMetrics`, `publicUrl`, `dataDir`, `store`, `secrets`, `durability`, `filesDir`, `outbound`, `allowCredentialDebug`, `concurrency`, `retention`, `limits`, `log`
     help: did you mean `hooks`?
       |
     1 | hooks: 127.0.0.1:1
@@ -124,7 +125,7 @@ fn what_a_setting_says_of_its_default_is_true() {
         let mut config = Config::new(Path::new("project"));
         let values = [setting.sample.text().to_owned()];
         let values = if setting.list { Vec::new() } else { values.to_vec() };
-        setting.apply(&mut config, &values, Path::new("project")).expect("its sample is right");
+        setting.apply(&mut config, &values, Path::new("project"), Origin::File).expect("its sample is right");
         if setting.key == "log.level" {
             config.log_level = None;
         }

@@ -45,10 +45,20 @@ impl Ingress {
             Ok(result) => result,
             Err(_) => Err("the poll was aborted".to_owned()),
         };
+        let metrics = &self.runtime.metrics;
         match result {
-            Ok(entry) => entry,
+            Ok(entry) => {
+                if let Some(entry) = &entry {
+                    metrics.polls_succeeded.increment();
+                    metrics.poll_items.add(entry.found);
+                }
+                entry
+            }
             Err(_) if !self.runtime.accepting() => None,
-            Err(error) => self.poll_failed(&deployment, poll_state, error).await,
+            Err(error) => {
+                metrics.polls_failed.increment();
+                self.poll_failed(&deployment, poll_state, error).await
+            }
         }
     }
 

@@ -162,6 +162,7 @@ impl Runtime {
         if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
+        self.metrics.count_accepted(&new_run.origin);
         self.admission.table().count_scheduled(&deployment.automation.id, &new_run.origin);
         if begins {
             let journal =
@@ -189,6 +190,7 @@ impl Runtime {
         let definitions = self.admission.definitions.clone();
         let acceptance = PendingAcceptance::new(accept, deployment.automation.clone(), definitions);
         let (automation, context) = (&deployment.automation, self.journal_context());
+        let origin = new_run.origin.clone();
         // The end of the run, which may come before the commit, counts it out again.
         self.admission.table().count_scheduled(&automation.id, &new_run.origin);
         let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
@@ -215,7 +217,10 @@ impl Runtime {
         };
         let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
         match accepted {
-            AcceptOutcome::New => Ok(Acceptance { id, accepted: AcceptOutcome::New, progress }),
+            AcceptOutcome::New => {
+                self.metrics.count_accepted(&origin);
+                Ok(Acceptance { id, accepted: AcceptOutcome::New, progress })
+            }
             taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
@@ -266,6 +271,7 @@ impl Runtime {
         }
         let (automation, now, wall_offset) =
             (&deployment.automation, self.clock.now(), self.clock.wall_offset());
+        let origins: Vec<Origin> = starts.iter().map(|(start, _)| start.origin.clone()).collect();
         let new = |(start, fails): (Start, Option<ActionError>)| {
             let started = Event::Started {
                 at: now,
@@ -287,6 +293,7 @@ impl Runtime {
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         self.accept_durably(&deployment, accept).await?;
+        origins.iter().for_each(|origin| self.metrics.count_accepted(origin));
         self.enqueue(&ids, wall_offset);
         Ok(())
     }

@@ -200,12 +200,17 @@ impl RunGuard {
         drop(table);
         admission.wake.notify_one();
         admission.moved.notify_waiters();
-        self.log_outcome(id);
+        self.report_outcome(id);
     }
 
-    fn log_outcome(&self, id: ExecutionId) {
+    /// Counts the outcome, and logs it.
+    fn report_outcome(&self, id: ExecutionId) {
         let automation = &self.run.deployment.automation.id;
-        match self.run.journal.outcome() {
+        let outcome = self.run.journal.outcome();
+        if let Some(outcome) = &outcome {
+            self.runtime.metrics.count_ended(outcome.status());
+        }
+        match outcome {
             Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
                 tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");
             }

@@ -31,6 +31,7 @@ use table::{Cancel, ExecutionTable};
 
 use crate::api::QueueStatus;
 use crate::context::Runtime;
+use crate::metrics::QueueWaits;
 use crate::random::RandomPool;
 use crate::run::Progress;
 use catalog::Deployment;
@@ -64,11 +65,15 @@ struct IdSequence {
 }
 
 impl Admission {
-    pub(crate) fn new(in_flight: usize, initial_wall_offset: SignedDuration) -> Self {
+    pub(crate) fn new(
+        in_flight: usize,
+        initial_wall_offset: SignedDuration,
+        queue_waits: Arc<QueueWaits>,
+    ) -> Self {
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
             slots,
-            table: Mutex::default(),
+            table: Mutex::new(ExecutionTable::new(queue_waits)),
             ids: Mutex::default(),
             definitions: Arc::default(),
             old: Mutex::default(),
@@ -87,6 +92,11 @@ impl Admission {
     /// The number of suspended executions.
     pub fn suspended_count(&self) -> usize {
         self.table().suspended_count()
+    }
+
+    /// The number of executions that wait for a permit of their concurrency group.
+    pub fn waiting_for_permit(&self) -> usize {
+        self.table().waiting_for_permit_count()
     }
 
     /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::api::{ConcurrencyWait, QueueStatus};
 use crate::clock::{Clock, MonotonicTime};
+use crate::metrics::QueueWaits;
 use crate::run::{Progress, ReplaySource, Run, Wake};
 
 /// The state of an execution that is accepted and has not ended.
@@ -57,10 +58,11 @@ impl Queued {
         Self { source: ReplaySource::ThisProcess, wall_offset, since, notes: Vec::new() }
     }
 
-    /// Ends the present wait and notes it if it was long enough.
-    fn end_wait(&mut self, reason: DelayReason, clock: &dyn Clock) {
+    /// Ends the present wait, counts it, and notes it if it was long enough.
+    fn end_wait(&mut self, reason: DelayReason, clock: &dyn Clock, waits: &QueueWaits) {
         let now = clock.monotonic_now();
         let waited = now.since(std::mem::replace(&mut self.since, now));
+        waits.observe(&reason, waited);
         if waited >= Event::MIN_WAITED {
             let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             self.notes.push(Event::Waited { at: clock.now(), step: None, reason, ms });
@@ -126,7 +128,8 @@ pub(super) enum Claim {
 
 /// The executions by id, each with exactly one [`ExecutionState`].
 ///
-/// Invariants, kept by [`ExecutionTable::set`] and [`ExecutionTable::take`]: `running` and `suspended` count the states;
+/// Invariants, kept by [`ExecutionTable::set`] and [`ExecutionTable::take`]: `running`, `waiting_for_permit` and `suspended`
+/// count the states;
 /// an execution has timers only while it is suspended. The backlog and the groups hold ids alone: an id in the backlog is
 /// `Queued`, or `Claimed` with `is_in_backlog`; an id that waits in a group is `WaitingForPermit` with the key of that group.
 #[derive(Default)]
@@ -145,15 +148,26 @@ pub(super) struct ExecutionTable {
     /// The number of unfinished executions that the schedule of each automation started.
     scheduled: HashMap<AutomationId, usize>,
     running: usize,
+    waiting_for_permit: usize,
     suspended: usize,
+    waits: Arc<QueueWaits>,
 }
 
 impl ExecutionTable {
+    /// An empty table, which counts waits for slots and permits in `waits`.
+    pub(super) fn new(waits: Arc<QueueWaits>) -> Self {
+        Self { waits, ..Self::default() }
+    }
+
     /// Sets the state of an execution and returns the one before.
     fn set(&mut self, id: ExecutionId, state: ExecutionState) -> Option<ExecutionState> {
         let wake = match &state {
             ExecutionState::Running(_) => {
                 self.running += 1;
+                None
+            }
+            ExecutionState::WaitingForPermit(_) => {
+                self.waiting_for_permit += 1;
                 None
             }
             ExecutionState::Suspended(suspended) => {
@@ -182,6 +196,7 @@ impl ExecutionTable {
     fn left(&mut self, id: ExecutionId, before: Option<&ExecutionState>) {
         match before {
             Some(ExecutionState::Running(_)) => self.running -= 1,
+            Some(ExecutionState::WaitingForPermit(_)) => self.waiting_for_permit -= 1,
             Some(ExecutionState::Suspended(suspended)) => {
                 self.suspended -= 1;
                 if let Some(at) = suspended.wake.at {
@@ -197,6 +212,10 @@ impl ExecutionTable {
 
     pub(super) fn running_count(&self) -> usize {
         self.running
+    }
+
+    pub(super) fn waiting_for_permit_count(&self) -> usize {
+        self.waiting_for_permit
     }
 
     pub(super) fn suspended_count(&self) -> usize {
@@ -325,7 +344,7 @@ impl ExecutionTable {
         let id = self.backlog.pop_front()?;
         let claimed = ExecutionState::claimed(false, None);
         let Some(ExecutionState::Queued(mut queued)) = self.set(id, claimed) else { return None };
-        queued.end_wait(DelayReason::Slot, clock);
+        queued.end_wait(DelayReason::Slot, clock, &self.waits);
         Some((id, queued))
     }
 
@@ -347,7 +366,7 @@ impl ExecutionTable {
         match self.set(id, claimed) {
             Some(ExecutionState::Queued(mut queued)) => {
                 self.backlog.retain(|other| *other != id);
-                queued.end_wait(DelayReason::Slot, clock);
+                queued.end_wait(DelayReason::Slot, clock, &self.waits);
                 Cancel::Claimed(queued)
             }
             Some(ExecutionState::WaitingForPermit(wait)) => {
@@ -357,7 +376,7 @@ impl ExecutionTable {
                     group.waiting.retain(|other| *other != id);
                     holder = group.holders.first().copied();
                 }
-                queued.end_wait(DelayReason::Permit { key: key.key, holder }, clock);
+                queued.end_wait(DelayReason::Permit { key: key.key, holder }, clock, &self.waits);
                 Cancel::Claimed(queued)
             }
             Some(ExecutionState::Suspended(suspended)) => {
@@ -469,7 +488,7 @@ impl ExecutionTable {
         let Some(next) = next else { return };
         if let Some(ExecutionState::WaitingForPermit(wait)) = self.take(next) {
             let PermitWait { group, mut queued } = *wait;
-            queued.end_wait(DelayReason::Permit { key: group.key, holder: Some(id) }, clock);
+            queued.end_wait(DelayReason::Permit { key: group.key, holder: Some(id) }, clock, &self.waits);
             self.enqueue(next, queued);
         }
     }

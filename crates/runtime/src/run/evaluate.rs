@@ -59,17 +59,19 @@ impl Run {
         context: &Context,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         let (root, moment) = scope.names();
-        match inline(moment, |budget| way(evaluated, root, moment, budget)) {
+        let value = match inline(moment, |budget| way(evaluated, root, moment, budget)) {
             Inline::Done(value, work) => {
                 self.count_work(work);
-                Ok(value)
+                value
             }
             Inline::TooShort => {
                 let (evaluated, root, moment) = (evaluated.clone(), root.clone(), moment.cloned());
                 let long = move |budget: &Budget| way(&evaluated, &root, moment.as_ref(), budget);
-                Box::pin(self.evaluate_long(context, scope.held(), long)).await
+                Box::pin(self.evaluate_long(context, scope.held(), long)).await?
             }
-        }
+        };
+        self.runtime.evaluator.counters.note(&value);
+        Ok(value)
     }
 
     /// Evaluates inputs by name. `spec` declares them; `None` for those of another Automation.

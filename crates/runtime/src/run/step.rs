@@ -220,6 +220,7 @@ impl Run {
             let inner = context.inner(began, step.timeout);
             let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
             let took_us = self.work_us(began, &inner);
+            self.count_attempt(step, &done, took_us.max(scope.pipelined_us));
             let error = match done {
                 Ok(result) => return Ok(Tried { result: Ok(result), took_us }),
                 Err(Exit::Failed(error)) => error,
@@ -258,6 +259,21 @@ impl Run {
             began = self.runtime.clock.monotonic_now();
             tries.failed = failed;
         }
+    }
+
+    /// Counts an attempt of an action or of code that has come to an end.
+    fn count_attempt(&self, step: &Step, done: &Result<Value, Exit>, took_us: u64) {
+        let action = match &step.verb {
+            Verb::Action(call) => call.action.name.as_str(),
+            Verb::Code(_) => crate::metrics::CODE,
+            _ => return,
+        };
+        let failed = match done {
+            Ok(_) => false,
+            Err(Exit::Failed(_) | Exit::Expired(_)) => true,
+            Err(_) => return,
+        };
+        self.runtime.metrics.count_attempt(action, took_us, failed);
     }
 
     /// Marks the end of a call for the background commit.

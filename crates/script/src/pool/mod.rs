@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::metric::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::call::{Call, Outcome, SequenceCall};
@@ -46,6 +47,10 @@ struct Shared {
     /// A permit for each concurrent run.
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
+    /// Worker processes that were started.
+    started: Counter,
+    /// Worker processes that ended while they ran code: killed at a deadline, or died.
+    lost: Counter,
     analyses: analysis::AnalysisQueue,
     supervisor: Supervisor,
 }
@@ -60,6 +65,8 @@ impl Pool {
             idle: Mutex::new(Vec::with_capacity(workers)),
             slots: Arc::new(Semaphore::new(workers)),
             waiting: AtomicUsize::new(0),
+            started: Counter::default(),
+            lost: Counter::default(),
             analyses: analysis::AnalysisQueue::new(workers),
             supervisor: Supervisor::new(weak.clone(), settings.clone()),
             settings,
@@ -106,10 +113,39 @@ impl Pool {
         Ok(answer.parts.first().map_or(0, bytes::Bytes::len))
     }
 
+    /// Starts a worker if none is idle, and returns how the kernel confines it, in a few words.
+    ///
+    /// # Errors
+    /// No worker was available, or it cannot be confined.
+    pub async fn confinement(&self) -> Result<String, Error> {
+        let _slot = self.shared.slot().await?;
+        let mut worker_handle = self.shared.worker(None).await?;
+        let ready = worker_handle.greeting(self.shared.settings.start_within).await;
+        ready.map_err(|broken| broken.into_error(Vec::new()))?;
+        let confinement = worker_handle.confinement().to_owned();
+        self.shared.put_back(worker_handle);
+        Ok(confinement)
+    }
+
     /// The time limit of a sequence, after which none of its further runs begins.
     #[must_use]
     pub fn together(&self) -> Duration {
         self.shared.settings.together
+    }
+
+    /// The state of the pool.
+    #[must_use]
+    pub fn status(&self) -> PoolStatus {
+        let shared = &*self.shared;
+        let limit = shared.settings.workers;
+        PoolStatus {
+            limit,
+            busy: limit.saturating_sub(shared.slots.available_permits()),
+            idle: self.idle_workers(),
+            waiting: shared.waiting.load(Ordering::Relaxed),
+            started: shared.started.get(),
+            lost: shared.lost.get(),
+        }
     }
 
     /// The number of idle workers.
@@ -117,6 +153,23 @@ impl Pool {
     pub fn idle_workers(&self) -> usize {
         self.shared.idle().len()
     }
+}
+
+/// The state of a pool at one time, and its counts since it was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// The most runs at one time.
+    pub limit: usize,
+    /// Workers that run code.
+    pub busy: usize,
+    /// Workers that have nothing to do.
+    pub idle: usize,
+    /// Runs that wait for a worker.
+    pub waiting: usize,
+    /// Worker processes that were started.
+    pub started: u64,
+    /// Worker processes that ended while they ran code: killed at a deadline, or died.
+    pub lost: u64,
 }
 
 /// A position in the queue, released when dropped.

@@ -115,6 +115,7 @@ impl Thread {
     /// Starts a replacement for a worker that is gone, so that the next run does not wait.
     fn replace(&self) {
         let Some(pool) = self.pool.upgrade() else { return };
+        pool.lost.increment();
         if pool.idle().len() < self.settings.workers
             && let Ok(sender) = pool.supervisor.tasks()
             && let Ok(worker_handle) = self.start(sender)
@@ -145,6 +146,9 @@ impl Thread {
             .stderr(Stdio::null())
             .spawn()
             .map_err(say)?;
+        if let Some(pool) = self.pool.upgrade() {
+            pool.started.increment();
+        }
         Ok(WorkerHandle::new(child, ours, pipe, tasks))
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct WorkerHandle {
     random: RandomPool,
     modules: ModuleList,
     is_ready: bool,
+    /// How it is confined, in a few words; empty until it is ready.
+    confinement: String,
     was_idle: bool,
     runs: u32,
     born: Instant,
@@ -107,6 +109,7 @@ impl WorkerHandle {
             random: RandomPool::default(),
             modules: ModuleList::default(),
             is_ready: false,
+            confinement: String::new(),
             was_idle: false,
             runs: 0,
             born: now,
@@ -124,6 +127,11 @@ impl WorkerHandle {
         self.check_greeting(&message)
     }
 
+    /// How the worker is confined, in a few words; empty until it is ready.
+    pub(super) fn confinement(&self) -> &str {
+        &self.confinement
+    }
+
     /// Blocking form of [`WorkerHandle::greeting`].
     pub(super) fn greeting_blocking(&mut self, within: Duration) -> Result<(), WorkerFailure> {
         if self.is_ready {
@@ -137,6 +145,7 @@ impl WorkerHandle {
         match message.tag {
             Tag::Hello => {
                 self.is_ready = true;
+                message.text(0).unwrap_or_default().clone_into(&mut self.confinement);
                 Ok(())
             }
             Tag::Refused => {

@@ -13,38 +13,48 @@ use subtle::ConstantTimeEq as _;
 use super::session::{Credential, Sessions};
 use super::{Problem, ui};
 use crate::net::split_host;
+use crate::options::ServerOptions;
 
 /// The rules, in force on every address of the listener, event streams included.
 pub(crate) struct Access {
     token: Secret,
     sessions: Arc<Sessions>,
     hosts: HashSet<String>,
+    open_metrics: bool,
 }
 
 impl Access {
-    pub(crate) fn new(token: Secret, address: SocketAddr, names: &[String], sessions: Arc<Sessions>) -> Self {
+    pub(crate) fn new(
+        token: Secret,
+        address: SocketAddr,
+        options: &ServerOptions,
+        sessions: Arc<Sessions>,
+    ) -> Self {
         let loopback = ["localhost", "127.0.0.1", "[::1]"].into_iter().map(str::to_owned);
-        let configured = names.iter().map(|name| name.trim().to_ascii_lowercase());
+        let configured = options.admin_hosts.iter().map(|name| name.trim().to_ascii_lowercase());
         // A page can have its own name point at us, but not an address: our own, as written, is no attack.
         let own = (!address.ip().is_unspecified()).then(|| match address.ip() {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
         });
-        Self { token, sessions, hosts: loopback.chain(configured).chain(own).collect() }
+        let hosts = loopback.chain(configured).chain(own).collect();
+        Self { token, sessions, hosts, open_metrics: options.open_metrics }
     }
 
-    /// True if a request needs no credential: the files of the web UI, and the exchange of a login link. Everything else is
-    /// denied without one, also if it does not exist.
-    fn is_public(head: &Parts) -> bool {
-        let begins_session = head.method == Method::POST && head.uri.path() == "/api/v1/session";
-        begins_session || ui::is_page(&head.method, head.uri.path())
+    /// True if a request needs no credential: the files of the web UI, the exchange of a login link, and the metrics if
+    /// the settings say so. Everything else is denied without one, also if it does not exist.
+    fn is_public(&self, head: &Parts) -> bool {
+        let (method, path) = (&head.method, head.uri.path());
+        let begins_session = method == Method::POST && path == "/api/v1/session";
+        let reads_metrics = self.open_metrics && method == Method::GET && path == "/metrics";
+        begins_session || reads_metrics || ui::is_page(method, path)
     }
 
     /// Lets a request through with its credential, which is `None` if it needs none; or says why not.
     pub(crate) async fn check(&self, head: &Parts) -> Result<Option<Credential>, Problem> {
         let headers = &head.headers;
         self.host(headers)?;
-        let credential = if Self::is_public(head) {
+        let credential = if self.is_public(head) {
             None
         } else if self.sessions.has_cookie(headers) && !headers.contains_key(AUTHORIZATION) {
             // The browser adds the cookie to the requests of other sites too.
@@ -115,7 +125,9 @@ mod tests {
         let address = SocketAddr::from(([192, 0, 2, 7], 7071));
         let store = store::Memory::default().open();
         let sessions = Sessions::new(store, Arc::new(engine::SystemClock), 7071);
-        let access = Access::new(Secret::new(TOKEN), address, &["Cogwork.Example".to_owned()], sessions);
+        let mut options = ServerOptions::new("");
+        options.admin_hosts = vec!["Cogwork.Example".to_owned()];
+        let access = Access::new(Secret::new(TOKEN), address, &options, sessions);
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in fields {
             request = request.header(*name, *value);

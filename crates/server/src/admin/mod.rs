@@ -26,6 +26,7 @@ mod hosts;
 mod input;
 mod large;
 mod listening;
+mod metrics;
 mod notices;
 mod payload;
 mod plan;
@@ -163,7 +164,7 @@ pub(crate) struct Admin {
 impl Admin {
     pub(crate) fn new(api: Api, options: &ServerOptions, token: Secret, budget: Arc<Budget>) -> Self {
         Self {
-            access: Access::new(token, api.addresses.admin, &options.admin_hosts, Arc::clone(&api.sessions)),
+            access: Access::new(token, api.addresses.admin, options, Arc::clone(&api.sessions)),
             router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),

@@ -18,6 +18,9 @@ use super::{
     executions, export, files, follow, hosts, input, listening, notices, plan, polls, problem, replay,
     saved_payloads, secrets, session, state, statistics, status, stream, subscriptions, test_drafts, trials,
     turns, ui, values, waiting,
+    Api, Problem, automations, bulk, connections, connectors, editing, executions, files, follow, hosts,
+    listening, metrics, notices, plan, polls, problem, replay, secrets, session, state, status,
+    subscriptions, ui, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -144,6 +147,7 @@ table! {
     connections::begin_login, connections::login_state;
     hosts::list;
     status::description;
+    metrics::metrics;
 }
 
 /// The methods by which a handler is reached.
@@ -261,7 +265,7 @@ mod tests {
     fn routed() -> BTreeSet<String> {
         let text = format!("{:?}", router());
         let quoted = text.split('"').skip(1).step_by(2);
-        quoted.filter(|path| path.starts_with("/api/")).map(str::to_owned).collect()
+        quoted.filter(|path| path.starts_with("/api/") || *path == "/metrics").map(str::to_owned).collect()
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Session<'_> {
                 Err(WriteError::Sqlite(error)) => return Err(self.fail(&error)),
             }
         }
-        self.end(batch.len())?;
+        self.end(batch)?;
         Ok(results)
     }
 
@@ -225,7 +225,7 @@ impl Session<'_> {
             self.uses = uses;
             results.push(Err(error));
         }
-        self.end(batch.len())?;
+        self.end(batch)?;
         Ok(results)
     }
 
@@ -243,13 +243,14 @@ impl Session<'_> {
     }
 
     /// Commits the transaction. No caller gets a result before it.
-    fn end(&mut self, writes: usize) -> Result<(), BatchFailure> {
+    fn end(&mut self, batch: &[Write]) -> Result<(), BatchFailure> {
         write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.fail(&error))?;
         let started = Instant::now();
         let committed =
             self.reach(Failpoint::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
         let Err(error) = committed.and_then(|()| self.reach(Failpoint::AfterCommit)) else {
-            self.counters.committed(writes, started.elapsed());
+            let bytes = batch.iter().map(|item| item.work.bytes()).sum();
+            self.counters.committed(batch.len(), bytes, started.elapsed());
             return Ok(());
         };
         match classify(&error) {

@@ -10,6 +10,7 @@ mod wait;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::metric::HistogramSnapshot;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use dedup::{DedupHit, DedupRecord};
@@ -254,7 +255,7 @@ pub struct Info {
 }
 
 /// Counters of the writer since the store was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The writes that were confirmed as durable.
     pub writes: u64,
@@ -270,4 +271,10 @@ pub struct Metrics {
     pub slowest_commit_time: Duration,
     /// The writes in the queue now.
     pub queued: u64,
+    /// The approximate size of all confirmed writes, in bytes.
+    pub bytes: u64,
+    /// The distribution of the duration of commits, in microseconds; `None` if the store does not measure it.
+    pub commit_durations: Option<HistogramSnapshot>,
+    /// The distribution of the writes in a commit; `None` if the store does not measure it.
+    pub batch_sizes: Option<HistogramSnapshot>,
 }

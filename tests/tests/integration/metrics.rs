@@ -1,0 +1,227 @@
+//! `/metrics` of a real daemon, and the files that use its metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::recorder::Recorder;
+
+use crate::site::{PATIENCE, Site, send};
+
+/// Labels that Prometheus adds to every series, and the bound of a bucket.
+const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];
+
+const ORDER: &str = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - code: \"export default () => 7\"\n  - respond: {status: 201}\n";
+
+/// The samples of a text in the OpenMetrics form, by name and labels as they are written.
+struct Scrape(Vec<(String, BTreeMap<String, String>, f64)>);
+
+impl Scrape {
+    fn parse(text: &str) -> Self {
+        let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let labels = labels.strip_suffix('}').unwrap();
+            let labels = labels.split("\",").filter_map(|label| label.split_once("=\""));
+            let labels =
+                labels.map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned()));
+            (name.to_owned(), labels.collect(), value.parse().unwrap_or(f64::INFINITY))
+        });
+        Self(samples.collect())
+    }
+
+    /// The value of the series of this name with this label.
+    fn value(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
+        let is_it = |labels: &BTreeMap<String, String>| {
+            label.is_none_or(|(name, value)| labels.get(name).is_some_and(|found| found == value))
+        };
+        let found = self.0.iter().find(|(found, labels, _)| found == name && is_it(labels));
+        found.unwrap_or_else(|| panic!("no {name} {label:?} in {:#?}", self.names())).2
+    }
+
+    fn names(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+        let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, labels, _) in &self.0 {
+            names.entry(name).or_default().extend(labels.keys().map(String::as_str));
+        }
+        names
+    }
+}
+
+async fn scrape(site: &Site) -> Scrape {
+    let url = format!("{}/metrics", site.daemon().admin_url());
+    let answer =
+        send(site.request(Method::GET, &url).bearer_auth(site.daemon().admin_token().unwrap())).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert!(answer.header("content-type").starts_with("application/openmetrics-text; version=1.0.0"));
+    assert!(answer.text.ends_with("# EOF\n"));
+    Scrape::parse(&answer.text)
+}
+
+/// The metrics once every accepted execution is counted as ended, which happens just after its end is committed.
+async fn settled(site: &Site) -> Scrape {
+    let sum = |found: &Scrape, name: &str| -> f64 {
+        found.0.iter().filter(|(other, ..)| other == name).map(|(_, _, value)| value).sum()
+    };
+    let settle = async {
+        loop {
+            let found = scrape(site).await;
+            if sum(&found, "cogwork_executions_ended_total")
+                == sum(&found, "cogwork_executions_accepted_total")
+            {
+                return found;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, settle).await.expect("all executions end")
+}
+
+/// A site on which something of everything has happened.
+async fn busy_site(recorder: &Recorder) -> Site {
+    let url = recorder.url();
+    let call = |url: &str| {
+        format!("trigger: {{manual: {{}}}}\nsteps:\n  - action: http.request\n    with: {{url: \"{url}\"}}\n")
+    };
+    let (works, fails) = (call(&format!("{url}/fine")), call("http://127.0.0.1:1/"));
+    let mut site = Site::new(&[("order", ORDER), ("works", &works), ("fails", &fails)]);
+    site.project.automation("broken", "trigger: {manual: {}}\nstepz: []\n").unwrap();
+    site.start().await;
+    for _ in 0..3 {
+        assert_eq!(site.post("order", &json!({"id": 1})).await.status, 201);
+    }
+    let live = site.url("order").await;
+    let not_json = site.request(Method::POST, &live).header("content-type", "application/json").body("{");
+    assert_eq!(send(not_json).await.status, 400);
+    for id in ["works", "fails"] {
+        let execution = site.run(id).await;
+        site.end_of(&execution).await;
+    }
+    site
+}
+
+#[tokio::test]
+async fn the_metrics_count_what_has_happened() {
+    let recorder = Recorder::start().await.unwrap();
+    let site = busy_site(&recorder).await;
+    let found = settled(&site).await;
+    for (name, label, value) in [
+        ("cogwork_accepting", None, 1.0),
+        ("cogwork_broken_files", None, 1.0),
+        ("cogwork_automations", Some(("state", "active")), 3.0),
+        ("cogwork_executions_accepted_total", Some(("origin", "webhook")), 3.0),
+        ("cogwork_executions_accepted_total", Some(("origin", "manual")), 2.0),
+        ("cogwork_executions_ended_total", Some(("outcome", "succeeded")), 4.0),
+        ("cogwork_executions_ended_total", Some(("outcome", "failed")), 1.0),
+        ("cogwork_executions_running", None, 0.0),
+        ("cogwork_webhook_answers_total", Some(("code", "201")), 3.0),
+        ("cogwork_webhook_answers_total", Some(("code", "400")), 1.0),
+        ("cogwork_starts_refused_total", Some(("reason", "bad_json")), 1.0),
+        ("cogwork_step_duration_seconds_count", Some(("action", "http.request")), 2.0),
+        ("cogwork_step_duration_seconds_count", Some(("action", "code")), 3.0),
+        ("cogwork_step_failures_total", Some(("action", "http.request")), 1.0),
+        ("cogwork_store_room", Some(("room", "enough")), 1.0),
+    ] {
+        assert_eq!(found.value(name, label), value, "{name} {label:?}");
+    }
+    let commits = found.value("cogwork_store_commits_total", None);
+    assert!(commits >= 5.0 && found.value("cogwork_store_writes_total", None) >= commits);
+    assert_eq!(found.value("cogwork_store_commit_duration_seconds_count", None), commits);
+    assert!(found.value("cogwork_store_written_bytes_total", None) > 0.0);
+    assert!(found.value("cogwork_code_workers_started_total", None) >= 1.0);
+}
+
+#[tokio::test]
+async fn the_metrics_are_closed_unless_the_settings_open_them() {
+    let mut site = Site::serving(&[("order", ORDER)]).await;
+    let bare = |site: &Site, path: &str| {
+        site.request(Method::GET, &format!("{}{path}", site.daemon().admin_url()))
+            .header("accept", "text/plain")
+    };
+    assert_eq!(send(bare(&site, "/metrics")).await.status, 401);
+    site.stop().await;
+    site.start_with(&["--open-metrics", "true"]).await;
+    let open = send(bare(&site, "/metrics")).await;
+    assert_eq!((open.status, open.header("content-type")), (200, "text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(send(bare(&site, "/api/v1/status")).await.status, 401);
+    assert_eq!(send(bare(&site, "/metrics").header("host", "rebound.example")).await.status, 421);
+}
+
+/// The expressions of the dashboard and of the alert rules.
+fn expressions() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops");
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap();
+    let dashboard: Value = serde_json::from_str(&read("grafana/cogwork.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut all: Vec<String> = targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    // The rules by their indentation: an expression is one line, or a folded block.
+    let rules = read("prometheus/alerts.yaml");
+    all.extend(rules.split("        expr: ").skip(1).map(|rest| {
+        let end = rest.find("\n        for:").or_else(|| rest.find("\n        labels:")).unwrap();
+        rest[..end].replace(">-", " ")
+    }));
+    all
+}
+
+/// The metrics of an expression with the labels that select from them, and the labels that it groups by.
+fn parts(expression: &str) -> (Vec<(String, Vec<String>)>, Vec<String>) {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let metrics = expression.match_indices("cogwork_").map(|(start, _)| {
+        let rest = &expression[start..];
+        let (name, rest) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
+        let selector =
+            rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(inside, _)| inside);
+        let labels = selector.split(',').filter_map(|matcher| {
+            let end = matcher.find(['=', '!'])?;
+            Some(matcher[..end].trim().to_owned())
+        });
+        (name.to_owned(), labels.collect())
+    });
+    let groups = expression.split(" by (").skip(1).map(|rest| rest.split_once(')').unwrap().0);
+    let groups = groups.flat_map(|inside| inside.split(',')).map(|label| label.trim().to_owned());
+    (metrics.collect(), groups.collect())
+}
+
+#[tokio::test]
+async fn every_metric_and_label_of_the_dashboard_and_the_alerts_exists() {
+    let recorder = Recorder::start().await.unwrap();
+    let site = busy_site(&recorder).await;
+    let found = scrape(&site).await;
+    let names = found.names();
+    let expressions = expressions();
+    assert!(expressions.len() > 50, "{}", expressions.len());
+    let mut used = BTreeSet::new();
+    for expression in &expressions {
+        let (metrics, groups) = parts(expression);
+        let mut labels: BTreeSet<&str> = OF_PROMETHEUS.into();
+        for (name, selected) in &metrics {
+            let known = names
+                .get(name.as_str())
+                .unwrap_or_else(|| panic!("`{name}` of `{expression}` does not exist"));
+            labels.extend(known);
+            for label in selected {
+                let exists = known.contains(label.as_str()) || OF_PROMETHEUS.contains(&label.as_str());
+                assert!(exists, "`{label}` of `{expression}` is none of {known:?}");
+            }
+            used.insert(name.as_str());
+        }
+        for label in &groups {
+            assert!(labels.contains(label.as_str()), "`{label}` of `{expression}` is none of {labels:?}");
+        }
+    }
+    assert!(used.len() > 25, "{used:?}");
+}
+
+#[tokio::test]
+async fn the_manual_lists_every_metric() {
+    let recorder = Recorder::start().await.unwrap();
+    let found = scrape(&busy_site(&recorder).await).await;
+    let manual = include_str!("../../../docs/src/monitoring.md");
+    for name in found.names().keys() {
+        let name =
+            ["_bucket", "_count", "_sum"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        let bare = name.strip_prefix("cogwork_").unwrap();
+        assert!(manual.contains(&format!("`{bare}`")), "`{bare}` is not in the manual");
+    }
+}
