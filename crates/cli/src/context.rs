@@ -56,6 +56,11 @@ impl Context {
         Config::load(&self.dir, &self.environment, flags)
     }
 
+    /// Variables that are probably meant as settings, each with the name that it is near.
+    pub(crate) fn unknown_variables(&self) -> Vec<(String, String)> {
+        self.environment.unknown_variables()
+    }
+
     /// The settings with what these flags gave, and starts the log as they say.
     ///
     /// # Errors

@@ -6,13 +6,15 @@ use engine::{Catalog, Vault};
 use model::diagnostic::Report;
 
 use crate::settings::Config;
-use crate::{daemon, history};
+use crate::{daemon, exit, history};
 
 /// The secrets of a project, wherever they are kept.
 pub(crate) struct Known<'c> {
     config: &'c Config,
     /// Those of the store; `None` where it cannot be read, so that nothing is said of secrets at all.
     kept: Option<BTreeSet<String>>,
+    /// Why it cannot be read.
+    error: Option<String>,
 }
 
 impl<'c> Known<'c> {
@@ -21,12 +23,20 @@ impl<'c> Known<'c> {
     pub(crate) fn new(config: &'c Config) -> Self {
         let runtime = daemon::runtime().ok();
         let kept = runtime.and_then(|runtime| runtime.block_on(kept(config)).ok());
-        Self { config, kept }
+        Self { config, kept, error: None }
     }
 
     /// As [`Known::new`], in a runtime.
     pub(crate) async fn read(config: &'c Config) -> Self {
-        Self { config, kept: kept(config).await.ok() }
+        match kept(config).await {
+            Ok(kept) => Self { config, kept: Some(kept), error: None },
+            Err(error) => Self { config, kept: None, error: Some(exit::message(&error)) },
+        }
+    }
+
+    /// The reason why the secrets of the store cannot be read, if they cannot.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// Returns true if a secret of this name exists, or its existence is unknown.

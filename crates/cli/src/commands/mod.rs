@@ -10,6 +10,7 @@ mod common;
 mod completions;
 mod connections;
 mod connectors;
+mod doctor;
 mod enable;
 mod events;
 mod executions;
@@ -54,6 +55,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<polls::Polls>(),
     Entry::new::<subscriptions::Subscriptions>(),
     Entry::new::<state::State>(),
+    Entry::new::<doctor::Doctor>(),
     Entry::new::<backup::Backup>(),
     Entry::new::<connections::Connections>(),
     Entry::new::<secrets::Secrets>(),

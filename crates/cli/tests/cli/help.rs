@@ -33,6 +33,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "polls",
         "subscriptions",
         "state",
+        "doctor",
         "backup",
         "connections",
         "secrets",

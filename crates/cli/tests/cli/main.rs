@@ -9,6 +9,7 @@ mod connectors;
 mod daemon;
 mod damage;
 mod diagnostics;
+mod doctor;
 mod generated;
 mod help;
 mod history;

@@ -1,0 +1,248 @@
+//! Checks of the machine: disk, clock, confinement of code, and what weakens a guarantee or the protection.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use engine::Workers;
+use jiff::Timestamp;
+use store::{Durability, ExecutionFilter, Page, Store};
+
+use super::finding::{Findings, size};
+use crate::settings::Config;
+use crate::time;
+
+const SECTION: &str = "machine";
+
+/// Free bytes below which the daemon is about to fail.
+const LEAST_FREE: u64 = 100 << 20;
+/// Free bytes below which a disk fills within days.
+const LITTLE_FREE: u64 = 1 << 30;
+/// The most by which the clock of a file system may differ from that of the system.
+const MAX_FILE_SKEW: Duration = Duration::from_secs(5);
+/// A time before the first release: a clock that shows an earlier one was never set.
+const FIRST_RELEASE: Timestamp = Timestamp::constant(1_735_689_600, 0);
+
+/// Checks that the data folder can be written, and that its disk has room.
+pub(super) fn disk(config: &Config, findings: &mut Findings) {
+    let folder = existing(&config.data_dir);
+    match tempfile::Builder::new().prefix(".doctor-").tempfile_in(&folder) {
+        Ok(_) => findings.ok(SECTION, "data folder", format!("`{}` can be written", folder.display())),
+        Err(error) => {
+            let detail = format!("`{}` cannot be written: {error}", folder.display());
+            let help = "give the folder to the user of the daemon, or name another with `dataDir`";
+            findings.error(SECTION, "data folder", detail, help);
+        }
+    }
+    match rustix::fs::statvfs(&folder) {
+        Ok(found) => {
+            room(found.f_bavail.saturating_mul(found.f_frsize), found.f_favail, found.f_files, findings)
+        }
+        Err(error) => findings.skipped(SECTION, "disk", format!("the free space is not known: {error}")),
+    }
+}
+
+fn room(free: u64, free_files: u64, all_files: u64, findings: &mut Findings) {
+    let detail = format!("{} free", size(free));
+    let help = "free some space, or limit the store with `limits.storeSize` and `retention.days`";
+    match free {
+        ..LEAST_FREE => findings.error(SECTION, "disk", detail, help),
+        LEAST_FREE..LITTLE_FREE => findings.warning(SECTION, "disk", detail, help),
+        _ => findings.ok(SECTION, "disk", detail),
+    }
+    // Some file systems count no files.
+    if all_files > 0 && free_files < 1000 {
+        let detail = format!("the file system has room for {free_files} more files");
+        findings.error(
+            SECTION,
+            "disk",
+            detail,
+            "delete small files, or make the file system anew with more inodes",
+        );
+    }
+}
+
+/// The folder, or the nearest one above it that exists.
+fn existing(folder: &Path) -> PathBuf {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Checks the wall clock against the store, the file system and the first release.
+pub(super) async fn clock(config: &Config, store: Option<&dyn Store>, findings: &mut Findings) {
+    let now = time::now();
+    let newest = match store {
+        Some(store) => {
+            let page = Page { before: None, limit: 1 };
+            let newest = store.executions(&ExecutionFilter::default(), page).await;
+            newest.ok().and_then(|rows| rows.first().map(|row| row.started_at))
+        }
+        None => None,
+    };
+    let on_disk = file_time(&existing(&config.data_dir));
+    compare_clock(now, newest, on_disk, findings);
+    let zone = std::env::var("TZ").ok().filter(|zone| !zone.is_empty());
+    match jiff::tz::TimeZone::try_system() {
+        Ok(_) => {}
+        Err(error) => {
+            let zone = zone.map_or_else(String::new, |zone| format!(" `{zone}`"));
+            let detail = format!("the time zone{zone} of the system is not known, so UTC is used: {error}");
+            findings.warning(
+                SECTION,
+                "time zone",
+                detail,
+                "set TZ to a name such as `Europe/Berlin`, or install tzdata",
+            );
+        }
+    }
+}
+
+fn compare_clock(
+    now: Timestamp,
+    newest: Option<Timestamp>,
+    on_disk: Option<Timestamp>,
+    findings: &mut Findings,
+) {
+    let help = "set the clock, and let NTP keep it (`timedatectl set-ntp true`)";
+    if now < FIRST_RELEASE {
+        return findings.error(SECTION, "clock", format!("it shows {now}, before the first release"), help);
+    }
+    if let Some(newest) = newest.filter(|newest| *newest > now) {
+        let detail = format!("it shows {now}, before the newest execution of {newest}: it was set back");
+        return findings.error(SECTION, "clock", detail, help);
+    }
+    let skew = on_disk.map(|on_disk| now.duration_until(on_disk).unsigned_abs());
+    if let Some(skew) = skew.filter(|skew| *skew > MAX_FILE_SKEW) {
+        let detail = format!("the file system of the data folder differs by {} s", skew.as_secs());
+        return findings.warning(
+            SECTION,
+            "clock",
+            detail,
+            "synchronise both machines, or keep the data on a local disk",
+        );
+    }
+    findings.ok(SECTION, "clock", now.to_string());
+}
+
+/// The time that the file system gives a new file.
+fn file_time(folder: &Path) -> Option<Timestamp> {
+    let file = tempfile::tempfile_in(folder).ok()?;
+    let modified: SystemTime = file.metadata().ok()?.modified().ok()?;
+    Timestamp::try_from(modified).ok()
+}
+
+/// Starts a code worker and asks how the kernel confines it.
+pub(super) async fn sandbox(config: &Config, findings: &mut Findings) {
+    engine::set_code_limits(config.limits.code());
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    match Workers::shared().pool().confinement().await {
+        Ok(confinement) => judge_confinement(&confinement, kernel.trim(), findings),
+        Err(error) => {
+            let help = "code blocks cannot run: the kernel needs seccomp, and the user must be able to start processes (see `ulimit -u` and the filter of the container)";
+            findings.error(SECTION, "sandbox", error.to_string(), help);
+        }
+    }
+}
+
+fn judge_confinement(confinement: &str, kernel: &str, findings: &mut Findings) {
+    let detail = format!("code is confined by {confinement} (Linux {kernel})");
+    if !confinement.contains("seccomp") {
+        let help = "run untrusted code on Linux only: other systems do not confine system calls";
+        return findings.warning("weakened", "sandbox", detail, help);
+    }
+    if confinement.contains("no landlock") || confinement.contains("landlock in part") {
+        let help = "seccomp confines code by itself; Linux 6.12 and `lsm=landlock,…` add the second wall";
+        return findings.warning("weakened", "sandbox", detail, help);
+    }
+    findings.ok(SECTION, "sandbox", detail);
+}
+
+/// Settings that weaken a guarantee or the protection of the daemon.
+pub(super) fn weakened(config: &Config, findings: &mut Findings) {
+    const SECTION: &str = "weakened";
+    if config.durability == Durability::Relaxed {
+        let detail = "`durability: relaxed`: a power failure may lose the last accepted executions";
+        findings.warning(SECTION, "durability", detail, "`durability: full`");
+    }
+    if !config.admin.ip().is_loopback() {
+        let detail = format!("the API on {} can be reached from other machines, unencrypted", config.admin);
+        findings.warning(SECTION, "admin", detail, "listen on a loopback address, behind a proxy with TLS");
+        if config.open_metrics {
+            let detail = "`openMetrics: true`: everyone who reaches the API can read the metrics";
+            findings.warning(
+                SECTION,
+                "metrics",
+                detail,
+                "`openMetrics: false`, and a token for the monitoring system",
+            );
+        }
+    }
+    let is_everything = |item: &&String| matches!(item.as_str(), "0.0.0.0/0" | "::/0");
+    if let Some(item) = config.outbound_allow.iter().find(is_everything) {
+        let detail =
+            format!("`outbound.allow` has {item}: steps may call every address of the private network");
+        findings.warning(SECTION, "outbound", detail, "name the hosts that are called");
+    }
+    let public = config.public_url.as_deref().unwrap_or_default();
+    if public.starts_with("http://") && !config.hooks.ip().is_loopback() {
+        let detail = format!("webhooks at {public} are unencrypted: their addresses are credentials");
+        findings.warning(
+            SECTION,
+            "webhooks",
+            detail,
+            "put a proxy with TLS before them, and set `publicUrl` to its https address",
+        );
+    }
+    if !findings.iter().any(|finding| finding.section == SECTION) {
+        findings.ok(SECTION, "nothing", "no guarantee is weakened");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State;
+    use super::*;
+
+    fn found(check: impl FnOnce(&mut Findings)) -> Findings {
+        let mut findings = Findings::default();
+        check(&mut findings);
+        findings
+    }
+
+    #[test]
+    fn a_disk_with_little_room_is_a_warning_and_a_full_one_an_error() {
+        let states = |free| found(|findings| room(free, 5000, 9000, findings)).states("disk");
+        assert_eq!(states(5 << 30), [State::Ok]);
+        assert_eq!(states(500 << 20), [State::Warning]);
+        assert_eq!(states(5 << 20), [State::Error]);
+        let without_inodes = found(|findings| room(5 << 30, 3, 9000, findings));
+        assert_eq!(without_inodes.states("disk"), [State::Ok, State::Error]);
+        assert_eq!(found(|findings| room(5 << 30, 0, 0, findings)).states("disk"), [State::Ok]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_or_never_set_is_an_error() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let now = at("2026-01-02T03:04:05Z");
+        let state = |now, newest, on_disk| {
+            found(|findings| compare_clock(now, newest, on_disk, findings)).states("clock")
+        };
+        assert_eq!(state(now, Some(at("2026-01-02T03:04:04Z")), Some(now)), [State::Ok]);
+        assert_eq!(state(now, Some(at("2026-01-02T03:04:06Z")), Some(now)), [State::Error]);
+        assert_eq!(state(at("1970-01-01T00:00:09Z"), None, None), [State::Error]);
+        assert_eq!(state(now, None, Some(at("2026-01-02T03:04:20Z"))), [State::Warning]);
+    }
+
+    #[test]
+    fn a_kernel_that_confines_less_is_named() {
+        let state = |confinement: &str| {
+            found(|findings| judge_confinement(confinement, "6.12", findings)).states("sandbox")
+        };
+        assert_eq!(
+            state("resource limits, no new privileges, no capabilities, seccomp, landlock"),
+            [State::Ok]
+        );
+        assert_eq!(state("resource limits, seccomp, landlock in part"), [State::Warning]);
+        assert_eq!(state("resource limits, seccomp, no landlock: the kernel has none"), [State::Warning]);
+        assert_eq!(state("resource limits (system calls are confined on Linux only)"), [State::Warning]);
+    }
+}

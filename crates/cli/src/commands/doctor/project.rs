@@ -1,0 +1,56 @@
+//! Checks of the project's files and settings.
+
+use engine::Catalog;
+
+use super::finding::Findings;
+use crate::context::Context;
+use crate::exit;
+use crate::output::count;
+use crate::project;
+use crate::settings::Config;
+
+const SECTION: &str = "project";
+
+/// The settings that could be loaded, else the defaults, so that the other checks go on.
+pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findings: &mut Findings) -> Config {
+    for (name, near) in context.unknown_variables() {
+        let detail = format!("the variable `{name}` is no setting");
+        findings.warning(SECTION, "variables", detail, format!("rename it to `{near}`, or unset it"));
+    }
+    match loaded {
+        Ok(config) => {
+            findings.ok(SECTION, "settings", format!("{} given", count(config.given.len(), "setting")));
+            config
+        }
+        Err(error) => {
+            let help = "correct the setting; until then the defaults are checked";
+            findings.error(SECTION, "settings", exit::message(&error), help);
+            Config::new(context.dir())
+        }
+    }
+}
+
+/// Checks the files as `cogwork validate` does. Returns what would be in force; `None` if there is no project.
+pub(super) fn files(config: &Config, findings: &mut Findings) -> Option<Catalog> {
+    let checked = match project::check(&config.dir, &[]) {
+        Ok(checked) => checked,
+        Err(error) => {
+            findings.error(SECTION, "files", exit::message(&error), "run it in a project folder");
+            return None;
+        }
+    };
+    let warnings: usize = checked.reports.iter().map(model::diagnostic::Report::warning_count).sum();
+    let found = format!(
+        "{}: {}, {}",
+        count(checked.files, "file"),
+        count(checked.errors(), "error"),
+        count(warnings, "warning")
+    );
+    let help = "`cogwork validate` shows each with its place";
+    match (checked.errors(), warnings) {
+        (0, 0) => findings.ok(SECTION, "files", found),
+        (0, _) => findings.warning(SECTION, "files", found, help),
+        _ => findings.error(SECTION, "files", found, help),
+    }
+    Some(checked.catalog)
+}
