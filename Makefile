@@ -13,7 +13,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check build-tests api-check unit-tests examples-check examples-test docs-check \
-	editor-check imports-check run-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
+	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools ui-check format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -104,6 +104,9 @@ $(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules:
 
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
+
+ops-check: # Alert rules, the scrape job and the metrics, by the tool of Prometheus.
+	@scripts/check-ops.sh $(TARGET)/debug
 
 hostile-check: # No hostile operand ends the daemon. Its bounds are those of a debug build; `make hostile` has the real ones.
 	$(TARGET)/debug/hostile --memory 1024 --others 2000

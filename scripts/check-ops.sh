@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Checks the files in ops/ with the tools that read them: promtool checks the alert rules, their tests, the scrape job, and the
+# metrics of a real daemon; systemd-analyze the unit; dpkg-deb the package. Takes the folder of the binaries.
+set -euo pipefail
+
+binaries=$(realpath "$1")
+tools=$binaries/../promtool
+work=$(mktemp -d)
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# promtool comes with the package of the server, which need not be installed for it.
+promtool=$(command -v promtool || true)
+if [ -z "$promtool" ]; then
+	promtool=$tools/usr/bin/promtool
+	if [ ! -x "$promtool" ]; then
+		command -v apt-get >/dev/null || { echo 'this check needs promtool: install Prometheus first' >&2; exit 1; }
+		(cd "$work" && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; }) 2>/dev/null
+		mkdir -p "$tools" && dpkg-deb -x "$work"/prometheus_*.deb "$tools"
+	fi
+fi
+
+"$promtool" check rules ops/prometheus/alerts.yaml >/dev/null
+"$promtool" test rules ops/prometheus/alerts.test.yaml >/dev/null
+touch "$work/token"
+cp ops/prometheus/alerts.yaml "$work"
+sed "s#/etc/prometheus/cogwork-token#$work/token#" ops/prometheus/prometheus.yaml >"$work/prometheus.yaml"
+"$promtool" check config "$work/prometheus.yaml" >/dev/null
+
+"$binaries/cogwork" init "$work/project" >/dev/null 2>&1
+"$binaries/cogwork" --dir "$work/project" serve --hooks 0 --admin 0 --open-metrics true >"$work/log" 2>&1 &
+daemon=$!
+for _ in $(seq 300); do
+	[ -f "$work/project/.cogwork/daemon.json" ] && break
+	kill -0 "$daemon" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
+	sleep 0.1
+done
+admin=$(sed -n 's/.*"admin":"\([^"]*\)".*/\1/p' "$work/project/.cogwork/daemon.json")
+# The linter knows the older text form only.
+curl -fsS -H 'Accept: text/plain' "http://$admin/metrics" | "$promtool" check metrics
+# The unit, by the tools of systemd where they are installed: it is valid, and exposes little.
+if command -v systemd-analyze >/dev/null; then
+	sed "s#/usr/bin/cogwork#$binaries/cogwork#; /^User=/d; /^Group=/d" ops/systemd/cogwork.service >"$work/cogwork.service"
+	systemd-analyze verify --man=no "$work/cogwork.service"
+	systemd-analyze security --offline=yes --no-pager --threshold=20 ops/systemd/cogwork.service >"$work/security" ||
+		{ tail -n 1 "$work/security" >&2; exit 1; }
+fi
+
+# The Debian package has the program, which runs, and scripts that a shell can read.
+if command -v dpkg-deb >/dev/null; then
+	scripts/package-deb.sh "$binaries/cogwork" 0.0.0 "$(dpkg --print-architecture)" "$work/deb" >/dev/null
+	dpkg-deb -x "$work"/deb/cogwork_*.deb "$work/package"
+	dpkg-deb -e "$work"/deb/cogwork_*.deb "$work/control"
+	for script in postinst prerm postrm; do sh -n "$work/control/$script"; done
+	"$work/package/usr/bin/cogwork" version >/dev/null
+	test -f "$work/package/lib/systemd/system/cogwork.service"
+fi
+echo 'ops: rules, scrape job, metrics, unit and package are right'
