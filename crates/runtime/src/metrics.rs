@@ -19,7 +19,7 @@ pub const OTHER_ACTIONS: &str = "other";
 pub const CODE: &str = "code";
 
 /// The origins of executions, in the order of their counters.
-const ORIGINS: [&str; 7] = ["webhook", "test", "schedule", "poll", "event", "manual", "call"];
+const ORIGINS: [&str; 8] = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay"];
 /// The final states of executions, in the order of their counters.
 const OUTCOMES: [Status; 4] = [Status::Succeeded, Status::Failed, Status::Cancelled, Status::Stuck];
 /// The highest status code of HTTP.
@@ -112,6 +112,7 @@ impl Metrics {
             Origin::Event => 4,
             Origin::Manual => 5,
             Origin::Call { .. } => 6,
+            Origin::Replay { .. } => 7,
         };
         self.accepted[index].increment();
     }
