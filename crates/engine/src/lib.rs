@@ -29,13 +29,9 @@ pub use bulk::{
 pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
-    InvalidFile, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, TextRange,
+    InvalidFile, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, TextRange, Workers,
     automation_ids, check_project_target, preview_project, project_files, read_project_file, schema_context,
-    serve_code, set_code_program,
-    BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
-    Error as CatalogError, FileChange, InFlightExecutions, InvalidFile, Plan, ProjectFile, ProjectFileError,
-    ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target, preview_project,
-    project_files, read_project_file, schema_context, serve_code, set_code_limits, set_code_program,
+    serve_code, set_code_limits, set_code_program,
 };
 pub use engine::Engine;
 pub use ingress::{
@@ -49,16 +45,11 @@ pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
     Answer, AutomationStatistics, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest,
     DerivedInput, EngineEvent, Error, Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState,
-    MAX_WINDOW_HOURS, ManualClock, MissingSource, MonotonicTime, Outcomes, Pause, Pauses, Pending,
+    MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource, MonotonicTime, Outcomes, Pause, Pauses, Pending,
     QueueStatus, Refusal, RefusedRequest, RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime,
     SecretSource, Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StoredSecret,
     StreamingBody, SystemClock, Vault, Version, exposed_secret_files, is_secret_set, read_definition,
     secret_files,
-    Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest, EngineEvent, Error,
-    Health, KeySource, Limits, ListedSecret, LoginCallback, LoginState, ManualClock, Metrics, MonotonicTime,
-    Pause, Pauses, Pending, QueueStatus, RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime,
-    SecretSource, Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StoredSecret,
-    StreamingBody, SystemClock, Vault, exposed_secret_files, is_secret_set, read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;

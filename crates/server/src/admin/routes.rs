@@ -15,12 +15,9 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
     Api, Problem, addresses, assist, automations, bulk, connections, connectors, definitions, editing,
-    executions, export, files, follow, hosts, input, listening, notices, plan, polls, problem, replay,
-    saved_payloads, secrets, session, state, statistics, status, stream, subscriptions, test_drafts, trials,
-    turns, ui, values, waiting,
-    Api, Problem, automations, bulk, connections, connectors, editing, executions, files, follow, hosts,
-    listening, metrics, notices, plan, polls, problem, replay, secrets, session, state, status,
-    subscriptions, ui, waiting,
+    executions, export, files, follow, hosts, input, listening, metrics, notices, plan, polls, problem,
+    replay, saved_payloads, secrets, session, state, statistics, status, stream, subscriptions, test_drafts,
+    trials, turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.

@@ -27,7 +27,7 @@ Examples:
 Works with and without a running daemon; give the flags that the daemon gets. Exits with 1
 if something is wrong, and with 3 if the store cannot be trusted; warnings alone exit with 0.";
 
-/// Check the project, its settings, the store, this machine and the daemon, and say how to correct what is wrong
+/// Check settings, store, machine and daemon, and say how to correct what is wrong
 ///
 /// Changes nothing: it opens the store for reading, and the listeners' ports for a moment if no daemon runs.
 #[derive(Args, Debug)]
