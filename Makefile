@@ -12,7 +12,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check build-tests api-check unit-tests examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check build-tests api-check unit-tests postgres-there examples-check examples-test docs-check \
 	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -72,8 +72,11 @@ scripts-check: # shellcheck looks deeper, where it is installed.
 build-tests: # All at once, also the programs that the integration tests start: built apart, they would be built twice.
 	$(CARGO) build --workspace --all-targets --locked
 
-unit-tests:
+unit-tests: postgres-there
 	$(CARGO) nextest run --workspace --locked
+
+postgres-there: # What the tests of the store on a server start.
+	@scripts/need.sh postgresql
 
 examples-check:
 	$(COGWORK) validate

@@ -43,7 +43,7 @@ pub struct GraphTrigger {
     /// The text of the trigger's condition; `None` if it has none.
     pub condition: Option<String>,
     /// The range of the trigger's kind in the file.
-    pub span: TextRange,
+    pub span: LineRange,
 }
 
 /// A step of a graph.
@@ -58,7 +58,7 @@ pub struct GraphStep {
     /// The expression, message, duration or names that say what the step does; empty for a verb without any.
     pub label: String,
     /// The range of the whole step in the file.
-    pub span: TextRange,
+    pub span: LineRange,
     /// The text of the step's own condition (`if`); `None` if it has none.
     pub condition: Option<String>,
     /// The action that it calls.
@@ -100,7 +100,7 @@ pub struct GraphBlock {
 
 /// A range of a text. Lines and columns count from 1; the end is the position after the last character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TextRange {
+pub struct LineRange {
     /// The first line.
     pub line: usize,
     /// The first column.
@@ -111,7 +111,7 @@ pub struct TextRange {
     pub end_column: usize,
 }
 
-impl TextRange {
+impl LineRange {
     fn new(source: &Source, span: Span) -> Self {
         let text = source.slice(span).trim_end();
         let (start, end) =
@@ -130,7 +130,7 @@ impl Graph {
                 kind: automation.trigger.keyword(),
                 label: shorten(&trigger_label(&automation.trigger)),
                 condition: automation.trigger_if.as_ref().map(|condition| shorten(condition.text())),
-                span: TextRange::new(&automation.source, automation.trigger_span),
+                span: LineRange::new(&automation.source, automation.trigger_span),
             },
             steps: builder.block(&automation.steps),
             on_error: automation.on_error.as_ref().map(|block| builder.block(block)),
@@ -172,7 +172,7 @@ impl Builder<'_> {
             name: step.name.clone(),
             verb: step.verb.keyword(),
             label: shorten(&label(&step.verb)),
-            span: TextRange::new(self.source, step.extent),
+            span: LineRange::new(self.source, step.extent),
             condition: step.guard.as_ref().map(|guard| shorten(guard.text())),
             action,
             connection,
@@ -313,7 +313,7 @@ onError:
     #[test]
     fn a_step_knows_its_place_from_its_first_key_to_the_end_of_its_last_value() {
         let graph = graph();
-        let range = |line, column, end_line, end_column| TextRange { line, column, end_line, end_column };
+        let range = |line, column, end_line, end_column| LineRange { line, column, end_line, end_column };
         assert_eq!(graph.steps[0].span, range(3, 5, 10, 29));
         assert_eq!(graph.steps[1].span, range(13, 5, 17, 57));
         assert_eq!(graph.steps[1].blocks[0].steps[0].span, range(17, 9, 17, 57));

@@ -26,7 +26,7 @@ pub use code::{
     set_code_program,
 };
 pub use error::Error;
-pub use graph::{Graph, GraphBlock, GraphStep, GraphTrigger, TextRange};
+pub use graph::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
 pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
 pub use plan::{BlockGraph, CodePlan, Loop, Plan, ReadSet};
 pub use preview::{PreviewFiles, ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::{Catalog, FileKind, Plan};
+use catalog::{Catalog, FileKind, Graph, Plan};
 use model::diagnostic::{Report, Source, Span, Utf16Index};
 use model::edit::{Segment, outline, step_references};
 use serde_json::Value;
@@ -21,8 +21,8 @@ pub struct Inspection {
 
 /// The structure of an automation's text, as far as it loads.
 pub struct Structure {
-    /// The step graph, in the form of [`Plan::graph`].
-    pub graph: Value,
+    /// The step graph.
+    pub graph: Graph,
     /// The steps in document order.
     pub outline: Vec<StepPlace>,
     /// The places that read steps.
@@ -50,11 +50,11 @@ pub struct StepPlace {
 pub fn inspect_text(catalog: &Catalog, path: &str, text: &str) -> Inspection {
     let report = check_text(catalog, path, text);
     let kind = FileKind::from_path(Path::new(path));
-    let structure = (kind == Some(FileKind::Automation)).then(|| structure(path, text)).flatten();
+    let structure = (kind == Some(FileKind::Automation)).then(|| structure(catalog, path, text)).flatten();
     Inspection { report, structure }
 }
 
-fn structure(path: &str, text: &str) -> Option<Structure> {
+fn structure(catalog: &Catalog, path: &str, text: &str) -> Option<Structure> {
     let tree = model::yaml::parse_text(path, text).ok()?;
     let loaded = model::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
     let (automation, _) = loaded.for_checking()?;
@@ -73,7 +73,7 @@ fn structure(path: &str, text: &str) -> Option<Structure> {
     });
     let references = step_references(automation).into_iter().map(|found| (found.step, range(found.span)));
     Some(Structure {
-        graph: plan.graph(automation),
+        graph: Graph::new(automation, &plan, Some(catalog.registry())),
         outline: steps.collect(),
         references: references.collect(),
         data: tree.to_json(),

@@ -29,7 +29,7 @@ pub use bulk::{
 pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
-    InvalidFile, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, TextRange, Workers,
+    InvalidFile, LineRange, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, Workers,
     automation_ids, check_project_target, preview_project, project_files, read_project_file, schema_context,
     serve_code, set_code_limits, set_code_program,
 };

@@ -291,7 +291,10 @@ impl Tick {
                 ..AcceptOptions::default()
             };
             let accepted = ingress.runtime.accept(&self.deployment, start, options).await;
-            if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
+            if matches!(
+                accepted,
+                Err(Error::Busy { .. } | Error::Store(store::Error::Full | store::Error::Unreachable { .. }))
+            ) {
                 // Nothing was stored, so the instant is still due.
                 return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }

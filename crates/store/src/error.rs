@@ -9,12 +9,48 @@ use model::{DefinitionHash, ExecutionId};
 pub enum Error {
     /// The location names no kind of store that this release supports.
     #[error(
-        "the store location `{location}` is not supported yet; give the path of a file or a folder, or \
-        `sqlite:PATH`"
+        "the store location `{location}` is not supported; give the path of a file or a folder, `sqlite:PATH` or \
+        `postgres://USER@HOST/DATABASE`"
     )]
     UnsupportedLocation {
         /// The location; of a URL, only the scheme.
         location: String,
+    },
+    /// The address of a database is not a valid URL.
+    #[error(
+        "the address of the database is not valid: {reason}; write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, \
+        with special characters in percent-encoding"
+    )]
+    InvalidAddress {
+        /// The problem; it has no part of the address.
+        reason: String,
+    },
+    /// The database server cannot be used.
+    #[error("cannot use the database `{location}`: {reason}")]
+    Connect {
+        /// The address without user and password.
+        location: String,
+        /// The problem and the way out.
+        reason: String,
+    },
+    /// Another daemon uses the database.
+    #[error(
+        "the daemon on `{host}` ({release}) uses the database `{location}`; several daemons on one database are not \
+        supported yet: stop that one, or give this one a database of its own"
+    )]
+    InUse {
+        /// The address without user and password.
+        location: String,
+        /// The machine of the other daemon.
+        host: String,
+        /// The release of the other daemon.
+        release: String,
+    },
+    /// The database has not been reachable for some seconds. Nothing was written.
+    #[error("the database does not answer: {reason}; try again")]
+    Unreachable {
+        /// The message of the system or the server.
+        reason: String,
     },
     /// Another process has the store open.
     #[error("another daemon{} holds `{}`; stop it, or give this one a data directory of its own",

@@ -4,13 +4,18 @@
 //! everywhere. When its last clone is dropped, the queued writes are committed and the files are released;
 //! [`Store::close`] does the same without blocking a thread.
 
+mod codec;
+mod counters;
 mod error;
 mod location;
 mod options;
+mod poison;
 mod prefix;
 mod traits;
 mod types;
 
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 #[cfg(feature = "conformance")]
@@ -40,13 +45,17 @@ pub use types::{
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.
-/// Blocks for some milliseconds.
+/// Blocks for some milliseconds; on a server for some seconds, if the daemon that used it last did not sign off.
 ///
 /// # Errors
 /// Another process has the store open, the file system is not reliable, the location holds something else, a later
 /// release wrote the store, or the system refuses.
 pub fn open(location: &Location, options: Options) -> Result<Arc<dyn Store>, Error> {
-    Ok(Arc::new(sqlite::SqliteStore::open(location.path(), options)?))
+    match location {
+        Location::File(path) => Ok(Arc::new(sqlite::SqliteStore::open(path, options)?)),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => Ok(Arc::new(postgres::open(address, options)?)),
+    }
 }
 
 /// Opens the store at `location` only for reading; a daemon may have it open. Writes return [`Error::ReadOnly`].
@@ -54,16 +63,29 @@ pub fn open(location: &Location, options: Options) -> Result<Arc<dyn Store>, Err
 /// # Errors
 /// There is no store, the file system is not reliable, or another release wrote its tables.
 pub fn open_read_only(location: &Location) -> Result<Arc<dyn Store>, Error> {
-    Ok(Arc::new(sqlite::SqliteStore::open_read_only(location.path())?))
+    match location {
+        Location::File(path) => Ok(Arc::new(sqlite::SqliteStore::open_read_only(path)?)),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => Ok(Arc::new(postgres::open_read_only(address)?)),
+    }
 }
 
 /// Copies a snapshot of the store at `location` to the new folder `to`; a daemon may have the store open and go on
 /// writing. The copy is a store of its own. Blocks until the copy is on disk; after a crash there is no folder `to`.
 ///
 /// # Errors
-/// There is no store, `to` exists, a blob is missing or damaged, or the system refuses.
+/// There is no store, `to` exists, a blob is missing or damaged, or the system refuses. A database on a server is not copied.
 pub fn back_up(location: &Location, to: &Path) -> Result<Backup, Error> {
-    sqlite::back_up(location.path(), to)
+    match location {
+        Location::File(path) => sqlite::back_up(path, to),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(_) => Err(Error::Backup {
+            path: to.to_owned(),
+            reason: "the store is on PostgreSQL; use its own backups, such as `pg_basebackup` with an archive of its log, \
+                or `pg_dump`"
+                .to_owned(),
+        }),
+    }
 }
 
 /// The result of [`back_up`].

@@ -6,58 +6,74 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::sqlite;
 
-/// The location of a store: the path of a database file or of its folder.
-///
-/// A path is a file if it is one or ends in `.db`, `.sqlite` or `.sqlite3`; else it is a folder that holds a
-/// `cogwork.db`.
+/// The location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
-    path: PathBuf,
+pub enum Location {
+    /// The path of a database file or of its folder. It is a file if there is one or the path ends in `.db`, `.sqlite` or
+    /// `.sqlite3`; else it is a folder that holds a `cogwork.db`.
+    File(PathBuf),
+    /// A database on a server.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<crate::postgres::Address>),
 }
 
 impl Location {
-    /// Parses a path, `sqlite:PATH` or a URL. A relative path is relative to `base`.
+    /// Parses a path, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. A relative path is relative to `base`.
     ///
     /// # Errors
-    /// [`Error::UnsupportedLocation`] if the text is empty or the URL has another scheme than `sqlite`.
+    /// [`Error::UnsupportedLocation`] if the text is empty or the URL has another scheme, and [`Error::InvalidAddress`] if
+    /// the address of a database is not valid.
     pub fn parse(text: &str, base: &Path) -> Result<Self, Error> {
+        #[cfg(feature = "postgres")]
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(Box::new(crate::postgres::Address::parse(text)?)));
+        }
         let path = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")).unwrap_or(text);
         match path.split_once("://") {
             // The rest of a URL can hold a password.
             Some((scheme, _)) => Err(Error::UnsupportedLocation { location: format!("{scheme}://…") }),
             None if path.is_empty() => Err(Error::UnsupportedLocation { location: text.to_owned() }),
-            None => Ok(Self { path: base.join(path) }),
+            None => Ok(Self::File(base.join(path))),
         }
     }
 
-    /// Returns the path of the database file or of its folder.
+    /// Returns the path of the database file or of its folder; `None` for a database on a server.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => None,
+        }
     }
 
-    /// Returns true if there is a store.
+    /// Returns true if there is a store. Of a database on a server, only a connection can tell.
     #[must_use]
     pub fn exists(&self) -> bool {
-        sqlite::exists(&self.path)
+        self.path().is_none_or(sqlite::exists)
     }
 }
 
 impl From<&Path> for Location {
     fn from(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self::File(path.to_owned())
     }
 }
 
 impl From<PathBuf> for Location {
     fn from(path: PathBuf) -> Self {
-        Self { path }
+        Self::File(path)
     }
 }
 
 impl fmt::Display for Location {
+    /// Formats the location without a password.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path.display().fmt(formatter)
+        match self {
+            Self::File(path) => path.display().fmt(formatter),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => address.fmt(formatter),
+        }
     }
 }
 
@@ -83,11 +99,11 @@ mod tests {
 
     #[test]
     fn an_unsupported_scheme_is_refused_without_its_password() {
-        let message = parse("postgres://cogwork:hunter2@db/cogwork").expect_err("it is not supported");
+        let message = parse("mysql://cogwork:hunter2@db/cogwork").expect_err("it is not supported");
         assert_eq!(
             message,
-            "the store location `postgres://…` is not supported yet; give the path of a file or a folder, or \
-             `sqlite:PATH`"
+            "the store location `mysql://…` is not supported; give the path of a file or a folder, `sqlite:PATH` or \
+             `postgres://USER@HOST/DATABASE`"
         );
         assert!(parse("").is_err());
         assert!(parse("sqlite:").is_err());

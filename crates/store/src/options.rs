@@ -1,5 +1,7 @@
 //! The options with which a store is opened.
 
+use std::path::PathBuf;
+
 use model::failpoint::Failpoints;
 
 /// The point at which a write counts as durable.
@@ -25,6 +27,9 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Values of an event that take this many bytes or more as JSON are stored as blobs.
     pub blob_bytes: usize,
+    /// The folder on this machine of a store on a server: files that arrive, and the identity of the daemon, by which a restarted
+    /// one goes on at once. `None`: a temporary folder, and a new identity. A store in a file does not use it.
+    pub local: Option<PathBuf>,
     /// Faults that a test injects around commits.
     pub failpoints: Failpoints,
 }
@@ -40,6 +45,7 @@ impl Default for Options {
             durability: Durability::default(),
             max_bytes: None,
             blob_bytes: Self::BLOB_BYTES,
+            local: None,
             failpoints: Failpoints::default(),
         }
     }

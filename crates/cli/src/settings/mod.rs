@@ -220,6 +220,7 @@ impl Config {
             durability: self.durability,
             max_bytes: self.store_size,
             blob_bytes: self.inline_size,
+            local: Some(self.data_dir.clone()),
             ..store::Options::default()
         }
     }

@@ -131,7 +131,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Place,
         value: "PATH",
         list: false,
-        about: "The SQLite file of the store, or the folder of its cogwork.db; default: the data folder",
+        about: "The SQLite file of the store, its folder, or a postgres:// URL; default: the data folder",
         sample: Sample::Example("/var/lib/cogwork/cogwork.db"),
         set: |config, values| values::store(values).map(|location| config.store = Some(location)),
     },

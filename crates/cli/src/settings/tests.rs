@@ -85,7 +85,7 @@ fn one_setting_has_one_value() {
     assert!(message.contains("the same setting"), "{message}");
     assert!(shown("hooks: [a, b]\n").contains("takes one value"));
     assert!(shown("hooks:\n").contains("has no value"));
-    assert!(shown("store: postgres://db/cogwork\n").contains("is not supported yet"));
+    assert!(shown("store: mysql://db/cogwork\n").contains("is not supported"));
 }
 
 #[test]

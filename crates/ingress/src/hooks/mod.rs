@@ -395,6 +395,9 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
             Rejection::unavailable("too many executions are waiting", *retry_after)
         }
         Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
+        Error::Store(store::Error::Unreachable { .. }) => {
+            Rejection::unavailable("the database does not answer", RETRY_AFTER)
+        }
         Error::Store(store::Error::Full) => Rejection::unavailable("the store is full", RETRY_AFTER),
         other => {
             tracing::error!(error = %other, "a request could not be made durable");

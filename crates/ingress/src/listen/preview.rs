@@ -49,7 +49,7 @@ impl Ingress {
         let work = tokio::task::spawn_blocking(move || check(&checked, &payload));
         let mut preview = work.await.map_err(|error| Error::Input(error.to_string()))?;
         if let Some(results) = preview.results.take() {
-            preview.results = Some(self.decide(&deployment, results, &mut preview).await);
+            preview.results = Some(self.evaluate_trigger(&deployment, results, &mut preview).await);
         }
         let redactor = &self.runtime.settings.redactor;
         preview.results = preview.results.map(|results| redactor.redact_value(results));
@@ -60,7 +60,12 @@ impl Ingress {
     }
 
     /// Runs the trigger's code and evaluates its condition. Returns the results that steps would read.
-    async fn decide(&self, deployment: &Deployment, results: Value, preview: &mut PayloadPreview) -> Value {
+    async fn evaluate_trigger(
+        &self,
+        deployment: &Deployment,
+        results: Value,
+        preview: &mut PayloadPreview,
+    ) -> Value {
         let automation = &deployment.automation;
         if let Some(condition) = &automation.trigger_if {
             let holds = match self.condition_scope(automation, results.clone()) {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::AnyJson;
 use super::extract::{Answer, Body, Segment};
 use super::{Api, Problem, Shared};
 
@@ -200,7 +201,7 @@ pub(crate) async fn schema(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SchedulePreviewRequest {
     /// The value of `schedule` in a trigger.
-    #[schema(value_type = Object, example = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"}))]
+    #[schema(value_type = AnyJson, example = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"}))]
     schedule: serde_json::Value,
 }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::AnyJson;
 use super::extract::outside;
 use super::large;
 
@@ -36,7 +37,7 @@ pub(crate) struct AnswerView {
     /// The headers in order.
     headers: Vec<(String, String)>,
     /// The body as a file: `contentType`, `size`, `encoding` (`utf8` or `base64`), `data`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     body: serde_json::Value,
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
+use super::described::DelayReasonInfo;
 use super::extract::outside;
 
 /// A wait of an execution, or of one of its steps.
@@ -28,7 +29,7 @@ pub(crate) struct DelayView {
     /// The cause. No step asked for these: `kind` is `slot`, `permit` (with `key`, and the `holder`, an execution), `commit`,
     /// `host` (with `host`), or `interrupted` (the daemon had stopped). Steps asked for these: `retry`, `time`, `event` (with
     /// `name`), `approval` or `call` (with `execution`).
-    #[schema(value_type = Object)]
+    #[schema(value_type = DelayReasonInfo)]
     reason: serde_json::Value,
     /// Its length in milliseconds.
     ms: u64,

@@ -22,6 +22,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::AnyJson;
 use super::extract::{Answer, Query, Segment};
 use super::{Api, Problem, Shared, history, large};
 
@@ -48,7 +49,7 @@ pub(crate) struct EventsQuery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Events {
     /// Each with its `index`, its `event` (the kind) and `at`. A value over 4 KiB is `{"$large": {at, bytes, type, start}}`.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<AnyJson>)]
     events: Vec<serde_json::Value>,
     /// The number of stored events.
     total: usize,

@@ -1,6 +1,6 @@
 //! The graph of an automation, as the API shows it.
 
-use engine::{Graph, GraphBlock, GraphStep, GraphTrigger, TextRange};
+use engine::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -101,7 +101,7 @@ pub(crate) struct GraphBlockView {
 /// A range of a file. Lines and columns count from 1, columns in Unicode characters.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = TextRange)]
+#[schema(as = LineRange)]
 pub(crate) struct RangeView {
     line: usize,
     column: usize,
@@ -161,9 +161,9 @@ impl From<GraphBlock> for GraphBlockView {
     }
 }
 
-impl From<TextRange> for RangeView {
-    fn from(range: TextRange) -> Self {
-        let TextRange { line, column, end_line, end_column } = range;
+impl From<LineRange> for RangeView {
+    fn from(range: LineRange) -> Self {
+        let LineRange { line, column, end_line, end_column } = range;
         Self { line, column, end_line, end_column }
     }
 }

@@ -11,7 +11,7 @@ use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::described::{AnyJson, DelayReasonInfo, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
+use super::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
 use super::large;
 use super::tries::{Tries, TryView};

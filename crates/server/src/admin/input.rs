@@ -6,6 +6,7 @@ use engine::{DerivedInput, MissingSource};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::AnyJson;
 use super::extract::{Answer, Query, Segment, outside};
 use super::{Problem, Shared};
 
@@ -33,11 +34,11 @@ pub(crate) struct StepInput {
     derived: bool,
     /// The inputs by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     input: Option<serde_json::Value>,
     /// The error of the evaluation: `kind` and `message`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     error: Option<serde_json::Value>,
     /// What the inputs read and the log does not have.
     missing: Vec<MissingView>,

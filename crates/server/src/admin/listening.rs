@@ -11,7 +11,7 @@ use model::{AutomationId, File, HttpResponse, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::described::{SavedPayloadInfo, StartPayload};
+use super::described::{AnyJson, SavedPayloadInfo};
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::subscriptions::SubscriptionView;
 use super::{Api, Problem, Shared};
@@ -73,7 +73,7 @@ pub(crate) struct CaptureView {
     answer: AnswerView,
     /// `trigger.results` as steps would read them; absent if the body cannot be read, or has more than 256 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     results: Option<serde_json::Value>,
     /// As it came, without headers that may hold a credential.
     #[schema(value_type = SavedPayloadInfo)]
@@ -89,7 +89,7 @@ pub(crate) struct AnswerView {
     /// Each with its name and its value, in order. Credentials are `***`.
     headers: Vec<(String, String)>,
     /// The body as a file: `contentType`, `size`, `encoding`, `data`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     body: serde_json::Value,
 }
 

@@ -114,6 +114,10 @@ impl From<engine::Error> for Problem {
                 retry_after: Some(retry_after.as_secs().max(1)),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
             },
+            Error::Store(store::Error::Unreachable { .. }) => Self {
+                retry_after: Some(5),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unreachable", detail)
+            },
             Error::Store(store::Error::Full) => Self {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_full", detail)

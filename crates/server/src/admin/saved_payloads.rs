@@ -13,6 +13,7 @@ use model::{AutomationId, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::{AnyJson, StartPayload};
 use super::extract::{Answer, Body, Segment, Segments};
 use super::files::{quoted, with_etag};
 use super::{Api, Problem, Shared};
@@ -26,7 +27,7 @@ pub(crate) struct SaveBody {
     /// The number of the capture.
     capture: Option<u32>,
     /// The payload of a start with this request.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<StartPayload>)]
     payload: Option<serde_json::Value>,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct RenameBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PreviewBody {
     /// As `payload` of a start.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<StartPayload>)]
     payload: Option<serde_json::Value>,
     /// The number of a capture.
     capture: Option<u32>,
@@ -82,7 +83,7 @@ pub(crate) struct PreviewBody {
 pub(crate) struct PreviewView {
     /// `trigger.results` as steps would read them; absent if the payload or its body cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     results: Option<serde_json::Value>,
     /// The value of the trigger's `if`; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]

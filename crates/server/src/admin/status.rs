@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::described::{AnyJson, SeverityWord};
 use super::extract::{Answer, Body};
+use super::graph::GraphView;
 use super::{Api, Problem, Shared};
 
 /// How the daemon stands.
@@ -284,7 +285,7 @@ struct OutlineStep {
     /// Its verb.
     verb: &'static str,
     /// Its path in the file, for `POST /edit`: keys and indices.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<AnyJson>)]
     at: Vec<model::edit::Segment>,
     /// Start of its text, in UTF-16 units from 0.
     from: usize,
@@ -315,8 +316,7 @@ pub(crate) struct Validated {
     diagnostics: Vec<serde_json::Value>,
     /// The step graph, in the form of an automation's `plan`; absent if it was not asked for or the text does not parse.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    graph: Option<serde_json::Value>,
+    graph: Option<GraphView>,
     /// The steps in document order.
     #[serde(skip_serializing_if = "Option::is_none")]
     outline: Option<Vec<OutlineStep>>,
@@ -325,7 +325,7 @@ pub(crate) struct Validated {
     references: Option<Vec<StepReference>>,
     /// The data of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     data: Option<serde_json::Value>,
 }
 
@@ -353,7 +353,7 @@ pub(crate) async fn validate(
     let (graph, outline, references, data) = match structure {
         None => (None, None, None, None),
         Some(found) => (
-            has(Part::Graph).then_some(found.graph),
+            has(Part::Graph).then(|| found.graph.into()),
             has(Part::Outline).then(|| found.outline.into_iter().map(OutlineStep::from).collect()),
             has(Part::References).then(|| found.references.into_iter().map(StepReference::from).collect()),
             has(Part::Data).then_some(found.data),

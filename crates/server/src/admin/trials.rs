@@ -10,6 +10,7 @@ use model::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::AnyJson;
 use super::extract::{Answer, Body, outside};
 use super::{Problem, Shared};
 
@@ -77,11 +78,11 @@ pub(crate) struct TrialView {
 pub(crate) struct Pair {
     /// Absent if the record has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     recorded: Option<serde_json::Value>,
     /// Absent if the trial has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     trial: Option<serde_json::Value>,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct NewCallView {
     /// The action, or the automation.
     action: String,
     /// What it would be sent.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     inputs: serde_json::Value,
 }
 
@@ -121,9 +122,9 @@ pub(crate) struct SideView {
     action: Option<String>,
     /// What its call was sent, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<AnyJson>)]
     inputs: Option<serde_json::Value>,
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     result: serde_json::Value,
     /// The message of its error.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use model::{Event, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::ErrorInfo;
 use super::extract::outside;
 
 /// One try of a step.
@@ -34,7 +35,7 @@ pub(crate) struct TryView {
     inside_ms: u64,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ErrorInfo>)]
     error: Option<serde_json::Value>,
 }
 

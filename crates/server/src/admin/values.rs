@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::described::AnyJson;
 use super::extract::{Answer, Query, Segment};
 use super::{Problem, Shared, history, large};
 
@@ -37,7 +38,7 @@ pub(crate) struct ValueView {
     /// How many entries or characters it has; 1 for a number.
     total: usize,
     /// The value, or the slice of it.
-    #[schema(value_type = Object)]
+    #[schema(value_type = AnyJson)]
     value: Value,
 }
 

@@ -10,6 +10,8 @@ mod durability;
 mod files;
 mod lists;
 mod polls;
+#[cfg(all(feature = "postgres", unix))]
+mod postgres;
 mod retention;
 mod sample;
 mod snapshots;
@@ -25,6 +27,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Store;
+
+#[cfg(all(feature = "postgres", unix))]
+pub use postgres::{PostgresServer, PostgresSpace};
 
 /// The storage of one test: empty at first, and not shared.
 #[async_trait]

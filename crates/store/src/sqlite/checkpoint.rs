@@ -13,8 +13,8 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error_map;
-use super::poison::Poison;
 use super::settings;
+use crate::poison::Poison;
 use crate::{Error, Options};
 
 /// The checkpointer thread and the channel that wakes it.

@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use model::{AutomationId, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::columns::to_ns;
 use super::encode::{NewExecutionRow, WriteOp, WriteResult};
 use super::pool::read_error;
 use super::queue::Queue;
 use super::write::WriteError;
+use crate::codec::to_ns;
 use crate::types::DedupHit;
 use crate::{AcceptOutcome, Error};
 

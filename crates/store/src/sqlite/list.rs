@@ -4,7 +4,8 @@
 use model::{ExecutionId, Status};
 use rusqlite::ToSql;
 
-use super::columns::{OPEN_SHELVES, id_prefix, shelf, to_ns};
+use super::columns::{OPEN_SHELVES, shelf};
+use crate::codec::{id_prefix, to_ns};
 use crate::types::{ExecutionFilter, Page};
 
 /// The most executions of a page.

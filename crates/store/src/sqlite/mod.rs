@@ -16,21 +16,16 @@ mod check;
 mod columns;
 mod encode;
 mod error_map;
-mod event_codec;
 mod queue;
 mod replay;
-mod start_codec;
 mod state;
 mod statements;
-mod text_room;
 mod usage;
 mod waits;
 mod write;
 mod writer;
 
 mod checkpoint;
-mod counters;
-mod poison;
 mod readahead;
 
 mod list;

@@ -3,12 +3,12 @@
 use model::AutomationId;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::columns::to_ns;
-use super::encode::{PollRow, WriteResult};
+use super::encode::WriteResult;
 use super::pool::read_error;
 use super::read::corrupt;
 use super::write::WriteError;
 use crate::Error;
+use crate::codec::PollRow;
 use crate::types::{PollEntry, PollState, PollWrite, Subscription};
 
 /// Writes the result of a poll.
@@ -123,27 +123,4 @@ pub(super) fn subscriptions(connection: &Connection) -> Result<Vec<Subscription>
 
 fn parsed<T: serde::de::DeserializeOwned>(body: &str, what: &str) -> Result<T, Error> {
     serde_json::from_str(body).map_err(|error| corrupt(format!("{what} cannot be read: {error}")))
-}
-
-impl PollRow {
-    /// As [`PollWrite`] says it.
-    pub(super) fn new(write: &PollWrite) -> Result<Self, Error> {
-        let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
-        if write.keys.len() > PollWrite::MAX_KEYS {
-            let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());
-            return Err(Error::Invalid { reason: format!("a poll has at most {most} keys, not {found}") });
-        }
-        if let Some(long) = write.keys.iter().find(|key| key.len() > PollWrite::MAX_KEY_BYTES) {
-            return Err(Error::TooLarge { bytes: long.len(), limit: PollWrite::MAX_KEY_BYTES });
-        }
-        let at = write.entry.as_ref().map(|entry| entry.at).or(write.state.polled_at);
-        Ok(Self {
-            automation: write.automation.clone(),
-            standing: serde_json::to_string(&write.state).map_err(json)?,
-            forget: write.forgets_keys,
-            keys: write.keys.clone(),
-            at_ns: at.map_or(0, to_ns),
-            entry: write.entry.as_ref().map(serde_json::to_string).transpose().map_err(json)?,
-        })
-    }
 }

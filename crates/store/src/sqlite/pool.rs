@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Semaphore;
 
-use super::poison::Poison;
 use super::settings;
 use crate::Error;
+use crate::poison::Poison;
 
 /// The number of concurrent reads. It is small since reads are quick, and each connection has a cache of its own.
 const READERS: u32 = 3;

@@ -10,12 +10,13 @@ use model::{ExecutionId, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::blobs::{self, Folder};
-use super::columns::{OPEN_SHELVES, id_prefix, shelf, to_ns};
+use super::columns::{OPEN_SHELVES, shelf};
 use super::encode::{WriteOp, WriteResult};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
 use super::write::{Uses, WriteError};
 use crate::Error;
+use crate::codec::{id_prefix, to_ns};
 use crate::types::{OutcomeFilter, PruneFilter, PruneRule};
 
 /// The number of executions that one transaction deletes.

@@ -235,7 +235,7 @@ mod tests {
             external: ExternalValues::default(),
             lines: None,
             status: Status::Running,
-            shelf: 0,
+            keeps_permit: false,
             finished_ns: None,
             error: None,
             waits: None,

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, ExecutionId, LogLine, Origin};
 use rusqlite::{Connection, Row, params};
 
-use super::columns::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
 use crate::Error;
+use crate::codec::status_of;
 use crate::types::{Address, Definition, DefinitionUse, ExecutionFilter, ExecutionRow, Page, Watermark};
 
 /// The most log lines of one read.

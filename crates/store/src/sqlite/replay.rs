@@ -8,11 +8,10 @@ use model::{DefinitionHash, Event, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
 use super::blobs::{self, BlobFiles, Folder};
-use super::event_codec::DecodedEvent;
 use super::pool::read_error;
 use super::read::{automation, corrupt, execution, origin};
-use super::start_codec::{self, StartColumns};
 use crate::Error;
+use crate::codec::{DecodedEvent, StartColumns, read_start};
 use crate::types::{ReplayLog, Snapshot, SnapshotChange};
 
 /// Returns all events of an execution. Verifies that there is no gap and that their number is the stored count.
@@ -97,7 +96,7 @@ fn stored_events(
         let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
         let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
         let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
-        events = texts.read(row, 0, 0, |text| start_codec::read(text, raw, known))?;
+        events = texts.read(row, 0, 0, |text| read_start(text, raw, known))?;
     }
     // The number of events before those that are read, without the first one.
     let mut skipped = 0;

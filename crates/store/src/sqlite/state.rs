@@ -4,14 +4,14 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
-use super::columns::to_ns;
-use super::encode::{StateChange, WriteOp, WriteResult};
+use super::encode::{WriteOp, WriteResult};
 use super::list::MAX_PAGE;
 use super::pool::read_error;
 use super::queue::Queue;
 use super::read::{corrupt, timestamp};
 use super::write::WriteError;
 use crate::Error;
+use crate::codec::{StateChange, to_ns};
 use crate::types::{StateEntry, StateRow};
 
 /// The approximate limit of a page in bytes.

@@ -13,18 +13,18 @@ use tokio::sync::Mutex;
 
 use super::blobs::{BlobFiles, Externalizer, Folder};
 use super::checkpoint::Checkpointer;
-use super::counters::Counters;
 use super::encode::{SecretKey, WriteOp, WriteResult};
 use super::paths::StorePaths;
-use super::poison::Poison;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::readahead::Readahead;
 use super::settings;
-use super::text_room::{LargeTexts, TextRoom};
 use super::usage::{self, Usage};
 use super::writer::Writer;
 use super::{check, dedup, polls, pool, prune, read, replay, schema, state, waits};
+use crate::codec::{LargeTexts, TextRoom};
+use crate::counters::Counters;
+use crate::poison::Poison;
 use crate::traits::{
     DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
     WaitStore,

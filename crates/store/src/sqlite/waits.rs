@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use model::ExecutionId;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::columns::to_ns;
 use super::list::{self, MAX_PAGE};
 use super::pool::read_error;
 use super::read::timestamp;
 use crate::Error;
+use crate::codec::to_ns;
 use crate::types::{AwaitedEvent, EventKey, EventWaiter, SuspendedExecution, Wait};
 
 /// Replaces all waits of an existing execution.

@@ -7,10 +7,11 @@ use model::{DefinitionHash, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::blobs::{self, Folder};
-use super::columns::{status_code, to_ns};
-use super::encode::{AppendRow, NewExecutionRow, SecretKey, StateChange, WriteOp, WriteResult};
+use super::columns::shelf;
+use super::encode::{AppendRow, NewExecutionRow, SecretKey, WriteOp, WriteResult};
 use super::statements::Statements;
 use super::{dedup, polls, prune, replay, state, waits};
+use crate::codec::{StateChange, status_code, to_ns};
 use crate::types::{Address, Definition, Watermark};
 use crate::{AcceptOutcome, Error};
 
@@ -129,7 +130,8 @@ fn accept_one(
         return Ok(AcceptOutcome::Duplicate(ExecutionId::from_bytes(owner)));
     }
     let definition = row.definition.as_bytes();
-    let NewExecutionRow { origin, shelf, started_ns, finished_ns, error, count, .. } = row;
+    let NewExecutionRow { origin, started_ns, finished_ns, error, count, .. } = row;
+    let shelf = shelf(row.status, false, row.is_test);
     let (status, lines) = (status_code(row.status), row.lines.as_ref().map_or(0, |(count, _)| *count));
     statements.new_start.execute(params![id, row.body, row.raw.as_deref()])?;
     let start = connection.last_insert_rowid();
@@ -199,12 +201,13 @@ fn advance(statements: &mut Statements<'_>, row: &AppendRow) -> rusqlite::Result
     let lines = row.lines.as_ref().map_or(0, |(count, _)| *count);
     let status = status_code(row.status);
     let mut changed = 0;
-    if row.shelf == 0 {
+    let shelf = shelf(row.status, row.keeps_permit, false);
+    if shelf == 0 {
         changed = statements.advance.execute(params![id, row.first, row.count, lines, status])?;
     }
     // Its shelf changes, or it was not the one of running executions.
     if changed == 0 {
-        let AppendRow { first, count, shelf, finished_ns, error, .. } = row;
+        let AppendRow { first, count, finished_ns, error, .. } = row;
         let ends = row.status.is_terminal();
         let values = params![id, first, count, lines, status, shelf, finished_ns, error, ends];
         changed = statements.move_shelf.execute(values)?;

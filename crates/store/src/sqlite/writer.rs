@@ -14,17 +14,17 @@ use tokio::sync::oneshot;
 
 use super::blobs::Folder;
 use super::checkpoint::{self, CheckpointLog, Checkpointer, Due, Schedule};
-use super::counters::Counters;
 use super::encode::WriteResult;
 use super::error_map::{self, ErrorClass, classify};
 use super::paths::Lock;
-use super::poison::Poison;
 use super::queue::{Receiver, Write};
 use super::readahead::Readahead;
 use super::statements::Statements;
 use super::usage::{UnmeasuredBytes, Usage};
 use super::write::{self, Uses, WriteError};
 use crate::Error;
+use crate::counters::Counters;
+use crate::poison::Poison;
 
 /// The most writes in a transaction.
 const BATCH_WRITES: usize = 512;

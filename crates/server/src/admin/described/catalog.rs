@@ -5,48 +5,6 @@ use utoipa::ToSchema;
 
 use super::AnyJson;
 
-/// The steps of an automation, list by list.
-#[derive(ToSchema)]
-#[schema(rename_all = "camelCase")]
-pub(crate) struct Graph {
-    steps: Vec<GraphStep>,
-    /// The steps that run after a failure.
-    on_error: Option<Vec<GraphStep>>,
-    /// The steps that run at the end in any case.
-    finally: Option<Vec<GraphStep>>,
-}
-
-/// A step with what is inside it.
-#[derive(ToSchema)]
-#[schema(rename_all = "camelCase")]
-pub(crate) struct GraphStep {
-    id: String,
-    /// The name for people.
-    #[schema(required = true)]
-    name: Option<String>,
-    /// Its verb, such as `action`, `forEach` or `switch`.
-    verb: String,
-    /// The ids of the steps of its list that it waits for.
-    needs: Vec<String>,
-    /// The lists inside it: branches, cases, the body of a loop.
-    blocks: Vec<GraphBlock>,
-    /// The steps that run after its failure.
-    #[schema(required = true, no_recursion)]
-    on_error: Option<Vec<GraphStep>>,
-    /// The steps that take its effect back.
-    #[schema(required = true, no_recursion)]
-    undo: Option<Vec<GraphStep>>,
-}
-
-/// A list of steps inside a step.
-#[derive(ToSchema)]
-pub(crate) struct GraphBlock {
-    /// Such as `then`, `else`, or the name of a branch.
-    name: String,
-    #[schema(no_recursion)]
-    steps: Vec<GraphStep>,
-}
-
 /// An input of an action, an automation, a form or a connection.
 #[derive(ToSchema)]
 #[schema(as = Input)]

@@ -406,7 +406,7 @@ pub(crate) enum WaitReasonInfo {
     },
 }
 
-/// Why an execution or a step waited although it did not ask for it.
+/// Why an execution or a step waited. Steps ask for those from `retry` on.
 #[derive(ToSchema)]
 #[schema(as = DelayReason)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -426,6 +426,24 @@ pub(crate) enum DelayReasonInfo {
     Host {
         /// The name of the host.
         host: String,
+    },
+    /// The daemon had stopped.
+    Interrupted,
+    /// A delay before the next attempt.
+    Retry,
+    /// A time.
+    Time,
+    /// An event.
+    Event {
+        /// Its name.
+        name: String,
+    },
+    /// An answer of a person.
+    Approval,
+    /// The end of a called execution.
+    Call {
+        /// The called execution.
+        execution: Option<String>,
     },
 }
 

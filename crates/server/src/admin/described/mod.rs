@@ -6,7 +6,7 @@ mod execution;
 
 use utoipa::ToSchema;
 
-pub(crate) use catalog::{ActionInfo, ConnectionTypeInfo, Graph, HostInfo, InputInfo};
+pub(crate) use catalog::{ActionInfo, ConnectionTypeInfo, HostInfo, InputInfo};
 pub(crate) use execution::{
     DelayReasonInfo, ErrorInfo, LogLineInfo, OriginInfo, OutcomeInfo, PauseInfo, PayloadInfo, ResponseInfo,
     SavedPayloadInfo, StartPayload, WaitReasonInfo,

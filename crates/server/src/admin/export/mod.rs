@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use store::{ExecutionRow, Store};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::admin::described::AnyJson;
 use super::executions::ExecutionDetail;
 use super::extract::{Query, Segment};
 use super::graph::GraphView;
@@ -56,7 +57,7 @@ pub(crate) struct Export {
     #[serde(skip_serializing_if = "Option::is_none")]
     definition: Option<ExportedDefinition>,
     /// Its log lines, at most 10,000.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<AnyJson>)]
     logs: Vec<LogLine>,
 }
 

@@ -15,9 +15,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::paths::{StorePaths, sync_directory};
 use super::super::usage::Usage;
-use super::compress::{compress, decompress};
 use super::file::FileBlob;
 use crate::Error;
+use crate::codec::{compress, decompress};
 
 /// The name of a blob: the SHA-256 of its content.
 pub(in super::super) type Hash = [u8; 32];

@@ -1,8 +1,6 @@
 //! Large values. They are removed from the texts of rows, stored in files named by their hashes, and restored when the rows
 //! are read.
 
-mod compress;
-mod externalize;
 mod file;
 mod folder;
 
@@ -12,7 +10,6 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use model::ExecutionId;
-use model::value::Blob;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::Semaphore;
 
@@ -23,6 +20,7 @@ use super::read::corrupt;
 use super::write::WriteError;
 use super::{check, schema};
 use crate::Error;
+use crate::codec::{ExternalValue, find_large, remove, restore as restore_text};
 
 pub(super) use file::BlobFiles;
 pub(super) use folder::{Folder, Hash, Pin, lock_for_copy};
@@ -33,36 +31,8 @@ const WRITERS: usize = 4;
 /// The most rows of blobs that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 
-/// The parts of a row that are in files.
-#[derive(Debug, Default)]
-pub(super) struct ExternalValues {
-    /// The values that were removed from its text.
-    pub(super) cuts: Vec<ExternalValue>,
-    /// The files that its text names.
-    pub(super) named: Vec<Arc<dyn Blob>>,
-    /// The blobs of these files, once they are synced.
-    pub(super) files: Vec<Arc<Pin>>,
-}
-
-impl ExternalValues {
-    /// Creates the value for a row whose text names these files.
-    pub(super) fn naming(named: Vec<Arc<dyn Blob>>) -> Self {
-        Self { named, ..Self::default() }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.cuts.is_empty() && self.files.is_empty()
-    }
-}
-
-/// A value that was removed from the text of a row.
-#[derive(Debug)]
-pub(super) struct ExternalValue {
-    /// The offset at which it is restored.
-    pub(super) at: usize,
-    /// Its blob, pinned until the row is committed.
-    pub(super) blob: Arc<Pin>,
-}
+/// The parts of a row that are in files. Each blob is pinned until the row is committed.
+pub(super) type ExternalValues = crate::codec::ExternalValues<Arc<Pin>>;
 
 /// Moves large values of rows into blobs before the rows are queued.
 #[derive(Debug)]
@@ -116,14 +86,14 @@ fn externalize_text(
     folder: &Folder,
     text: &mut String,
     threshold: usize,
-) -> Result<Vec<ExternalValue>, Error> {
+) -> Result<Vec<ExternalValue<Arc<Pin>>>, Error> {
     if text.len() < threshold {
         return Ok(Vec::new());
     }
-    let ranges = externalize::find_large(text, threshold);
+    let ranges = find_large(text, threshold);
     let blobs = ranges.iter().map(|range| folder.put(&text.as_bytes()[range.clone()]));
     let blobs = blobs.collect::<Result<Vec<_>, _>>()?;
-    let (left, places) = externalize::remove(text, &ranges);
+    let (left, places) = remove(text, &ranges);
     *text = left;
     Ok(places.into_iter().zip(blobs).map(|(at, blob)| ExternalValue { at, blob }).collect())
 }
@@ -197,8 +167,7 @@ pub(super) fn references(
 pub(super) fn restore(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]) -> Result<String, Error> {
     let read = |(at, hash, length): &(usize, Hash, usize)| Ok((*at, folder.read(hash, *length)?));
     let parts = cuts.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-    externalize::restore(text, &parts)
-        .ok_or_else(|| corrupt("the offset of a blob is not in its row".to_owned()))
+    restore_text(text, &parts).ok_or_else(|| corrupt("the offset of a blob is not in its row".to_owned()))
 }
 
 /// Deletes some of the references of a deleted execution to blobs, and returns their number.

@@ -15,10 +15,10 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::event_codec::{DecodedEvent, EncodedEvent, Nanoseconds};
+use super::events::{DecodedEvent, EncodedEvent, Nanoseconds};
 
 /// Encodes the first events of an execution.
-pub(super) struct StartEncoder<'start> {
+pub(crate) struct StartEncoder<'start> {
     at: Timestamp,
     payload: &'start Payload,
     /// The events after the first.
@@ -28,10 +28,10 @@ pub(super) struct StartEncoder<'start> {
 }
 
 /// The columns of an execution that belong to its first event.
-pub(super) struct StartColumns {
-    pub(super) automation: AutomationId,
-    pub(super) definition: DefinitionHash,
-    pub(super) origin: Origin,
+pub(crate) struct StartColumns {
+    pub(crate) automation: AutomationId,
+    pub(crate) definition: DefinitionHash,
+    pub(crate) origin: Origin,
 }
 
 /// A request without its body: time of acceptance, method, path fragment, query parameters, raw query, headers, content
@@ -55,7 +55,7 @@ struct StartText<Opening> {
 
 impl<'start> StartEncoder<'start> {
     /// Creates the encoder of an execution accepted at `at`. A request body of `large` bytes or more is part of the text.
-    pub(super) fn new(
+    pub(crate) fn new(
         at: Timestamp,
         payload: &'start Payload,
         events: &'start [Event],
@@ -72,12 +72,12 @@ impl<'start> StartEncoder<'start> {
     }
 
     /// Returns the bytes beside the text.
-    pub(super) fn raw(&self) -> Option<&'start Bytes> {
+    pub(crate) fn raw(&self) -> Option<&'start Bytes> {
         self.raw_body.map(|(_, bytes)| bytes)
     }
 
     /// Returns the approximate size of the text, to allocate it at once.
-    pub(super) fn size_hint(&self) -> usize {
+    pub(crate) fn size_hint(&self) -> usize {
         let opening = match (self.payload, &self.raw_body) {
             (Payload::Webhook(request), None) => {
                 let body = request.body.data.in_memory().map_or(0, Bytes::len);
@@ -124,7 +124,7 @@ impl Serialize for StartEncoder<'_> {
 }
 
 /// Decodes the first events of an execution from its row in `starts` and the columns of its own row.
-pub(super) fn read(
+pub(crate) fn read(
     text: &str,
     raw: Option<&[u8]>,
     known: StartColumns,
@@ -196,7 +196,7 @@ mod tests {
     use proptest::option;
     use proptest::prelude::*;
 
-    use super::super::event_codec::tests::{event, time, value};
+    use super::super::events::tests::{event, time, value};
     use super::*;
 
     fn known() -> StartColumns {

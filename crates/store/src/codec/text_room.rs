@@ -4,13 +4,13 @@
 //! for it, and then encodes it into exactly that much memory. So large values of many executions do not multiply in memory.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use model::value::collect_refs;
+use model::value::{Blob, collect_refs};
 use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::blobs::ExternalValues;
 use crate::Error;
 
 /// The bytes of the texts of one operation that are encoded without room.
@@ -22,10 +22,10 @@ const UNIT: usize = 1 << 10;
 
 /// The memory for large texts.
 #[derive(Debug)]
-pub(super) struct LargeTexts(Semaphore);
+pub(crate) struct LargeTexts(Semaphore);
 
 impl LargeTexts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Semaphore::new(ALL / UNIT))
     }
 
@@ -33,7 +33,7 @@ impl LargeTexts {
     ///
     /// # Errors
     /// The errors of `encode`, and [`Error::Closed`].
-    pub(super) async fn encode<T>(
+    pub(crate) async fn encode<T>(
         &self,
         encode: impl Fn(&mut TextRoom) -> Result<T, Error>,
     ) -> Result<(T, Option<SemaphorePermit<'_>>), Error> {
@@ -55,7 +55,7 @@ impl LargeTexts {
 
 /// The room for the texts of one operation.
 #[derive(Debug)]
-pub(super) struct TextRoom {
+pub(crate) struct TextRoom {
     /// The bytes that are left; `usize::MAX` in the second pass.
     left: usize,
     /// True once a text did not fit. The texts of the pass are then incomplete.
@@ -66,11 +66,11 @@ pub(super) struct TextRoom {
 
 impl TextRoom {
     /// Encodes the text of a row of about `about` bytes, and collects the files that it names.
-    pub(super) fn text(
+    pub(crate) fn text(
         &mut self,
         about: usize,
         items: &impl Serialize,
-    ) -> Result<(String, ExternalValues), Error> {
+    ) -> Result<(String, Vec<Arc<dyn Blob>>), Error> {
         let is_second = self.left == usize::MAX;
         let capacity = if is_second { self.measured.pop().unwrap_or(about) } else { about.min(self.left) };
         let mut output = Output { text: Vec::with_capacity(capacity), most: self.left, length: 0 };
@@ -83,7 +83,7 @@ impl TextRoom {
         }
         let text =
             String::from_utf8(output.text).map_err(|error| Error::Invalid { reason: error.to_string() })?;
-        Ok((text, ExternalValues::naming(named)))
+        Ok((text, named))
     }
 }
 
@@ -116,7 +116,7 @@ impl Write for Output {
 }
 
 /// Encodes on this thread. A multi-threaded runtime moves the other tasks of the thread away.
-fn in_place<T>(encode: impl FnOnce() -> T) -> T {
+pub(crate) fn in_place<T>(encode: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(encode),
         _ => encode(),

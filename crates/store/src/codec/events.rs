@@ -18,16 +18,16 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Encodes a list of events.
-pub(super) struct EncodedEvents<I>(pub(super) I);
+pub(crate) struct EncodedEvents<I>(pub(super) I);
 
 /// A decoded event.
-pub(super) struct DecodedEvent(pub(super) Event);
+pub(crate) struct DecodedEvent(pub(crate) Event);
 
 /// EncodedEvent of them.
-pub(super) struct EncodedEvent<'event>(pub(super) &'event Event);
+pub(crate) struct EncodedEvent<'event>(pub(super) &'event Event);
 
 /// A time: nanoseconds since the epoch, or text if they do not fit into 64 bits.
-pub(super) struct Nanoseconds(pub(super) Timestamp);
+pub(crate) struct Nanoseconds(pub(super) Timestamp);
 
 impl Serialize for Nanoseconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,21 @@
+//! The stored forms of executions and values, which are the same in every database.
+
+mod columns;
+mod compress;
+mod events;
+mod external;
+mod externalize;
+mod rows;
+mod start;
+mod text_room;
+
+pub(crate) use columns::{id_prefix, status_code, status_of, to_ns};
+pub(crate) use compress::{compress, decompress};
+pub(crate) use events::DecodedEvent;
+pub(crate) use external::{ExternalValue, ExternalValues};
+pub(crate) use externalize::{find_large, remove, restore};
+pub(crate) use rows::{AppendRow, NewExecutionRow, PollRow, StateChange, state_bytes, state_changes};
+pub(crate) use start::{StartColumns, read as read_start};
+#[cfg(feature = "postgres")]
+pub(crate) use text_room::in_place;
+pub(crate) use text_room::{LargeTexts, TextRoom};

@@ -1,0 +1,126 @@
+//! Connections that write, and the errors of the server.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::Error;
+
+/// The settings of a session that writes batches. The plans are made once: for arrays of any length the primary key is the way
+/// to the rows, and a scan or a hash join would read all of a table.
+pub(super) const LANE_SESSION: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; \
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+    SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0; SET lock_timeout = 0; \
+    SET client_min_messages = warning; SET standard_conforming_strings = on; \
+    SET default_transaction_isolation = 'read committed'";
+
+/// A connection of its own, not one of a pool.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// The number of warnings that the server has sent.
+    warnings: Arc<AtomicU64>,
+}
+
+impl Session {
+    /// Opens a connection and applies `settings`. The task of the connection ends with the client.
+    pub(super) async fn open(
+        config: &Config,
+        encryption: &MakeRustlsConnect,
+        settings: &str,
+    ) -> Result<Self, tokio_postgres::Error> {
+        let (client, mut connection) = config.connect(encryption.clone()).await?;
+        let warnings = Arc::new(AtomicU64::new(0));
+        let count = warnings.clone();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notice(notice) = message
+                    && notice.severity() == "WARNING"
+                {
+                    tracing::warn!(message = notice.message(), "the database warns");
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        client.batch_execute(settings).await?;
+        Ok(Self { client, warnings })
+    }
+
+    /// Returns the number of warnings so far.
+    pub(super) fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns true if the connection is lost, or the server cannot take requests at the moment.
+pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
+    match error.code() {
+        // A parameter that has no form in the database never has one on another connection either.
+        None => !error.to_string().starts_with("error serializing parameter"),
+        Some(code) => {
+            code.code().starts_with("08")
+                || [
+                    &SqlState::ADMIN_SHUTDOWN,
+                    &SqlState::CRASH_SHUTDOWN,
+                    &SqlState::CANNOT_CONNECT_NOW,
+                    &SqlState::TOO_MANY_CONNECTIONS,
+                    &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                    &SqlState::READ_ONLY_SQL_TRANSACTION,
+                ]
+                .contains(&code)
+        }
+    }
+}
+
+/// Returns true if the same batch can succeed when it is sent again.
+pub(super) fn is_transient(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| {
+        [
+            &SqlState::T_R_SERIALIZATION_FAILURE,
+            &SqlState::T_R_DEADLOCK_DETECTED,
+            &SqlState::LOCK_NOT_AVAILABLE,
+        ]
+        .contains(&code)
+    })
+}
+
+/// Returns the message of an error with its causes, in which the server names no password.
+pub(super) fn message(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(db) => db.message().to_owned(),
+        None => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                text = format!("{text}: {error}");
+                cause = error.source();
+            }
+            text
+        }
+    }
+}
+
+/// Converts an error of a read.
+pub(super) fn read_error(error: &tokio_postgres::Error) -> Error {
+    match error.code() {
+        Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+            Error::DatabaseDamaged { detail: message(error) }
+        }
+        _ => Error::Read { reason: message(error) },
+    }
+}
+
+/// Converts an error of a write that was rolled back.
+pub(super) fn write_error(error: &tokio_postgres::Error) -> Error {
+    match error.code() {
+        Some(code) if *code == SqlState::DISK_FULL => Error::Full,
+        Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+            Error::DatabaseDamaged { detail: message(error) }
+        }
+        _ => Error::Write { reason: message(error) },
+    }
+}

@@ -1,0 +1,221 @@
+//! A lane: a connection that commits one batch after the other.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::Config;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::attempt::{Failure, Prepared, Verdict, lacks_partition, refusal};
+use super::connect::{LANE_SESSION, Session, is_lost, message};
+use super::op::Item;
+use super::partitions::Partitions;
+use super::queue::{Batch, Queue};
+use super::reader::Outage;
+use super::recall::recall;
+use crate::counters::Counters;
+use crate::poison::Poison;
+
+/// The pauses between attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The most attempts for a batch that other transactions are in the way of.
+const MAX_CONTENTIONS: u32 = 100;
+
+/// Begins again on a new connection: waits for the transaction of the lost one if it is still open, and is synced behind it.
+const RESUME: &str =
+    "UPDATE lanes SET pid = pg_backend_pid() WHERE node = $1 AND lane = $2 RETURNING batch, dead";
+const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM lanes \
+    WHERE node = $1 AND lane = $2 AND pid <> pg_backend_pid()";
+
+/// What the lanes of a store share.
+pub(super) struct Shared {
+    pub(super) node: i64,
+    pub(super) config: Config,
+    pub(super) encryption: MakeRustlsConnect,
+    /// Further settings of the session.
+    pub(super) session: String,
+    pub(super) queue: Queue,
+    pub(super) poison: Poison,
+    pub(super) counters: Counters,
+    pub(super) outage: Outage,
+    pub(super) partitions: Partitions,
+}
+
+/// A lane.
+pub(super) struct Lane {
+    shared: Arc<Shared>,
+    index: i16,
+    prepared: Option<Prepared>,
+    /// The number of the last batch that was committed.
+    number: i64,
+}
+
+/// The end of a lane: no write is possible any more.
+struct Stopped;
+
+impl Lane {
+    pub(super) fn new(shared: Arc<Shared>, index: i16) -> Self {
+        Self { shared, index, prepared: None, number: 0 }
+    }
+
+    /// Writes batches until the queue is closed or the store fails.
+    pub(super) async fn run(mut self) {
+        let queue = self.shared.queue.clone();
+        while let Some(batch) = queue.next(self.index == 0).await {
+            if self.write(batch).await.is_err() {
+                queue.abandon();
+                return;
+            }
+        }
+    }
+
+    async fn write(&mut self, mut batch: Batch) -> Result<(), Stopped> {
+        let mut pending = VecDeque::from([batch.take()]);
+        let mut has_retried = false;
+        while let Some(items) = pending.pop_front() {
+            match self.commit(&items).await? {
+                Ok(verdicts) => {
+                    let mut again = Vec::new();
+                    for (mut item, verdict) in items.into_iter().zip(verdicts) {
+                        // A caller that went away needs no result.
+                        match verdict {
+                            Verdict::Done(done) => drop(item.reply.send(Ok(done))),
+                            Verdict::Refused(error) => drop(item.reply.send(Err(error))),
+                            Verdict::Again => {
+                                item.slow = true;
+                                again.push(item);
+                            }
+                        }
+                    }
+                    if !again.is_empty() {
+                        pending.push_front(again);
+                    }
+                }
+                Err(error) if lacks_partition(&error) && !has_retried => {
+                    has_retried = true;
+                    self.shared.partitions.make_again(&items).await;
+                    pending.push_front(items);
+                }
+                Err(error) => match <[Item; 1]>::try_from(items) {
+                    Ok([item]) => {
+                        let error = refusal(&item.op, &error);
+                        if error.outcome_unknown() {
+                            self.shared.poison.set(&error.to_string());
+                        }
+                        drop(item.reply.send(Err(error)));
+                    }
+                    Err(items) => {
+                        pending.extend(items.into_iter().map(|item| vec![Item { alone: true, ..item }]))
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits a batch under the next number. Returns the error of a statement if one failed, and nothing is written then.
+    async fn commit(
+        &mut self,
+        items: &[Item],
+    ) -> Result<Result<Vec<Verdict>, tokio_postgres::Error>, Stopped> {
+        let (mut contentions, number) = (0, self.number + 1);
+        loop {
+            let mut prepared = match self.prepared.take() {
+                Some(prepared) => prepared,
+                None => {
+                    let (prepared, stored) = self.connect().await?;
+                    if stored == number {
+                        match recall(&prepared.session.client, items).await {
+                            Ok(verdicts) => {
+                                self.number = number;
+                                self.prepared = Some(prepared);
+                                return Ok(Ok(verdicts));
+                            }
+                            Err(error) if is_lost(&error) => continue,
+                            Err(error) => return Err(self.stop(&message(&error))),
+                        }
+                    }
+                    if stored != self.number {
+                        return Err(self.stop(&format!(
+                            "the database has {} batches of this daemon and not {}: it has lost writes that were committed",
+                            stored, self.number
+                        )));
+                    }
+                    prepared
+                }
+            };
+            let begun = Instant::now();
+            let attempt = prepared.attempt((self.shared.node, self.index), number, items).await;
+            match attempt {
+                Ok(verdicts) => {
+                    self.number = number;
+                    let bytes = items.iter().map(|item| item.op.bytes()).sum();
+                    self.shared.counters.committed(items.len(), bytes, begun.elapsed());
+                    self.prepared = Some(prepared);
+                    return Ok(Ok(verdicts));
+                }
+                Err(Failure::Failed(error)) => {
+                    self.prepared = Some(prepared);
+                    return Ok(Err(error));
+                }
+                Err(Failure::Transient(reason)) => {
+                    self.prepared = Some(prepared);
+                    contentions += 1;
+                    if contentions >= MAX_CONTENTIONS {
+                        return Err(self.stop(&reason));
+                    }
+                    tokio::time::sleep(Duration::from_millis(contentions.into())).await;
+                }
+                // A new connection finds out whether it is committed.
+                Err(Failure::Unknown(reason)) => {
+                    tracing::warn!(lane = self.index, reason, "a connection to the database is lost")
+                }
+                Err(Failure::Fenced) => {}
+            }
+        }
+    }
+
+    /// Connects, waits for what the lost connection may still do, and returns the number of the last batch that is committed.
+    async fn connect(&mut self) -> Result<(Prepared, i64), Stopped> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.resume().await {
+                Ok((prepared, batch, false)) => {
+                    self.shared.outage.ended();
+                    return Ok((prepared, batch));
+                }
+                Ok((_, _, true)) => return Err(self.stop("another daemon has taken over")),
+                Err(error) => {
+                    let reason = message(&error);
+                    self.shared.outage.began(&reason);
+                    if self.shared.outage.is_closing() {
+                        return Err(self.stop(&format!("the database does not answer: {reason}")));
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    async fn resume(&self) -> Result<(Prepared, i64, bool), tokio_postgres::Error> {
+        let settings = format!("{LANE_SESSION}; {}", self.shared.session);
+        let session = Session::open(&self.shared.config, &self.shared.encryption, &settings).await?;
+        // Without the right to do so, the new connection waits until the server notices that the old one is gone.
+        let _ = session.client.query(TERMINATE, &[&self.shared.node, &self.index]).await;
+        let row = session.client.query_opt(RESUME, &[&self.shared.node, &self.index]).await?;
+        let (batch, dead) = match row {
+            Some(row) => (row.try_get(0)?, row.try_get(1)?),
+            None => (0, true),
+        };
+        Ok((Prepared::new(session), batch, dead))
+    }
+
+    fn stop(&self, reason: &str) -> Stopped {
+        self.shared.poison.set(reason);
+        Stopped
+    }
+}

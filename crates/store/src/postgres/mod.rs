@@ -1,0 +1,44 @@
+//! The store on PostgreSQL 15 or later.
+//!
+//! A thread of its own drives the connections: a few *lanes*, which write batches ([`lane`]), a pool that reads ([`reader`]), and
+//! one that keeps the node of this daemon alive ([`node`]). Callers encode their write, queue it ([`queue`]) and wait. A lane sends
+//! what waits as one transaction in one round trip. Every transaction begins with a *fence*, which numbers the batches of the lane
+//! and fails once another daemon has taken over. So a write of a daemon that was declared dead never happens, and a batch whose
+//! commit got no answer is found again by its number.
+
+mod address;
+mod connect;
+
+mod forms;
+mod op;
+mod queue;
+mod statements;
+
+mod arrange;
+mod attempt;
+mod lane;
+mod recall;
+
+mod checks;
+mod node;
+mod schema;
+
+mod reader;
+
+mod blobs;
+mod definitions;
+mod events;
+mod files;
+mod list;
+mod partitions;
+mod prune;
+mod state;
+mod triggers;
+mod usage;
+mod waits;
+
+mod open;
+mod store;
+
+pub(crate) use address::Address;
+pub(crate) use open::{open, open_read_only};

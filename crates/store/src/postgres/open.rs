@@ -1,0 +1,214 @@
+//! Opening and closing: the thread of the store, its checks and its tasks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_postgres::Client;
+
+use super::blobs::Blobs;
+use super::checks::{self, Server};
+use super::connect::Session;
+use super::definitions::Definitions;
+use super::files::Spool;
+use super::lane::{Lane, Shared};
+use super::node::{self, Identity, LANES};
+use super::partitions::Partitions;
+use super::queue::Queue;
+use super::reader::{Outage, Reader};
+use super::schema::{self, explain};
+use super::store::PostgresStore;
+use super::usage::Usage;
+use super::{Address, usage};
+use crate::counters::Counters;
+use crate::poison::Poison;
+use crate::{Error, Options};
+
+/// The name of the connections in the views of the server.
+const APPLICATION: &str = "cogwork";
+
+/// The connections and tasks of an open store.
+pub(super) struct Opened {
+    pub(super) address: Address,
+    pub(super) server: Server,
+    pub(super) reader: Reader,
+    pub(super) definitions: Definitions,
+    pub(super) partitions: Partitions,
+    pub(super) blobs: Blobs,
+    pub(super) spool: Option<Spool>,
+    pub(super) usage: Usage,
+    /// `None` if the store is open only for reading.
+    pub(super) lanes: Option<Arc<Shared>>,
+    pub(super) poison: Poison,
+    pub(super) counters: Counters,
+}
+
+/// The thread that drives the connections. It ends when the queue is closed and written.
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) thread: JoinHandle<()>,
+    /// Ends the thread of a store that is open only for reading.
+    pub(super) stop: watch::Sender<bool>,
+}
+
+/// Opens the store at `address` for reading and writing, as [`crate::open`] documents.
+pub(crate) fn open(address: &Address, options: Options) -> Result<PostgresStore, Error> {
+    start(address, options, false)
+}
+
+/// Opens the store at `address` only for reading, as [`crate::open_read_only`] documents.
+pub(crate) fn open_read_only(address: &Address) -> Result<PostgresStore, Error> {
+    start(address, Options::default(), true)
+}
+
+fn start(address: &Address, options: Options, is_read_only: bool) -> Result<PostgresStore, Error> {
+    let failed = |reason: String| Error::Connect { location: address.to_string(), reason };
+    let (stop, stopped) = watch::channel(false);
+    let (opened, result) = sync_channel(1);
+    let of = address.clone();
+    let thread = std::thread::Builder::new()
+        .name("store".to_owned())
+        .spawn(move || drive(of, options, is_read_only, opened, stopped))
+        .map_err(|error| failed(error.to_string()))?;
+    // The connection of a store is made once, before anything runs.
+    let opened = result.recv().map_err(|_| failed("the thread of the store ended".to_owned()))??;
+    Ok(PostgresStore::new(opened, Driver { thread, stop }))
+}
+
+/// Runs the thread: opens the store, tells the result, and drives the connections until the store is closed.
+fn drive(
+    address: Address,
+    options: Options,
+    is_read_only: bool,
+    opened: SyncSender<Result<Opened, Error>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let error = Error::Connect { location: address.to_string(), reason: error.to_string() };
+            return drop(opened.send(Err(error)));
+        }
+    };
+    let handle = runtime.handle().clone();
+    runtime.block_on(async move {
+        let store = connect(address, options, is_read_only, handle).await;
+        let (store, tasks) = match store {
+            Ok(store) => store,
+            Err(error) => return drop(opened.send(Err(error))),
+        };
+        let (lanes, reader) = (store.lanes.clone(), store.reader.clone());
+        let Some(Tasks { mut running, beat, measure, identity }) = tasks else {
+            drop(opened.send(Ok(store)));
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            return reader.close();
+        };
+        drop(opened.send(Ok(store)));
+        while running.join_next().await.is_some() {}
+        beat.abort();
+        measure.abort();
+        if let Some(shared) = lanes.filter(|shared| shared.poison.reason().is_none()) {
+            node::leave(&shared).await;
+        }
+        reader.close();
+        // Only now may another daemon begin on the same data folder.
+        drop(identity);
+    });
+    // A read or a name resolution that still blocks a thread is given up.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+/// The tasks of a store that is open for writing.
+struct Tasks {
+    running: tokio::task::JoinSet<()>,
+    beat: tokio::task::JoinHandle<()>,
+    measure: tokio::task::JoinHandle<()>,
+    identity: Identity,
+}
+
+async fn connect(
+    address: Address,
+    options: Options,
+    is_read_only: bool,
+    handle: Handle,
+) -> Result<(Opened, Option<Tasks>), Error> {
+    let location = address.to_string();
+    let failed = |reason: String| Error::Connect { location: location.clone(), reason };
+    let encryption = address.encryption()?;
+    let (poison, counters) = (Poison::default(), Counters::default());
+    let (config, settings) = if is_read_only {
+        (address.reading(APPLICATION), "SET default_transaction_read_only = on")
+    } else {
+        (address.writing(APPLICATION), "SET statement_timeout = '60s'")
+    };
+    let session = Session::open(&config, &encryption, settings).await;
+    let mut session = session.map_err(|error| failed(explain(&error)))?;
+    let mut server = check(&session.client, &options, is_read_only).await.map_err(&failed)?;
+    server.weakened.extend(address.weakness());
+    let identity = if is_read_only {
+        schema::check(&session.client).await.map_err(&failed)?;
+        None
+    } else {
+        let identity = Identity::of(options.local.as_deref())?;
+        schema::migrate(&mut session.client).await.map_err(&failed)?;
+        Some(identity)
+    };
+    let reader = Reader::new(config.clone(), encryption.clone(), handle, poison.clone(), is_read_only)?;
+    let partitions = Partitions::new(reader.clone());
+    let usage = Usage::new(options.max_bytes);
+    let mut opened = Opened {
+        blobs: Blobs::new(reader.clone(), options.blob_bytes),
+        definitions: Definitions::new(reader.clone()),
+        partitions: partitions.clone(),
+        spool: spool(&options, is_read_only)?,
+        usage: usage.clone(),
+        lanes: None,
+        poison: poison.clone(),
+        counters: counters.clone(),
+        address,
+        server,
+        reader: reader.clone(),
+    };
+    let Some(identity) = identity else { return Ok((opened, None)) };
+    usage::measure(&reader, &usage).await?;
+    let node = node::join(&mut session.client, &identity, &location).await?;
+    let shared = Arc::new(Shared {
+        node,
+        config,
+        encryption,
+        session: opened.server.session.clone(),
+        queue: Queue::new(poison.clone()),
+        poison,
+        counters,
+        outage: Outage::default(),
+        partitions,
+    });
+    let mut running = tokio::task::JoinSet::new();
+    for index in 0..LANES {
+        running.spawn(Lane::new(shared.clone(), index).run());
+    }
+    let beat = tokio::spawn(node::beat(shared.clone(), Some(session)));
+    let measure = tokio::spawn(usage::keep_measuring(reader, usage));
+    opened.lanes = Some(shared);
+    Ok((opened, Some(Tasks { running, beat, measure, identity })))
+}
+
+async fn check(client: &Client, options: &Options, is_read_only: bool) -> Result<Server, String> {
+    if is_read_only { checks::look(client).await } else { checks::check(client, options.durability).await }
+}
+
+fn spool(options: &Options, is_read_only: bool) -> Result<Option<Spool>, Error> {
+    if is_read_only {
+        return Ok(None);
+    }
+    let folder = match &options.local {
+        Some(folder) => folder.clone(),
+        None => std::env::temp_dir().join(format!("cogwork-{}", uuid::Uuid::new_v4())),
+    };
+    let failed = |path: PathBuf, error: std::io::Error| Error::Open { path, reason: error.to_string() };
+    Spool::new(&folder).map(Some).map_err(|error| failed(folder, error))
+}

@@ -1,0 +1,204 @@
+//! Reads, on a pool of connections.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_postgres::{Config, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::connect::{is_lost, message, read_error};
+use super::op::{Params, borrowed};
+use crate::Error;
+use crate::poison::Poison;
+
+/// The number of connections that read.
+const READERS: usize = 4;
+/// The time after which a read gives up while the database does not answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time for one statement.
+const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '60s'; SET jit = off";
+/// The pauses between attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The time without a connection after which starts are refused instead of waiting.
+const GRACE: Duration = Duration::from_secs(2);
+/// The time that queued writes get when the store is closed while the database does not answer.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// Whether the database can be reached.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outage(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    since: Option<(Instant, String)>,
+    closing_since: Option<Instant>,
+}
+
+impl Outage {
+    /// Notes that a connection could not be opened.
+    pub(super) fn began(&self, reason: &str) {
+        let mut state = self.state();
+        if state.since.is_none() {
+            tracing::error!(reason, "the database does not answer; writes wait for it");
+        }
+        let since = state.since.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        state.since = Some((since, reason.to_owned()));
+    }
+
+    /// Notes that a connection is open.
+    pub(super) fn ended(&self) {
+        if let Some((since, _)) = self.state().since.take() {
+            tracing::info!(seconds = since.elapsed().as_secs(), "the database answers again");
+        }
+    }
+
+    /// Returns the error for a start while the database has not answered for some time.
+    pub(super) fn refusal(&self) -> Option<Error> {
+        let state = self.state();
+        let (since, reason) = state.since.as_ref()?;
+        (since.elapsed() >= GRACE).then(|| Error::Unreachable { reason: reason.clone() })
+    }
+
+    /// Notes that the store closes: lanes no longer wait for the database without end.
+    pub(super) fn close(&self) {
+        self.state().closing_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Returns true if the store has been closing for longer than queued writes may take.
+    pub(super) fn is_closing(&self) -> bool {
+        self.state().closing_since.is_some_and(|since| since.elapsed() >= CLOSING)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The connections that read. Every read runs on the thread of the store.
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    pool: Pool,
+    handle: Handle,
+    poison: Poison,
+}
+
+impl Reader {
+    /// Creates the pool; it connects when it is used. `handle` is of the runtime of the store.
+    pub(super) fn new(
+        config: Config,
+        encryption: MakeRustlsConnect,
+        handle: Handle,
+        poison: Poison,
+        is_read_only: bool,
+    ) -> Result<Self, Error> {
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(config, encryption, recycling);
+        let read_only = if is_read_only { "; SET default_transaction_read_only = on" } else { "" };
+        let session = format!("{STATEMENT_TIMEOUT}{read_only}");
+        let begin = Hook::async_fn(move |client, _| {
+            let session = session.clone();
+            Box::pin(async move { client.batch_execute(&session).await.map_err(HookError::Backend) })
+        });
+        let pool = Pool::builder(manager)
+            .max_size(READERS)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(PATIENCE))
+            .post_create(begin)
+            .build()
+            .map_err(|error| Error::Read { reason: error.to_string() })?;
+        Ok(Self { pool, handle, poison })
+    }
+
+    /// Runs a query and returns its rows. Tries again while the database does not answer.
+    pub(super) async fn rows(
+        &self,
+        sql: impl Into<Cow<'static, str>>,
+        params: Params,
+    ) -> Result<Vec<Row>, Error> {
+        let (sql, reader) = (sql.into(), self.clone());
+        let read = self.handle.spawn(async move { reader.retry(&sql, &params).await });
+        read.await.map_err(|_| Error::Closed)?.inspect_err(|error| {
+            if let Error::DatabaseDamaged { detail } = error {
+                self.poison.set(detail);
+            }
+        })
+    }
+
+    /// Runs a query that returns at most one row.
+    pub(super) async fn row(
+        &self,
+        sql: impl Into<Cow<'static, str>>,
+        params: Params,
+    ) -> Result<Option<Row>, Error> {
+        Ok(self.rows(sql, params).await?.into_iter().next())
+    }
+
+    async fn retry(&self, sql: &str, params: &Params) -> Result<Vec<Row>, Error> {
+        let begun = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let reason = match self.once(sql, params).await {
+                Ok(rows) => return Ok(rows),
+                Err(PoolError::Backend(error)) if is_lost(&error) => message(&error),
+                Err(PoolError::Backend(error)) => return Err(read_error(&error)),
+                Err(PoolError::Closed) => return Err(Error::Closed),
+                Err(PoolError::PostCreateHook(HookError::Backend(error))) => message(&error),
+                Err(error) => return Err(Error::Read { reason: error.to_string() }),
+            };
+            if begun.elapsed() + pause > PATIENCE {
+                return Err(Error::Read { reason: format!("the database does not answer: {reason}") });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn once(&self, sql: &str, params: &Params) -> Result<Vec<Row>, PoolError> {
+        let client = self.pool.get().await?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.query(&statement, &borrowed(params)).await?)
+    }
+
+    /// Runs a query from a thread that may block, and waits for its rows. Not for threads of the store.
+    pub(super) fn rows_blocking(&self, sql: &'static str, params: Params) -> Result<Vec<Row>, Error> {
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        let reader = self.clone();
+        self.handle.spawn(async move { drop(send.send(reader.retry(sql, &params).await)) });
+        crate::codec::in_place(|| receive.recv()).map_err(|_| Error::Closed)?
+    }
+
+    /// Closes the connections. Later reads return [`Error::Closed`].
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// Returns a column of a row.
+pub(super) fn get<'row, T: tokio_postgres::types::FromSql<'row>>(
+    row: &'row Row,
+    index: usize,
+) -> Result<T, Error> {
+    row.try_get(index).map_err(|error| Error::Read { reason: error.to_string() })
+}
+
+/// Returns a column of bytes that are text.
+pub(super) fn text(row: &Row, index: usize) -> Result<String, Error> {
+    optional_text(row, index)?.ok_or_else(|| damaged("a text is missing".to_owned()))
+}
+
+/// Returns a column of bytes that are text, or NULL.
+pub(super) fn optional_text(row: &Row, index: usize) -> Result<Option<String>, Error> {
+    let bytes: Option<Vec<u8>> = get(row, index)?;
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|error| damaged(format!("a text is not UTF-8: {error}")))
+}
+
+/// Creates the error for content that no store writes.
+pub(super) fn damaged(detail: String) -> Error {
+    Error::RecordDamaged { detail }
+}

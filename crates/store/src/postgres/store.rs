@@ -1,0 +1,367 @@
+//! The handle: closing, and the methods of the traits, each in a line or two.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::value::{FileStorage, MemoryFiles};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use tokio::sync::Mutex;
+use tokio_postgres::Row;
+
+use super::definitions::Numbers;
+use super::forms::id_of;
+use super::lane::Shared;
+use super::op::{AcceptOp, AcceptRow, Done, Op};
+use super::open::{Driver, Opened};
+use super::queue::Queue;
+use super::reader::get;
+use super::{events, list, prune, schema, state, triggers, usage, waits};
+use crate::Error;
+use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
+use crate::traits::{
+    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
+    WaitStore,
+};
+use crate::types::{
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
+    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter,
+    ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+};
+
+/// A handle to a store on PostgreSQL. Dropping it commits the queued writes and closes the connections; [`Store::close`] does the
+/// same without blocking a thread.
+pub(crate) struct PostgresStore {
+    opened: Opened,
+    large_texts: LargeTexts,
+    driver: Mutex<Option<Driver>>,
+}
+
+impl PostgresStore {
+    pub(super) fn new(opened: Opened, driver: Driver) -> Self {
+        Self { opened, large_texts: LargeTexts::new(), driver: Mutex::new(Some(driver)) }
+    }
+
+    fn lanes(&self) -> Result<&Arc<Shared>, Error> {
+        self.opened.lanes.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    fn queue(&self) -> Result<&Queue, Error> {
+        self.lanes().map(|lanes| &lanes.queue)
+    }
+
+    /// Encodes executions, with their large values stored.
+    async fn encode_accept(&self, accept: &Accept) -> Result<AcceptOp, Error> {
+        let (queue, opened) = (self.queue()?, &self.opened);
+        let large = opened.blobs.threshold();
+        let encode = |room: &mut _| {
+            let rows = accept.executions.iter().map(|new| NewExecutionRow::new(new, large, room));
+            rows.collect::<Result<Vec<_>, Error>>()
+        };
+        let (rows, _room) = self.large_texts.encode(encode).await?;
+        let poll = accept.poll.as_ref().map(PollRow::new).transpose()?.map(Box::new);
+        opened.partitions.ensure(rows.iter().map(|row| id_of(row.id))).await?;
+        let mut executions = Vec::with_capacity(rows.len());
+        for (mut row, new) in rows.into_iter().zip(&accept.executions) {
+            let numbers = opened.definitions.use_for(queue, row.definition, id_of(row.id)).await?;
+            opened.blobs.externalize(&mut row.body, &mut row.external).await?;
+            let replay_of = match &new.started {
+                Event::Started { origin, .. } => origin.replay_of().map(id_of),
+                _ => None,
+            };
+            let Numbers { automation, definition } = numbers;
+            executions.push(AcceptRow { row, automation, definition, replay_of });
+        }
+        Ok(AcceptOp { executions, watermark: accept.watermark.clone(), poll })
+    }
+
+    /// Stops the tasks; the thread ends once the queued writes are committed.
+    fn stop(&self, driver: &Driver) {
+        if let Some(lanes) = &self.opened.lanes {
+            lanes.outage.close();
+            lanes.queue.close();
+        }
+        let _ = driver.stop.send(true);
+    }
+}
+
+#[async_trait]
+impl DefinitionStore for PostgresStore {
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
+        self.opened.definitions.put(self.queue()?, definition).await
+    }
+
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+        self.opened.definitions.read(hash).await
+    }
+
+    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
+        self.opened.definitions.list(automation, limit).await
+    }
+}
+
+#[async_trait]
+impl ExecutionStore for PostgresStore {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
+        let lanes = self.lanes()?;
+        if !accept.executions.is_empty() {
+            if self.opened.usage.capacity() == Capacity::Exhausted {
+                return Err(Error::Full);
+            }
+            // A caller can try again elsewhere or later; what was accepted waits.
+            if let Some(refusal) = lanes.outage.refusal() {
+                return Err(refusal);
+            }
+        }
+        let _held = self.opened.definitions.hold().await;
+        let op = self.encode_accept(accept).await?;
+        match lanes.queue.write(Op::Accept(op)).await? {
+            Done::Accepted(accepted) => Ok(accepted),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn append(&self, append: &Append) -> Result<(), Error> {
+        let (row, room) = self.large_texts.encode(|room| AppendRow::new(append, room)).await?;
+        let mut row = Box::new(row);
+        self.opened.partitions.ensure(std::iter::once(id_of(row.execution))).await?;
+        if let Some(body) = &mut row.body {
+            self.opened.blobs.externalize(body, &mut row.external).await?;
+        }
+        // Its large values are in blobs by now.
+        drop(room);
+        self.queue()?.write(Op::Append(row)).await.map(drop)
+    }
+
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        events::events(&self.opened.reader, &self.opened.blobs, id).await
+    }
+
+    async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {
+        events::log(&self.opened.reader, &self.opened.blobs, id).await
+    }
+
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        list::execution(&self.opened.reader, id).await
+    }
+
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
+        list::executions(&self.opened.reader, filter, page).await
+    }
+
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
+        events::logs(&self.opened.reader, id, after, limit).await
+    }
+
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
+        list::unfinished(&self.opened.reader, after, limit).await
+    }
+
+    async fn unfinished_count(&self) -> Result<u64, Error> {
+        list::unfinished_count(&self.opened.reader).await
+    }
+}
+
+#[async_trait]
+impl WaitStore for PostgresStore {
+    async fn list_suspended(
+        &self,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<SuspendedExecution>, Error> {
+        waits::list_suspended(&self.opened.reader, after, limit).await
+    }
+
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+        waits::of_execution(&self.opened.reader, execution).await
+    }
+
+    async fn event_paths(&self, name: &str) -> Result<Vec<String>, Error> {
+        waits::event_paths(&self.opened.reader, name).await
+    }
+
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        path: &str,
+        value: Option<&str>,
+        after: Option<EventWaiter>,
+        limit: u32,
+    ) -> Result<Vec<EventWaiter>, Error> {
+        waits::for_event(&self.opened.reader, name, path, value, after, limit).await
+    }
+
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
+        waits::for_child(&self.opened.reader, child).await
+    }
+}
+
+#[async_trait]
+impl StateStore for PostgresStore {
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
+        Ok(self.read_states(scope, &[key.to_owned()]).await?.pop().flatten())
+    }
+
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
+        state::read(&self.opened.reader, scope, keys).await
+    }
+
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
+        state::list(&self.opened.reader, scope, after.unwrap_or_default(), limit).await
+    }
+
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.queue()?.write(Op::State(state_changes(&writes)?)).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl TriggerStore for PostgresStore {
+    async fn addresses(&self) -> Result<Vec<Address>, Error> {
+        triggers::addresses(&self.opened.reader).await
+    }
+
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
+        triggers::put_addresses(self.queue()?, addresses).await
+    }
+
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
+        triggers::watermarks(&self.opened.reader).await
+    }
+
+    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+        triggers::poll_states(&self.opened.reader).await
+    }
+
+    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        triggers::known_poll_keys(&self.opened.reader, automation, keys).await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        triggers::poll_entries(&self.opened.reader, automation, limit.min(PollWrite::MAX_ENTRIES)).await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        triggers::subscriptions(&self.opened.reader).await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        triggers::put_subscription(self.queue()?, &subscription).await
+    }
+
+    async fn delete_subscription(&self, id: &str) -> Result<(), Error> {
+        triggers::delete_subscription(self.queue()?, id).await
+    }
+
+    async fn find_dedup(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<DedupHit>, Error> {
+        triggers::find_dedup(&self.opened.reader, automation, key, now).await
+    }
+}
+
+#[async_trait]
+impl SecretStore for PostgresStore {
+    async fn get_or_init_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        triggers::get_or_init_secret(self.queue()?, fresh).await
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for PostgresStore {
+    async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
+        prune::prune(self.queue()?, &self.opened.reader, &filter, limit).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        prune::prune_keys(self.queue()?, before, limit).await
+    }
+
+    async fn prune_dedup(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        prune::prune_dedup(self.queue()?, before, limit).await
+    }
+
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        state::prune(self.queue()?, before, limit).await
+    }
+
+    async fn collect_garbage(&self) -> Result<u64, Error> {
+        self.opened.definitions.delete_unused(self.queue()?).await?;
+        let deleted = self.opened.blobs.delete_unused().await?;
+        self.opened.partitions.drop_empty().await?;
+        Ok(deleted)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn files(&self) -> Arc<dyn FileStorage> {
+        match &self.opened.spool {
+            Some(spool) => Arc::new(spool.clone()),
+            None => Arc::new(MemoryFiles),
+        }
+    }
+
+    fn capacity(&self) -> Capacity {
+        self.opened.usage.capacity()
+    }
+
+    async fn info(&self) -> Result<Info, Error> {
+        let opened = &self.opened;
+        let bytes = usage::measure(&opened.reader, &opened.usage).await?;
+        let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
+        let blobs = opened.reader.row(sql, Vec::new()).await?;
+        let blob_bytes: i64 = blobs.map(|row: Row| get(&row, 0)).transpose()?.unwrap_or_default();
+        Ok(Info {
+            engine: format!("PostgreSQL {}", opened.server.version),
+            location: opened.address.to_string(),
+            schema: u32::try_from(schema::CURRENT).unwrap_or_default(),
+            bytes,
+            used: bytes,
+            blob_bytes: u64::try_from(blob_bytes).unwrap_or_default(),
+            max_bytes: opened.usage.most(),
+            capacity: opened.usage.capacity(),
+            weakened: opened.server.weakened.clone(),
+        })
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.opened.counters.read(self.opened.lanes.as_ref().map_or(0, |lanes| lanes.queue.len()))
+    }
+
+    async fn failure(&self) -> Error {
+        Error::Poisoned { reason: self.opened.poison.wait().await }
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        // Locked until the end, so that a second caller waits for the first.
+        let mut driver = self.driver.lock().await;
+        if let Some(driver) = driver.take() {
+            self.stop(&driver);
+            let joined = tokio::task::spawn_blocking(move || join(driver)).await;
+            joined.map_err(|error| Error::Write { reason: error.to_string() })?;
+        }
+        match self.opened.poison.reason() {
+            Some(reason) => Err(Error::Poisoned { reason: reason.to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.get_mut().take() {
+            self.stop(&driver);
+            join(driver);
+        }
+    }
+}
+
+fn join(driver: Driver) {
+    if driver.thread.join().is_err() {
+        tracing::error!("the thread of the store panicked");
+    }
+}
