@@ -85,14 +85,14 @@ test("the editor completes keys, actions and steps, and describes them", async (
   await open.keyboard.type("fo\nwith: {message: \"${{ steps.");
   await expect(open.getByRole("option", { name: /^page/ })).toBeVisible();
   await open.keyboard.press("Escape");
-  await open.getByText("action", { exact: true }).first().hover();
+  await editor(open).getByText("action", { exact: true }).first().hover();
   await expect(open.locator(".cm-description")).toContainText("action");
 });
 
 test("a step is renamed with F2 and everything that names it follows", async ({ open, daemon }) => {
   await daemon.write("automations/rename.yaml", FILE);
   await open.goto(`${daemon.base}/automations/rename?tab=source`);
-  await editor(open).getByText("page", { exact: true }).click();
+  await editor(open).getByText("id: page").click();
   await expect(open).toHaveURL(/step=page/);
   await open.keyboard.press("F2");
   await open.getByLabel("New id of step page").fill("made");
@@ -111,8 +111,8 @@ test("a field of a form changes its bytes and no other, and is undone in one ste
   await form.getByLabel("message").fill("Good day");
   await form.getByLabel("message").press("Tab");
   await expect(editor(open)).toContainText("message: Good day");
-  await form.getByLabel("retry").fill("3");
-  await form.getByLabel("retry").press("Tab");
+  await form.getByLabel("retry", { exact: true }).fill("3");
+  await form.getByLabel("retry", { exact: true }).press("Tab");
   await expect(editor(open)).toContainText("retry: 3");
   await open.getByRole("button", { name: "Undo" }).click();
   await expect(editor(open)).not.toContainText("retry: 3");
@@ -128,7 +128,7 @@ test("graph and source select the same step, both ways", async ({ open, daemon }
   await open.goto(`${daemon.base}/automations/select?tab=both`);
   await open.getByRole("tree").getByText("other").click();
   await expect(open.getByRole("region", { name: "Step other" })).toBeVisible();
-  await editor(open).getByText("page", { exact: true }).click();
+  await editor(open).getByText("id: page").click();
   await expect(open.getByRole("treeitem", { selected: true })).toContainText("page");
 });
 
@@ -170,20 +170,20 @@ test("an automation is disabled and enabled by one key of its file", async ({ op
 test("a new automation is made from a card, by keyboard alone", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/new`);
   await expect(open.getByRole("heading", { name: "New automation" })).toBeVisible();
-  await open.keyboard.type("Nightly report");
-  await expect(open.getByText("automations/nightly-report.yaml")).toBeVisible();
+  await open.keyboard.type("Morning digest");
+  await expect(open.getByText("automations/morning-digest.yaml").first()).toBeVisible();
   await open.keyboard.press("Tab");
   await open.keyboard.press("Tab");
   for (let step = 0; step < 3; step += 1) {
     await open.keyboard.press("ArrowDown");
   }
   await expect(open.getByRole("radio", { name: /Schedule/ })).toBeChecked();
-  await expect(open.getByRole("region", { name: "Preview of automations/nightly-report.yaml" })).toContainText("schedule:");
-  await open.keyboard.press("Tab");
+  await expect(open.getByRole("region", { name: "Preview of automations/morning-digest.yaml" })).toContainText("schedule:");
+  await expect(open.getByRole("button", { name: "Create" })).toBeEnabled();
   await open.keyboard.press("Enter");
-  await expect(open).toHaveURL(/automations\/nightly-report/);
-  await expect(open.getByRole("heading", { name: "Nightly report" })).toBeVisible();
-  expect(await onDisk(daemon, "nightly-report.test")).toContain("tests:");
+  await expect(open).toHaveURL(/automations\/morning-digest/);
+  await expect(open.getByRole("heading", { name: "Morning digest" })).toBeVisible();
+  expect(await onDisk(daemon, "morning-digest.test")).toContain("tests:");
 });
 
 for (const card of ["Webhook", "Signed webhook", "Code block", "Poll", "Manual", "App event"]) {
@@ -192,8 +192,10 @@ for (const card of ["Webhook", "Signed webhook", "Code block", "Poll", "Manual",
     await open.getByLabel("Name", { exact: true }).fill(`A ${card}`);
     await open.getByRole("radio", { name: new RegExp(`^${card}`) }).check();
     await expect(open.getByRole("radio", { name: new RegExp(`^${card}`) })).toBeChecked();
+    const id = `a-${card.toLowerCase().replaceAll(" ", "-")}`;
+    await expect(open.getByRole("region", { name: `Preview of automations/${id}.yaml` })).toBeVisible();
     await open.getByRole("button", { name: "Create" }).click();
-    await expect(open).toHaveURL(/tab=both/);
+    await expect(open).toHaveURL(new RegExp(`automations/${id}`));
     await expect(editor(open)).toContainText("trigger:");
     await expect(open.getByRole("heading", { name: `A ${card}` })).toBeVisible();
   });
@@ -204,7 +206,7 @@ for (const width of [1440, 360]) {
     test(`the pages that edit have no serious finding of axe at ${width} in ${scheme}`, async ({ open, daemon }) => {
       await open.emulateMedia({ colorScheme: scheme });
       await open.setViewportSize({ width, height: 900 });
-      for (const path of ["/new", "/automations/sync-orders?tab=both&step=page", "/automations/sync-orders?tab=graph"]) {
+      for (const path of ["/new", "/automations/order-intake?tab=both&step=page", "/automations/order-intake?tab=graph"]) {
         await open.goto(daemon.base + path);
         await expect(open.getByRole("heading", { level: 1 })).toBeVisible();
         await expect(path === "/new" ? open.getByRole("region").first() : open.getByRole("tree").first()).toBeVisible();

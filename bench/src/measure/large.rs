@@ -337,7 +337,10 @@ fn combinations(count: u64) -> Vec<(ExecutionFilter, Option<ExecutionId>)> {
                 for (since, until) in times {
                     for before in [None, Some(middle.id())] {
                         let (automation, status) = (automation.clone(), status.clone());
-                        found.push((ExecutionFilter { automation, status, test, since, until }, before));
+                        found.push((
+                            ExecutionFilter { automation, status, test, since, until, replay_of: None },
+                            before,
+                        ));
                     }
                 }
             }

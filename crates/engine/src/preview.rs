@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(found.next_fires.len(), 5);
         assert_eq!(found.next_fires[0].to_string(), "2026-03-01T07:30:00Z");
         assert_eq!(found.timezone.as_deref(), Some("Europe/Berlin"));
-        assert!(found.words.is_some_and(|words| words.contains("08:30")));
+        assert!(found.words.is_some_and(|words| words.contains("8:30")));
         for wrong in [json!({"daily": {"at": "25:30"}}), json!({"cron": "0 0 31 2 *"}), json!(7)] {
             let found = preview_schedule(&wrong, now);
             assert!(!found.errors.is_empty() && found.words.is_none(), "{wrong}");

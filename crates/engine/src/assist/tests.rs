@@ -72,7 +72,7 @@ fn expressions_complete_names_members_functions_and_filters() {
     offers(&format!("{HEAD}{steps}${{{{ ^"), &["steps", "trigger", "parseJson"], &[]);
     offers(&format!("{HEAD}{steps}${{{{ steps.^ }}}}"), &["page"], &["results"]);
     offers(&format!("{HEAD}{steps}${{{{ steps.page.^ }}}}"), &["results", "error"], &[]);
-    offers(&format!("{HEAD}{steps}${{{{ steps.page.results.^ }}}}"), &["status", "body"], &["page"]);
+    offers(&format!("{HEAD}{steps}${{{{ steps.page.results.^ }}}}"), &["statusCode", "body"], &["page"]);
     offers(&format!("{HEAD}{steps}${{{{ trigger.results.^ }}}}"), &["body", "headers"], &[]);
     offers(&format!("{HEAD}{steps}${{{{ vars.x | ^ }}}}"), &["default", "upper"], &["steps"]);
     offers(&format!("{HEAD}{steps}${{{{ vars.x is ^ }}}}"), &["defined"], &["steps"]);
@@ -111,8 +111,9 @@ fn keys_actions_and_expressions_are_described() {
     assert!(timeout.contains("time limit of the execution"), "{timeout}");
     let action = text(&format!("{HEAD}steps:\n  - action: http.re^quest\n")).expect("an action");
     assert!(action.contains("url*"), "{action}");
-    let steps = "steps:\n  - id: page\n    action: http.request\n    with: {method: GET, url: 'http://a.b/'}\n  - set:\n      x: ${{ steps.page.results.sta^tus }}\n";
-    assert_eq!(text(&format!("{HEAD}{steps}")).as_deref(), Some("steps.page.results.status: integer"));
+    let steps = "steps:\n  - id: page\n    action: http.request\n    with: {method: GET, url: 'http://a.b/'}\n  - set:\n      x: ${{ steps.page.results.status^Code }}\n";
+    let status = text(&format!("{HEAD}{steps}")).expect("an expression");
+    assert!(status.starts_with("steps.page.results.statusCode: "), "{status}");
     assert_eq!(text("# com^ment\n"), None);
 }
 

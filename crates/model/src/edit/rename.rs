@@ -125,7 +125,7 @@ impl Renamer<'_> {
             if let Some((at, node)) = self.text_at(span.start as usize)
                 && node.as_str() == Some(self.from)
             {
-                self.add(at, [0..self.from.len()]);
+                self.add(at, std::iter::once(0..self.from.len()));
             }
         }
     }

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use store::{ExecutionRow, Store};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::admin::described::AnyJson;
 use super::executions::ExecutionDetail;
 use super::extract::{Query, Segment};
 use super::graph::GraphView;
 use super::{Problem, Shared, executions};
+use crate::admin::described::AnyJson;
 
 /// Log lines read at one time.
 const LINES: u32 = 1000;
