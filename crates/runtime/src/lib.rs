@@ -53,7 +53,7 @@ pub use isolation::Isolation;
 pub use isolation::RecordMemory;
 pub use locks::KeyedLocks;
 pub use loop_guard::check_chain_depth;
-pub use metrics::{ActionMetrics, CODE, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
+pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
 pub use native::{StateScope, StateValue};
 pub use random::random;
 pub use refusals::{MAX_REFUSALS, Refusal, RefusalLog, RefusedRequest};

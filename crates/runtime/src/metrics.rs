@@ -16,7 +16,7 @@ pub const MAX_ACTIONS: usize = 500;
 /// The name that stands for all actions beyond [`MAX_ACTIONS`].
 pub const OTHER_ACTIONS: &str = "other";
 /// The name that stands for code blocks among the actions.
-pub const CODE: &str = "code";
+pub const CODE_BLOCKS: &str = "code";
 
 /// The origins of executions, in the order of their counters.
 const ORIGINS: [&str; 8] = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay"];

@@ -265,7 +265,7 @@ impl Run {
     fn count_attempt(&self, step: &Step, done: &Result<Value, Exit>, took_us: u64) {
         let action = match &step.verb {
             Verb::Action(call) => call.action.name.as_str(),
-            Verb::Code(_) => crate::metrics::CODE,
+            Verb::Code(_) => crate::metrics::CODE_BLOCKS,
             _ => return,
         };
         let failed = match done {

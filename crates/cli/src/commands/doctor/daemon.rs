@@ -10,6 +10,7 @@ use crate::settings::Config;
 use crate::{daemon, exit};
 
 const SECTION: &str = "daemon";
+const CONNECTIONS: &str = "connections";
 
 /// The part of `GET /api/v1/status` that is checked.
 #[derive(Deserialize)]
@@ -173,18 +174,18 @@ async fn connections(config: &Config, findings: &mut Findings) {
         match connection.state.as_str() {
             "needsLogin" => {
                 let help = format!("`cogwork connections login {name}`");
-                findings.error("connections", "login", format!("`{name}` needs a login{error}"), help);
+                findings.error(CONNECTIONS, "login", format!("`{name}` needs a login{error}"), help);
             }
             "failing" => {
                 let help = format!("`cogwork connections test {name}`");
-                findings.warning("connections", "failing", format!("`{name}` fails{error}"), help);
+                findings.warning(CONNECTIONS, "failing", format!("`{name}` fails{error}"), help);
             }
             _ => continue,
         }
         healthy = false;
     }
     if healthy {
-        findings.ok("connections", "state", "none fails");
+        findings.ok(CONNECTIONS, "state", "none fails");
     }
 }
 

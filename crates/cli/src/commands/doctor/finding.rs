@@ -89,6 +89,11 @@ impl Findings {
         self.all.iter()
     }
 
+    /// True if a check of this section found an error.
+    pub(super) fn has_error(&self, section: &str) -> bool {
+        self.iter().any(|finding| finding.section == section && finding.state == State::Error)
+    }
+
     pub(super) fn errors(&self) -> usize {
         self.count(State::Error)
     }

@@ -1,13 +1,16 @@
 //! Checks of the project's files and settings.
 
+use std::path::Path;
+
 use engine::Catalog;
+use model::Severity;
 
 use super::finding::Findings;
 use crate::context::Context;
 use crate::exit;
 use crate::output::count;
 use crate::project;
-use crate::settings::Config;
+use crate::settings::{self, Config};
 
 const SECTION: &str = "project";
 
@@ -24,10 +27,18 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
         }
         Err(error) => {
             let help = "correct the setting; until then the defaults are checked";
-            findings.error(SECTION, "settings", exit::message(&error), help);
+            let detail = file_error(context.dir()).unwrap_or_else(|| exit::message(&error));
+            findings.error(SECTION, "settings", detail, help);
             Config::new(context.dir())
         }
     }
+}
+
+/// The first error in the file of settings, with its place.
+fn file_error(dir: &Path) -> Option<String> {
+    let report = settings::check(dir).ok()??;
+    let error = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
+    Some(format!("{}:{}: {}", error.file, error.line, error.message))
 }
 
 /// Checks the files as `cogwork validate` does. Returns what would be in force; `None` if there is no project.

@@ -79,7 +79,8 @@ pub(super) fn room(capacity: &str) -> Option<Capacity> {
 /// Checks that the secrets which the connections name exist, and that only their owner can read their files.
 pub(super) async fn secrets(config: &Config, catalog: &Catalog, findings: &mut Findings) {
     let known = Known::read(config).await;
-    if let Some(error) = known.error() {
+    let store_fails = findings.has_error(STORE);
+    if let Some(error) = known.error().filter(|_| !store_fails) {
         let help = "give the key that sealed them: `secrets.keyFile`, `COGWORK_MASTER_KEY` or the systemd credential";
         findings.error(SECRETS, "stored", error, help);
     }
