@@ -133,7 +133,9 @@ mod tests {
 
     fn families() -> Vec<Family> {
         let histogram = Histogram::new(&[1_000, 2_000_000]);
-        [500, 1_500_000, 9_000_000].map(|us| histogram.observe(us));
+        for us in [500, 1_500_000, 9_000_000] {
+            histogram.observe(us);
+        }
         let label = |value: &str| vec![("kind", value.to_owned())];
         vec![
             Family { name: "build", help: "The program", samples: Samples::Info(label("a\"b\n")) },
