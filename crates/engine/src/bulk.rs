@@ -34,7 +34,7 @@ const PAGE: u32 = 1000;
 #[derive(Clone, Debug)]
 pub enum BulkAction {
     /// Replays it.
-    Replay(ReplayRequest),
+    Replay(Box<ReplayRequest>),
     /// Cancels it, for this reason.
     Cancel(String),
 }
@@ -330,7 +330,7 @@ impl Work {
             BulkAction::Replay(request) => request,
         };
         loop {
-            let plan = runtime.plan_replay(id, request.clone()).await?;
+            let plan = runtime.plan_replay(id, ReplayRequest::clone(request)).await?;
             match self.ingress.replay(plan).await {
                 Err(Error::Busy { retry_after }) if !stop.is_cancelled() => {
                     tokio::select! {

@@ -117,7 +117,7 @@ impl DoubleTable {
     }
 
     /// Answers a call of a trial from the record. A call that it has no answer for never ends, and the trial ends with it.
-    fn from_record(
+    fn answer_from_record(
         &self,
         recorded: &RecordedAnswers,
         asked: &StubRequest<'_>,
@@ -166,7 +166,7 @@ impl Doubles for DoubleTable {
             inputs: asked.inputs.clone(),
         };
         if let Some(recorded) = &self.recorded {
-            return self.from_record(recorded, asked, call);
+            return self.answer_from_record(recorded, asked, call);
         }
         let Some(at) = self.double(asked) else { return self.without_double(asked, call) };
         let double = &self.doubles[at];

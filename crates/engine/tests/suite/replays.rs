@@ -350,7 +350,7 @@ async fn many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_s
         ids.push(ended(&engine, "{}").await);
     }
     let (runtime, bulk) = (engine.runtime(), engine.bulk());
-    let action = BulkAction::Replay(ReplayRequest::default());
+    let action = BulkAction::Replay(Box::default());
     let filter =
         Box::new(ExecutionFilter { status: vec![model::Status::Succeeded], ..ExecutionFilter::default() });
     let plan = bulk.plan(runtime, &action, BulkSelection::Filter(filter)).await.expect("it is planned");
@@ -393,7 +393,7 @@ async fn only_ended_executions_are_replayed_and_only_others_cancelled() {
     let waiting = crate::common::start_and_rest(&engine, "{}").await;
     let (runtime, bulk) = (engine.runtime(), engine.bulk());
     let all = || BulkSelection::Ids(vec![waiting]);
-    let replay = BulkAction::Replay(ReplayRequest::default());
+    let replay = BulkAction::Replay(Box::default());
     let plan = bulk.plan(runtime, &replay, all()).await.expect("it is planned");
     assert_eq!((plan.ids.len(), plan.skipped), (0, 1));
     let cancel = BulkAction::Cancel("no".to_owned());

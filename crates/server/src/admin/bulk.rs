@@ -177,11 +177,11 @@ pub(crate) struct Operations {
 impl BulkBody {
     fn action(&self) -> BulkAction {
         match self.action {
-            Action::Replay => BulkAction::Replay(ReplayRequest {
+            Action::Replay => BulkAction::Replay(Box::new(ReplayRequest {
                 original: self.definition == Version::Original,
                 test: self.test,
                 ..ReplayRequest::default()
-            }),
+            })),
             Action::Cancel => {
                 let reason = self.reason.as_deref().unwrap_or("cancelled through the API");
                 BulkAction::Cancel(model::redact::truncate(reason, REASON).into_owned())

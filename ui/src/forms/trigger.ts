@@ -1,0 +1,318 @@
+/** The fields of a trigger, by kind, with their places in the file. The daemon checks what is written; a field only writes it. */
+
+export type Path = (string | number)[];
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+
+/** An operation of `POST /edit`. */
+export type Operation =
+  | { op: "set"; at: Path; value: Json }
+  | { op: "remove"; at: Path }
+  | { op: "replaceTrigger"; value: Json };
+
+export interface Field {
+  at: Path;
+  label: string;
+  kind: "text" | "area" | "number" | "choice" | "flags" | "map" | "json";
+  /** The values of a choice or of flags, each with its name. */
+  options?: [string, string][];
+  /** What holds while nothing is written. */
+  standard?: string;
+  help?: string;
+  /** True if the field stands behind *Advanced*. */
+  advanced?: boolean;
+}
+
+const METHODS: [string, string][] = ["GET", "POST", "PUT", "PATCH", "DELETE"].map((name) => [name, name]);
+const PRESETS =
+  "hmac github gitlab stripe shopify slack svix standardWebhooks standardWebhooksEd25519 asana basic discord docusign hubspot jira linear meta paddle pagerduty sharedToken square trello twilio twitch x zendesk zoom";
+const named = (words: string): [string, string][] => words.split(" ").map((word) => [word, word]);
+const hook = (...path: Path): Path => ["trigger", "webhook", ...path];
+
+const WEBHOOK: Field[] = [
+  {
+    at: hook("mode"),
+    label: "Response",
+    kind: "choice",
+    options: [
+      ["async", "asynchronous: the caller gets the execution's id at once"],
+      ["sync", "synchronous: the caller waits for the result"],
+    ],
+    standard: "async",
+  },
+  { at: hook("timeout"), label: "Wait", kind: "text", standard: "30s", help: "How long the caller of a synchronous webhook waits, 1s to 15m; then it gets 504." },
+  { at: hook("respond", "status"), label: "Status", kind: "number", standard: "200" },
+  { at: hook("respond", "contentType"), label: "Type", kind: "text", standard: "text/plain" },
+  { at: hook("respond", "headers"), label: "Headers", kind: "map" },
+  { at: hook("respond", "body"), label: "Body", kind: "area", help: "Empty: the execution's id as JSON." },
+  { at: hook("methods"), label: "Methods", kind: "flags", options: METHODS, standard: "all five" },
+  { at: hook("maxBody"), label: "Largest body", kind: "text", standard: "6MiB" },
+  { at: hook("code"), label: "Code block", kind: "area", help: "A module that decides payload and response.", advanced: true },
+  { at: hook("challenge"), label: "Challenge", kind: "json", help: "How to answer the sender's check of the address.", advanced: true },
+];
+
+export const VERIFY: Field[] = [
+  { at: hook("verify", "preset"), label: "Preset", kind: "choice", options: named(PRESETS), standard: "hmac" },
+  { at: hook("verify", "secret"), label: "Secret", kind: "text", help: "${{ secrets.NAME }}" },
+  { at: hook("verify", "keys"), label: "Several keys", kind: "json", help: "For the rotation of a secret, at most four.", advanced: true },
+  { at: hook("verify", "header"), label: "Header", kind: "text", advanced: true },
+  { at: hook("verify", "algorithm"), label: "Algorithm", kind: "choice", options: named("sha256 sha1 sha384 sha512 ed25519"), advanced: true },
+  { at: hook("verify", "prefix"), label: "Prefix", kind: "text", advanced: true },
+  { at: hook("verify", "encoding"), label: "Encoding", kind: "choice", options: named("hex base64 base64url"), advanced: true },
+  { at: hook("verify", "timestamp", "tolerance"), label: "Tolerance", kind: "text", standard: "5m", advanced: true },
+];
+
+const POLL_COMMON = (at: (...path: Path) => Path): Field[] => [
+  { at: at("every"), label: "Every", kind: "text", help: "At least 1s, such as 5m." },
+  {
+    at: at("start"),
+    label: "First poll",
+    kind: "choice",
+    options: [
+      ["new", "records what exists, and starts nothing"],
+      ["all", "starts executions for what exists"],
+    ],
+    standard: "new",
+  },
+  {
+    at: at("deliver"),
+    label: "Deliver",
+    kind: "choice",
+    options: [
+      ["batch", "the new records of a poll as a list"],
+      ["each", "each new record to an execution of its own"],
+    ],
+    standard: "batch",
+  },
+];
+
+const poll = (...path: Path): Path => ["trigger", "poll", ...path];
+const POLL: Field[] = [
+  { at: poll("action"), label: "Action", kind: "text", help: "connector.action" },
+  { at: poll("connection"), label: "Connection", kind: "text" },
+  { at: poll("with"), label: "Inputs", kind: "json" },
+  ...POLL_COMMON(poll),
+  { at: poll("items"), label: "Items", kind: "text", help: "The list of items, read from `result`.", advanced: true },
+  { at: poll("id"), label: "Id", kind: "text", help: "What identifies an item, read from `item`.", advanced: true },
+  { at: poll("cursor"), label: "Cursor", kind: "text", help: "What the next poll reads as `cursor`, from `result`.", advanced: true },
+];
+
+const EVENT: Field[] = [
+  { at: ["trigger", "event"], label: "Event", kind: "text", help: "connector.event, such as github.push" },
+  { at: ["trigger", "connection"], label: "Connection", kind: "text" },
+  { at: ["trigger", "with"], label: "Inputs", kind: "json" },
+  ...POLL_COMMON((...path) => ["trigger", ...path]).map((field) => ({ ...field, advanced: true })),
+];
+
+export const SCHEDULE: Field[] = [
+  { at: ["trigger", "schedule", "timezone"], label: "Time zone", kind: "text", standard: "UTC", help: "Such as Europe/Berlin." },
+  {
+    at: ["trigger", "schedule", "misfire"],
+    label: "Instants missed while no daemon ran",
+    kind: "choice",
+    options: [
+      ["latest", "the latest one runs"],
+      ["skip", "none runs"],
+      ["all", "all run, at most 100"],
+    ],
+    standard: "latest",
+  },
+  {
+    at: ["trigger", "schedule", "overlap"],
+    label: "If the last execution still runs",
+    kind: "choice",
+    options: [
+      ["skip", "the instant is skipped"],
+      ["allow", "both run"],
+      ["queue", "it runs afterwards"],
+    ],
+    standard: "skip",
+  },
+];
+
+const MANUAL: Field[] = [
+  { at: ["inputs"], label: "Inputs", kind: "json", help: "{name: {type, required, default, description}}" },
+];
+
+/** The fields of the tab *Configure*, without those of a schedule's times and of `verify`. */
+export const CONFIGURE: Record<string, Field[]> = { webhook: WEBHOOK, schedule: SCHEDULE, poll: POLL, event: EVENT, manual: MANUAL };
+
+/** The fields of the tab *Limits*. */
+export function limits(kind: string): Field[] {
+  const common: Field[] = [
+    { at: ["trigger", "if"], label: "Only if", kind: "text", help: "A condition: where it is false, no execution starts." },
+    { at: ["concurrency", "limit"], label: "At the same time", kind: "number", standard: "any number" },
+    { at: ["concurrency", "key"], label: "Counted apart by", kind: "text", help: "${{ trigger.results.body.data.customer }}" },
+    {
+      at: ["concurrency", "policy"],
+      label: "Over the limit",
+      kind: "choice",
+      options: [
+        ["queue", "waits"],
+        ["skip", "ends as cancelled"],
+        ["cancelRunning", "replaces the oldest one"],
+      ],
+      standard: "queue",
+    },
+  ];
+  if (kind !== "webhook") {
+    return common;
+  }
+  return [
+    ...common,
+    { at: hook("rateLimit", "max"), label: "Requests", kind: "number", standard: "no limit" },
+    { at: hook("rateLimit", "per"), label: "in", kind: "text", standard: "1s" },
+    { at: hook("rateLimit", "burst"), label: "at once after a quiet period", kind: "number", standard: "as many" },
+    { at: hook("dedup", "by"), label: "A repeated delivery has the same", kind: "json", help: '"id", "mac", {"header": "x-id"} or {"json": "/id"}' },
+    { at: hook("dedup", "window"), label: "remembered for", kind: "text", standard: "7d" },
+    { at: hook("schema"), label: "Schema of the body", kind: "json", help: "JSON Schema, draft 2020-12." },
+  ];
+}
+
+/** Keys that count only for the constant answer of an asynchronous webhook. */
+export const isAnswer = (field: Field): boolean => field.at[2] === "respond";
+
+/** The value at a path; `undefined` if there is none. */
+export function valueAt(data: Json | undefined, at: Path): Json | undefined {
+  let found: Json | undefined = data;
+  for (const part of at) {
+    if (typeof found !== "object" || found === null) {
+      return undefined;
+    }
+    found = Array.isArray(found)
+      ? found[Number(part)]
+      : Object.hasOwn(found, part)
+        ? found[part as string]
+        : undefined;
+  }
+  return found;
+}
+
+/** A value as the text of its field. */
+export function shown(field: Field, value: Json | undefined): string {
+  if (value === undefined || value === null) {
+    return "";
+  }
+  return field.kind === "json" ? JSON.stringify(value, null, 2) : typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** The value that a text of a field is. Throws an error in words if it is none. */
+export function read(field: Field, text: string): Json | undefined {
+  if (text.trim() === "") {
+    return undefined;
+  }
+  if (field.kind === "number") {
+    const number = Number(text);
+    if (!Number.isFinite(number)) {
+      throw new Error("not a number");
+    }
+    return number;
+  }
+  if (field.kind === "json") {
+    return JSON.parse(text) as Json;
+  }
+  return text;
+}
+
+/** The operations that write a value. The last key of a mapping takes the mapping with it, which would be empty. */
+export function write(data: Json, at: Path, value: Json | undefined): Operation[] {
+  if (value !== undefined) {
+    return [{ op: "set", at, value }];
+  }
+  if (valueAt(data, at) === undefined) {
+    return [];
+  }
+  let gone = at;
+  // A trigger keeps its kind, and the file its trigger.
+  while (gone.length > 2 || (gone.length === 2 && gone[0] !== "trigger")) {
+    const parent = valueAt(data, gone.slice(0, -1));
+    if (typeof parent !== "object" || parent === null || Object.keys(parent).length > 1 || gone.length <= 1) {
+      break;
+    }
+    if (gone.length === 3 && gone[0] === "trigger") {
+      break;
+    }
+    gone = gone.slice(0, -1);
+  }
+  return [{ op: "remove", at: gone }];
+}
+
+export interface Times {
+  type: "minute" | "hourly" | "daily" | "weekly" | "custom";
+  every: string;
+  minute: number;
+  at: string;
+  on: string[];
+  cron: string;
+}
+
+/** The keys of a schedule that say when it fires. Exactly one of them is written. */
+const TIME_KEYS = ["every", "hourly", "daily", "weekly", "cron"];
+
+/** The times of a schedule as the form has them. */
+export function times(schedule: Json | undefined): Times {
+  const at = (path: Path) => valueAt(schedule, path);
+  const on = at(["weekly", "on"]);
+  return {
+    type:
+      at(["cron"]) !== undefined
+        ? "custom"
+        : at(["weekly"]) !== undefined
+          ? "weekly"
+          : at(["daily"]) !== undefined
+            ? "daily"
+            : at(["hourly"]) !== undefined
+              ? "hourly"
+              : "minute",
+    every: String(at(["every"]) ?? "5m"),
+    minute: Number(at(["hourly", "minute"]) ?? 0),
+    at: String(at(["weekly", "at"]) ?? at(["daily", "at"]) ?? "08:30"),
+    on: Array.isArray(on) ? on.map(String) : on === undefined ? ["mon"] : [String(on)],
+    cron: String(at(["cron"]) ?? "*/5 8-16 * * 1-5"),
+  };
+}
+
+/** The key and the value of a schedule with these times. */
+export function timeKey(form: Times): [string, Json] {
+  switch (form.type) {
+    case "minute":
+      return ["every", form.every];
+    case "hourly":
+      return ["hourly", { minute: form.minute }];
+    case "daily":
+      return ["daily", { at: form.at }];
+    case "weekly":
+      return ["weekly", { on: form.on, at: form.at }];
+    case "custom":
+      return ["cron", form.cron];
+  }
+}
+
+/** The schedule with these times; its other keys stay. */
+export function withTimes(schedule: Json | undefined, form: Times): Json {
+  const [key, value] = timeKey(form);
+  const others = Object.entries((schedule ?? {}) as Record<string, Json>).filter(([name]) => !TIME_KEYS.includes(name));
+  return Object.fromEntries([[key, value], ...others]) as Json;
+}
+
+/** The keys of a mapping, with those inside it: `webhook.respond.status`. */
+export function keys(value: Json | undefined, before = ""): string[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return [];
+  }
+  return Object.entries(value).map(([name]) => before + name);
+}
+
+/** What a change of the trigger keeps of its keys, and what it loses. `next` is the new value of `trigger`. */
+export function keptAndLost(trigger: Json | undefined, next: Json): { kept: string[]; lost: string[] } {
+  const kind = (of: Json | undefined) => keys(of).find((name) => ["webhook", "schedule", "event", "poll", "manual"].includes(name)) ?? "";
+  const [before, after] = [kind(trigger), kind(next)];
+  const has = new Set(keys(next));
+  const own = keys(trigger).filter((name) => name !== before);
+  const inner = keys(valueAt(trigger, [before]), `${before}.`);
+  const stays = before === after ? new Set(keys(valueAt(next, [after]), `${after}.`)) : new Set<string>();
+  const all = [...own.filter((name) => !has.has(name)), ...inner.filter((name) => !stays.has(name))];
+  return {
+    kept: [...own.filter((name) => has.has(name)), ...inner.filter((name) => stays.has(name))],
+    lost: before !== after && inner.length === 0 ? [...all, before] : all,
+  };
+}
