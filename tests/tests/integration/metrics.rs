@@ -204,7 +204,7 @@ async fn every_metric_and_label_of_the_dashboard_and_the_alerts_exists() {
                 let exists = known.contains(label.as_str()) || OF_PROMETHEUS.contains(&label.as_str());
                 assert!(exists, "`{label}` of `{expression}` is none of {known:?}");
             }
-            used.insert(name.as_str());
+            used.insert(name.clone());
         }
         for label in &groups {
             assert!(labels.contains(label.as_str()), "`{label}` of `{expression}` is none of {labels:?}");

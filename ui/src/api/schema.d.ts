@@ -58,6 +58,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/automations/{id}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unmount the trigger of an automation
+         * @description Sets `enabled: false` in its file; no other byte of it changes. Executions that run go on. `If-Match` may name the version that
+         *     was read.
+         */
+        post: operations["post-automations-id-disable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mount the trigger of an automation again
+         * @description Sets `enabled: true` in its file; no other byte of it changes. `If-Match` may name the version that was read.
+         */
+        post: operations["post-automations-id-enable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/automations/{id}/listen": {
         parameters: {
             query?: never;
@@ -246,6 +287,26 @@ export interface paths {
         get: operations["get-connectors-name"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/edit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Edit a text in place without writing it
+         * @description The data differ exactly by the operations and every comment stays; otherwise the answer is 422 `edit_unsafe`.
+         */
+        post: operations["post-edit"];
         delete?: never;
         options?: never;
         head?: never;
@@ -839,38 +900,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/automations/{id}/enable": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: operations["post-enable"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/automations/{id}/disable": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: operations["post-disable"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1368,6 +1397,65 @@ export interface components {
              * @description How many messages were missed.
              */
             missed: number;
+        };
+        /** @description Operations on a text that is not stored. */
+        Edit: {
+            /**
+             * @description The path that the file has, or would have, in the project folder.
+             * @example automations/order.yaml
+             */
+            path: string;
+            /** @description The text. */
+            text: string;
+            /** @description The operations, applied in this order; at most 100. */
+            operations: components["schemas"]["EditOperation"][];
+        };
+        /** @description The changes that operations make. */
+        EditChanges: {
+            /** @description The changes of the text, ascending and disjoint. No other byte changes. */
+            changes: components["schemas"]["TextChange"][];
+            /** @description The diagnostics of the changed text. */
+            diagnostics: components["schemas"]["Diagnostic"][];
+        };
+        /** @description An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API. */
+        EditOperation: {
+            /** @description Keys and indices, such as `["steps", 0, "timeout"]`. */
+            at: components["schemas"]["Json"][];
+            /** @description Any JSON value. */
+            value: components["schemas"]["Json"];
+            /** @enum {string} */
+            op: "set";
+        } | {
+            /** @description The path. */
+            at: components["schemas"]["Json"][];
+            /** @enum {string} */
+            op: "remove";
+        } | {
+            /** @description The path of the new item; its index may be the length of the list. */
+            at: components["schemas"]["Json"][];
+            /** @description Any JSON value. */
+            value: components["schemas"]["Json"];
+            /** @enum {string} */
+            op: "insert";
+        } | {
+            /** @description The path of the item. */
+            from: components["schemas"]["Json"][];
+            /** @description Its path after it was taken out, as in RFC 6902. */
+            to: components["schemas"]["Json"][];
+            /** @enum {string} */
+            op: "move";
+        } | {
+            /** @description The id. */
+            from: string;
+            /** @description The new id. */
+            to: string;
+            /** @enum {string} */
+            op: "renameStep";
+        } | {
+            /** @description The value of `trigger`. */
+            value: components["schemas"]["Json"];
+            /** @enum {string} */
+            op: "replaceTrigger";
         };
         /**
          * @description The effect of an action outside: none, reading, or a change.
@@ -2883,6 +2971,15 @@ export interface components {
             /** @description Why it failed, if it did. */
             error?: components["schemas"]["ActionError"];
         };
+        /** @description A change of a text. */
+        TextChange: {
+            /** @description Start of the replaced range, in UTF-16 units from 0. */
+            from: number;
+            /** @description End of the replaced range. */
+            to: number;
+            /** @description The new text. */
+            insert: string;
+        };
         /**
          * @description The kind of a trigger.
          * @enum {string}
@@ -3062,6 +3159,88 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AutomationDetail"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-automations-id-disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is written and reloaded */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileWritten"];
+                };
+            };
+            /** @description The file was changed meanwhile */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileChanged"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-automations-id-enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is written and reloaded */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileWritten"];
+                };
+            };
+            /** @description The file was changed meanwhile */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileChanged"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -3674,6 +3853,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ConnectorDetail"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-edit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Edit"];
+            };
+        };
+        responses: {
+            /** @description The changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EditChanges"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -5155,86 +5367,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Validated"];
-                };
-            };
-            /** @description What went wrong (RFC 9457) */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "post-enable": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description It is deleted and the project reloaded */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FileWritten"];
-                };
-            };
-            /** @description It was changed meanwhile */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FileChanged"];
-                };
-            };
-            /** @description What went wrong (RFC 9457) */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "post-disable": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description It is deleted and the project reloaded */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FileWritten"];
-                };
-            };
-            /** @description It was changed meanwhile */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FileChanged"];
                 };
             };
             /** @description What went wrong (RFC 9457) */

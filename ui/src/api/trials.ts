@@ -1,6 +1,6 @@
 /** Recorded executions on a text that is not saved, and tests from executions. */
 
-import { api } from "./client";
+import { send } from "./request";
 
 export interface Side {
   status?: string;
@@ -34,7 +34,7 @@ export interface Trials {
 }
 
 export const tryDraft = (path: string, text: string, executions: string[], tests: boolean): Promise<Trials> =>
-  api("POST", "/trials", { path, text, executions, tests });
+  send("POST", "/trials", { path, text, executions, tests });
 
 export interface TestDraft {
   path: string;
@@ -45,4 +45,4 @@ export interface TestDraft {
 }
 
 export const testFrom = (id: string, name: string): Promise<TestDraft> =>
-  api("POST", "/tests/from-execution", { id, ...(name.trim() ? { name } : {}) });
+  send("POST", "/tests/from-execution", { id, ...(name.trim() ? { name } : {}) });

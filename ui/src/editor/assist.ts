@@ -5,7 +5,7 @@ import { forEachDiagnostic } from "@codemirror/lint";
 import type { Extension } from "@codemirror/state";
 import { type EditorView, hoverTooltip } from "@codemirror/view";
 
-import { api } from "../api/client";
+import { send } from "../api/request";
 import type { CompletionItem } from "./types";
 
 /** The kinds of items, as the icons of the editor name them. */
@@ -49,7 +49,7 @@ function source(path: string) {
       const text = context.state.doc.toString();
       const stop = new AbortController();
       context.addEventListener("abort", () => stop.abort());
-      const answer = await api<{ from: number; to: number; items: CompletionItem[] }>(
+      const answer = await send<{ from: number; to: number; items: CompletionItem[] }>(
         "POST",
         "/complete",
         { path, text, offset: context.pos },
@@ -71,7 +71,7 @@ export function assist(path: string): Extension {
     autocompletion({ override: [source(path)], icons: true }),
     hoverTooltip(async (view, offset) => {
       const body = { path, text: view.state.doc.toString(), offset };
-      const found = await api<{ from?: number; to?: number; title?: string; text?: string }>("POST", "/hover", body).catch(
+      const found = await send<{ from?: number; to?: number; title?: string; text?: string }>("POST", "/hover", body).catch(
         () => undefined,
       );
       if (found?.from === undefined || found.to === undefined) {
@@ -98,7 +98,7 @@ export function assist(path: string): Extension {
 
 /** The place where the name at the cursor is defined. */
 export function definition(path: string, text: string, offset: number): Promise<{ path?: string; from?: number; to?: number }> {
-  return api("POST", "/definition", { path, text, offset });
+  return send("POST", "/definition", { path, text, offset });
 }
 
 /** Applies the first correction of a problem on the line of the cursor. */

@@ -3,7 +3,8 @@
  * of it by the daemon. A draft is kept in the storage of the browser; it belongs to the tab that opened the file last.
  */
 
-import { Problem, api, fields, get, segment } from "../api/client";
+import { Problem, fields, segment } from "../api/client";
+import { get, send } from "../api/request";
 import type { Diagnostic } from "../api/types";
 import { applied, stepAt } from "./outline";
 import type { Change, Checked, EditorHandle, Operation, OutlineStep } from "./types";
@@ -122,7 +123,7 @@ export class Buffer {
     this.checking = own;
     try {
       const body = { path: this.path, text: now, include: ["graph", "outline", "references", "data"] };
-      const checked = await api<Checked>("POST", "/validate", body, own.signal);
+      const checked = await send<Checked>("POST", "/validate", body, own.signal);
       this.problems = checked.diagnostics;
       if (checked.outline) {
         this.structure = { text: now, checked };
@@ -136,7 +137,7 @@ export class Buffer {
   /** Changes the text by operations; every other byte of it stays. */
   async edit(operations: Operation[]): Promise<void> {
     const text = this.text ?? "";
-    const answer = await api<{ changes: Change[] }>("POST", "/edit", { path: this.path, text, operations });
+    const answer = await send<{ changes: Change[] }>("POST", "/edit", { path: this.path, text, operations });
     if (this.text !== text) {
       throw new Problem(409, "text_changed", "the text was changed meanwhile; try again");
     }

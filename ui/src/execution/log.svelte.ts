@@ -1,6 +1,6 @@
 /** The events of an execution, read page by page when they are needed. */
 
-import { get } from "../api/client";
+import { get } from "../api/request";
 import type { EventView } from "./model";
 
 /** The most events that a page shows. */

@@ -1,6 +1,6 @@
 /** The shapes of one execution, as the API has them. */
 
-import type { ActionError, LogLine, Origin, Pause, Response, Status } from "../api/types";
+import type { ActionError, LogLine, Origin, Pause, Response, Status } from "./shapes";
 
 export interface Range {
   line: number;

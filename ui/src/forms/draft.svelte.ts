@@ -1,6 +1,6 @@
 /** The draft of a file that the form of a trigger edits: the one buffer of the file, with undo where no editor is shown. */
 
-import { api } from "../api/client";
+import { send } from "../api/request";
 import type { Diagnostic } from "../api/types";
 import { Buffer, readFile } from "../editor/buffer.svelte";
 import type { Change } from "../editor/types";
@@ -48,7 +48,7 @@ export class TriggerDraft {
 
   /** The changes that operations would make, with the diagnostics of the changed text. */
   preview = (operations: Operation[]): Promise<{ changes: Change[]; diagnostics: Diagnostic[] }> =>
-    api("POST", "/edit", { path: this.path, text: this.buffer.text, operations });
+    send("POST", "/edit", { path: this.path, text: this.buffer.text, operations });
 
   undo = async (): Promise<void> => {
     const before = this.earlier.at(-1);

@@ -1,6 +1,7 @@
 /** Listening sessions at test addresses. A session goes on when its drawer is closed: the frame of the page shows it. */
 
-import { api, get, segment } from "../api/client";
+import { segment } from "../api/client";
+import { get, send } from "../api/request";
 
 export interface Capture {
   number: number;
@@ -64,11 +65,11 @@ export class Listener {
 
   begin = async (): Promise<void> => {
     this.following?.abort();
-    this.take(await api<Session>("POST", this.path, { timeout: "10m", count: 100 }), true);
+    this.take(await send<Session>("POST", this.path, { timeout: "10m", count: 100 }), true);
   };
 
   end = async (): Promise<void> => {
-    this.take(await api<Session>("DELETE", this.path), false);
+    this.take(await send<Session>("DELETE", this.path), false);
   };
 
   private take(found: Session, whole: boolean): void {

@@ -191,14 +191,14 @@ export function fromPayload(payload: Record<string, unknown>): Draft {
     return { ...draft, kind: "none" };
   }
   if (body.encoding === "utf8" && media === "application/x-www-form-urlencoded") {
-    const fields = [...new URLSearchParams(body.data)].map(([name, value]) => ({ name, value }));
+    const fields = [...new URLSearchParams(body.data ?? "")].map(([name, value]) => ({ name, value }));
     return { ...draft, kind: "form", fields };
   }
   if (body.encoding === "utf8" && media !== "multipart/form-data") {
     const kind = /[/+]json$/.test(media) ? "json" : /[/+]xml$/.test(media) ? "xml" : "text";
-    return { ...draft, kind, text: body.data };
+    return { ...draft, kind, text: body.data ?? "" };
   }
-  const base64 = body.encoding === "utf8" ? toBase64(new TextEncoder().encode(body.data)) : body.data;
+  const base64 = body.encoding === "utf8" ? toBase64(new TextEncoder().encode(body.data)) : (body.data ?? "");
   return { ...draft, kind: "file", upload: { name: "the body as it came", type: sent, size: body.size, base64 } };
 }
 

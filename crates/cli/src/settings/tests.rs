@@ -128,6 +128,7 @@ fn what_a_setting_says_of_its_default_is_true() {
         if setting.key == "log.level" {
             config.log_level = None;
         }
+        config.given.clear();
         if matches!(setting.sample, table::Sample::Default(_)) {
             assert_eq!(format!("{config:?}"), plain, "{}", setting.key);
         }

@@ -67,7 +67,7 @@ impl Schemas {
             .filter(|key| all.iter().any(|schema| has(schema, key)))
             .collect();
         let fits = |schema: &&Value| known.iter().all(|key| has(schema, key));
-        if all.iter().any(|schema| fits(schema)) {
+        if all.iter().any(fits) {
             all.retain(|schema| fits(schema));
         }
         all

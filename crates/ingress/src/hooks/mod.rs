@@ -10,6 +10,7 @@ mod refusal;
 mod route;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,10 @@ impl Ingress {
         let described = route.as_ref().map(|route| refusal::describe(&request, route.is_test));
         let (result, declined) = match route {
             None => (Err(Rejection::unknown_trigger()), None),
-            Some(route) => refusal::observed(self.receive_at(catalog, route, request)).await,
+            Some(route) => {
+                let mut work = pin!(refusal::observed(self.receive_at(catalog, route, request)));
+                (work.as_mut().await, refusal::noted(work))
+            }
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
         let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {

@@ -1,9 +1,11 @@
 //! Keeps the requests that started nothing, with their reason.
 
 use std::cell::Cell;
+use std::pin::Pin;
 
 use model::AutomationId;
 use runtime::{Refusal, RefusedRequest};
+use tokio::task::futures::TaskLocalFuture;
 use trigger::webhook::Request;
 
 use super::RouteMatch;
@@ -19,13 +21,16 @@ tokio::task_local! {
     static REASON: Cell<Option<&'static str>>;
 }
 
-/// Runs `work`, and returns the last reason given to [`note`] meanwhile.
-pub(super) async fn observed<T>(work: impl Future<Output = T>) -> (T, Option<&'static str>) {
-    let both = async {
-        let result = work.await;
-        (result, REASON.with(Cell::get))
-    };
-    REASON.scope(Cell::new(None), both).await
+/// Runs `work` with a slot for the reasons that it gives to [`note`]. A function that awaited `work` would hold it twice.
+pub(super) fn observed<F: Future>(work: F) -> TaskLocalFuture<Cell<Option<&'static str>>, F> {
+    REASON.scope(Cell::new(None), work)
+}
+
+/// Returns the last reason that was given to [`note`] in a finished future of [`observed`].
+pub(super) fn noted<F: Future>(
+    work: Pin<&mut TaskLocalFuture<Cell<Option<&'static str>>, F>>,
+) -> Option<&'static str> {
+    work.take_value().and_then(Cell::into_inner)
 }
 
 /// Notes the reason for which the request of this task starts nothing.

@@ -94,12 +94,12 @@ impl Fold {
                 self.end_all(*at);
                 self.begin("", *at, json!({"kind": "retry"}), Some(*next_at));
             }
-            Event::Waiting { at, step, until, on, .. } => {
-                // Waits of the same step that go on after a restart are one.
-                if self.open.get(step).is_none_or(|open| open.reason["kind"] == "retry") {
-                    self.end(step, *at, None);
-                    self.begin(step, *at, reason(on), *until);
-                }
+            // Waits of the same step that go on after a restart are one.
+            Event::Waiting { at, step, until, on, .. }
+                if self.open.get(step).is_none_or(|open| open.reason["kind"] == "retry") =>
+            {
+                self.end(step, *at, None);
+                self.begin(step, *at, reason(on), *until);
             }
             Event::Signalled { step, signal, .. } => {
                 if let Some(open) = self.open.get_mut(step) {

@@ -78,23 +78,26 @@ pub(crate) struct GraphStepView {
     /// The lists of steps inside.
     blocks: Vec<GraphBlockView>,
     /// The steps that handle its failure; null if there are none.
+    #[schema(no_recursion)]
     on_error: Option<Vec<GraphStepView>>,
     /// True if the execution continues after its failure, without steps that handle it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     continues_on_error: bool,
     /// The steps that undo it; null if there are none.
+    #[schema(no_recursion)]
     undo: Option<Vec<GraphStepView>>,
 }
 
 /// A list of steps inside a step.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = GraphBlock, no_recursion)]
+#[schema(as = GraphBlock)]
 pub(crate) struct GraphBlockView {
     /// `then`, `else`, a case or a branch; null for the list of a loop or a group.
     name: Option<String>,
     /// `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`.
     kind: &'static str,
+    #[schema(no_recursion)]
     steps: Vec<GraphStepView>,
 }
 

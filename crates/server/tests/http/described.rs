@@ -83,7 +83,7 @@ fn differences(place: &str, schema: &Value, value: &Value) -> Vec<String> {
 
 fn object(place: &str, schema: &Value, entries: &Object) -> Vec<String> {
     let (mut properties, mut required, mut others) = (Object::new(), Vec::new(), None);
-    gather(schema, entries, &mut properties, &mut required, &mut others);
+    gather(schema, &mut properties, &mut required, &mut others);
     if properties.is_empty() && others.is_none() {
         return Vec::new();
     }
@@ -100,16 +100,10 @@ fn object(place: &str, schema: &Value, entries: &Object) -> Vec<String> {
 }
 
 /// Collects the properties of an object from all parts of its schema.
-fn gather(
-    schema: &Value,
-    entries: &Object,
-    properties: &mut Object,
-    required: &mut Vec<String>,
-    others: &mut Option<Value>,
-) {
+fn gather(schema: &Value, properties: &mut Object, required: &mut Vec<String>, others: &mut Option<Value>) {
     let schema = resolved(schema);
     for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-        gather(part, entries, properties, required, others);
+        gather(part, properties, required, others);
     }
     if let Some(own) = schema.get("properties").and_then(Value::as_object) {
         properties.extend(own.clone());

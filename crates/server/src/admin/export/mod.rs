@@ -45,6 +45,7 @@ pub enum ExportFormat {
 pub(crate) struct ExportQuery {
     /// `html`, one static page without script, or `json`, with whole values; `html` where it is not given.
     #[serde(default)]
+    #[param(inline)]
     format: ExportFormat,
 }
 
