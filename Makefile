@@ -151,16 +151,23 @@ reference: ## Write docs/src/reference anew
 comma := ,
 PEER_NAMES := $(subst $(comma), ,$(PEERS))
 
-bench: $(PEER_NAMES:%=$(TARGET)/peers/%/node_modules) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red, PEERS=n8n, …)
+bench: $(PEER_NAMES:%=$(TARGET)/peers/%/installed) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red,n8n,dbos,restate, …)
 	$(CARGO) build --profile dist --locked -p cli -p bench --bin cogwork --bin bench
 	$(TARGET)/dist/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
-$(TARGET)/peers/%/node_modules: bench/peers/%/package.json # Other engines, for comparison: from npm, by name and version.
+$(TARGET)/peers/dbos/installed: $(wildcard bench/peers/dbos/*) # From PyPI; its database is PostgreSQL of Debian.
+	@scripts/need.sh postgresql
+	@mkdir -p $(@D) && cp $^ $(@D)
+	python3 -m venv $(@D)/venv
+	$(@D)/venv/bin/pip install --quiet --disable-pip-version-check -r $(@D)/requirements.txt
+	@touch $@
+
+$(TARGET)/peers/%/installed: bench/peers/%/package.json # Other engines, for comparison: from npm, by name and version.
 	@command -v npm >/dev/null || { echo 'other engines need Node.js 20 or later with npm' >&2; exit 1; }
-	@mkdir -p $(TARGET)/peers/$* && cp $< $(TARGET)/peers/$*
-	npm install --prefix $(TARGET)/peers/$* --ignore-scripts --no-audit --no-fund --loglevel=error
+	@mkdir -p $(@D) && cp bench/peers/$*/* $(@D)
+	npm install --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@# The one package that is to be compiled, or fetched as compiled.
-	@test ! -d $@/sqlite3 || npm rebuild --prefix $(TARGET)/peers/$* --loglevel=error sqlite3
+	@test ! -d $(@D)/node_modules/sqlite3 || npm rebuild --prefix $(@D) --loglevel=error sqlite3
 	@touch $@
 
 audit: ## Check licences, banned crates and sources of all dependencies (installs cargo-deny)

@@ -23,7 +23,7 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
   --seconds N    how long each measurement takes (3)
   --quick        one second each, 20 for `memory`, and no project of 10,000 automations or schedules
   --peers NAMES  other engines for the group `peers`, with commas between them, which
-                 `make bench PEERS=…` installs (node-red, n8n)
+                 `make bench PEERS=…` installs (node-red, n8n, dbos, restate)
   --json FILE    writes the figures there, too";
 
 /// The argument that makes this program a worker of the measured pool.

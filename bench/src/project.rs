@@ -49,6 +49,14 @@ impl Project {
         self.path().join(".cogwork")
     }
 
+    /// Writes another file, with the folder that it is in.
+    pub(crate) fn write(&self, path: &str, text: &str) -> Result<(), Error> {
+        let file = self.path().join(path);
+        let folder = file.parent().unwrap_or_else(|| self.path());
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&file, text));
+        written.map_err(Error::io(file.display()))
+    }
+
     /// Writes an automation, beside its place first, as editors do.
     pub(crate) fn put(&self, id: &str, text: &str) -> Result<(), Error> {
         let file = self.path().join(format!("automations/{id}.yaml"));
@@ -103,14 +111,21 @@ pub(crate) fn synchronous(steps: usize) -> String {
 /// Forty times this is what the field publishes.
 pub(crate) const FIB: &str = "const fib = (n) => (n < 2 ? n : fib(n - 1) + fib(n - 2));";
 
-/// A webhook that is answered with the result of the last of this many steps of code.
-pub(crate) fn fibs(steps: usize) -> String {
+/// The same function in a text of its own for each number.
+pub(crate) fn different_fib(number: usize) -> String {
+    format!("const number = {number}; {FIB}")
+}
+
+/// A webhook that is answered with the result of the last of this many steps of code, whose function `fib` is that of
+/// their number.
+pub(crate) fn fibs(steps: usize, fib: impl Fn(usize) -> String) -> String {
     let mut text = "trigger:\n  webhook: {mode: sync, verify: none}\nsteps:\n".to_owned();
-    for _ in 0..steps {
+    for number in 0..steps {
         // Writing to a text cannot fail.
         let _ = write!(
             text,
-            "  - code: |\n      {FIB}\n      export default () => ({{ data: {{ value: fib(10) }} }});\n"
+            "  - code: |\n      {}\n      export default () => ({{ data: {{ value: fib(10) }} }});\n",
+            fib(number)
         );
     }
     text

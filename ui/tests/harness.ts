@@ -165,7 +165,9 @@ function watch(page: Page): string[] {
   return found;
 }
 
-export const test = base.extend<{ open: Page }, { daemon: Daemon }>({
+export const test = base.extend<{ open: Page }, { daemon: Daemon; own: string }>({
+  /** A name of its own gives a file of tests a daemon of its own. */
+  own: ["", { option: true, scope: "worker" }],
   daemon: [
     // The first argument is that of Playwright, which wants a pattern there.
     // biome-ignore lint: an empty pattern

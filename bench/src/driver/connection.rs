@@ -67,6 +67,11 @@ impl Connection {
         Ok(Self { stream, address, buffer: Vec::with_capacity(BUFFER), used: 0 })
     }
 
+    /// Sends the bytes of a request whose answer nobody reads.
+    pub(crate) async fn send(&mut self, request: &[u8]) -> Result<(), Error> {
+        self.stream.write_all(request).await.map_err(Error::io(self.address))
+    }
+
     /// Sends the bytes of one request and waits for its answer.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>, Error> {
         self.buffer.drain(..self.used);

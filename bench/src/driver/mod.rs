@@ -49,7 +49,7 @@ impl Answers {
 }
 
 impl Load {
-    /// Keeps it up for `time`. One answer other than 200 ends it: what is measured then would mean nothing.
+    /// Keeps it up for `time`. One answer that is no success ends it: what is measured then would mean nothing.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
         let open = self.connect().await?;
         let started = Instant::now();
@@ -99,10 +99,10 @@ impl Load {
     }
 }
 
-/// Asks, and takes nothing but 200 for an answer.
+/// Asks, and takes nothing but a status of success for an answer.
 async fn ask(connection: &mut Connection, request: &[u8]) -> Result<(), Error> {
     let answer = connection.ask(request).await?;
-    if answer.status != 200 {
+    if !(200..300).contains(&answer.status) {
         let text = String::from_utf8_lossy(answer.body).into_owned();
         return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
     }

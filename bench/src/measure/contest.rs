@@ -11,7 +11,7 @@ use crate::Error;
 use crate::baseline::{ADDRESS, Kind};
 use crate::daemon::Daemon;
 use crate::driver::{Load, request};
-use crate::peer::{PATH, Peer, Workload};
+use crate::peer::{Peer, RunningPeer, Workload};
 use crate::process::Process;
 use crate::project::{Project, body, numbered_id, scratch};
 use crate::statistics::{Histogram, median};
@@ -32,6 +32,7 @@ struct Contestant {
 enum Server {
     Daemon(Daemon),
     Baseline(Process, #[expect(dead_code, reason = "it is held for as long as the process runs")] TempDir),
+    Peer(RunningPeer),
 }
 
 /// The results of all turns of one contender.
@@ -159,9 +160,10 @@ impl Contestant {
         workload: Workload,
         connections: usize,
     ) -> Result<Self, Error> {
-        let (process, folder, address) = peer.start(terms.processors, workload).await?;
-        let load = Load { address, requests: [request("POST", PATH, &body())].into(), connections };
-        Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
+        let peer = peer.start(terms.processors, workload).await?;
+        let requests = [request("POST", peer.path, &body())].into();
+        let load = Load { address: peer.address, requests, connections };
+        Ok(Self { load, server: Server::Peer(peer), score: Score::new() })
     }
 
     async fn daemon(terms: Terms<'_>, project: &Project, connections: usize) -> Result<Self, Error> {
@@ -195,6 +197,7 @@ impl Server {
         match self {
             Self::Daemon(daemon) => daemon.process(),
             Self::Baseline(process, _) => process,
+            Self::Peer(peer) => &peer.process,
         }
     }
 }

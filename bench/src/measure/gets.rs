@@ -7,6 +7,7 @@
 //! while its clock goes. Both keep their connections. Who is asked runs where the load driver does.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Terms;
@@ -17,7 +18,7 @@ use crate::baseline::{GETS, IN_TURN, Kind};
 use crate::daemon::Daemon;
 use crate::driver::{Connection, request};
 use crate::process::Process;
-use crate::project::{self, Project};
+use crate::project::{self, Project, numbered_id};
 use crate::report::{Report, Row, Target, Unit};
 use crate::statistics::{Histogram, median};
 
@@ -26,6 +27,8 @@ const DELAYS: [(Duration, &str); 2] =
     [(Duration::ZERO, "answered at once"), (Duration::from_millis(5), "answered after 5 ms")];
 /// The orders of the requests, each with the daemon's largest multiple of the client's time.
 const ORDERS: [(Order, f64); 2] = [(Order::SideBySide, 1.5), (Order::InTurn, 2.0)];
+/// The numbers of different automations that the daemon runs in turn, each with its delays.
+const AUTOMATIONS: [(usize, &[(Duration, &str)]); 2] = [(1, &DELAYS), (1000, DELAYS.split_at(1).0)];
 /// How often each has its turn.
 const ROUNDS: u32 = 5;
 /// The time limit of one answer, after which the measurement is abandoned.
@@ -49,40 +52,62 @@ impl Order {
 
 /// Measures both, in turns, with each delay and order.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
-    for ((order, most), (delay, how)) in
-        ORDERS.into_iter().flat_map(|order| DELAYS.map(|delay| (order, delay)))
+    for ((order, most), (count, delays)) in
+        ORDERS.into_iter().flat_map(|order| AUTOMATIONS.map(|automations| (order, automations)))
     {
-        let asked = Server::start(delay).await?;
-        let url = format!("http://{}/", asked.address());
-        let project = Project::new()?;
-        let (text, body) = match order {
-            Order::SideBySide => (project::gets(GETS, &url), url),
-            Order::InTurn => (project::gets_in_turn(GETS, &url), format!("{IN_TURN}{url}")),
-        };
-        project.put("measured", &text)?;
-        let arguments = ["--outbound-allow", "127.0.0.1"];
-        let daemon = Daemon::start_with(terms.processors, &project, &arguments).await?;
-        let (process, _folder, address) = start_baseline(terms, Kind::Gets).await?;
-        let path = daemon.path("measured").await?;
-        let mut ours = Side::new(daemon.hooks(), &request("POST", &path, b"{}"), false).await?;
-        let mut client = Side::new(address, &request("POST", "/", body.as_bytes()), true).await?;
-        // Connections are made, and whatever is made at the first request.
-        for side in [&mut ours, &mut client] {
-            side.turn(terms.options.time / ROUNDS).await?;
-            side.forget();
+        for &(delay, how) in delays {
+            let name = match count {
+                1 => format!("{GETS} GETs {}, {how}", order.name()),
+                count => format!("{GETS} GETs {}, {how}, {count} automations in turn", order.name()),
+            };
+            beside_a_client(terms, report, order, most, count, delay, &name).await?;
         }
-        let (before, theirs_before) = (cost(daemon.process()), cost(&process));
-        for _ in 0..ROUNDS {
-            client.turn(terms.options.time / ROUNDS).await?;
-            ours.turn(terms.options.time / ROUNDS).await?;
-        }
-        let costs = (cost(daemon.process()) - before, cost(&process) - theirs_before);
-        let name = format!("{GETS} GETs {}, {how}", order.name());
-        add(report, &name, most, &ours, &client, costs);
-        drop((ours, client));
-        daemon.stop().await?;
     }
     Ok(())
+}
+
+async fn beside_a_client(
+    terms: Terms<'_>,
+    report: &mut Report,
+    order: Order,
+    most: f64,
+    count: usize,
+    delay: Duration,
+    name: &str,
+) -> Result<(), Error> {
+    let asked = Server::start(delay).await?;
+    let url = format!("http://{}/", asked.address());
+    let project = Project::new()?;
+    let (text, body) = match order {
+        Order::SideBySide => (project::gets(GETS, &url), url),
+        Order::InTurn => (project::gets_in_turn(GETS, &url), format!("{IN_TURN}{url}")),
+    };
+    for number in 0..count {
+        project.put(&numbered_id(number), &format!("name: Measured {number}\n{text}"))?;
+    }
+    let arguments = ["--outbound-allow", "127.0.0.1"];
+    let daemon = Daemon::start_with(terms.processors, &project, &arguments).await?;
+    let (process, _folder, address) = start_baseline(terms, Kind::Gets).await?;
+    let requests = daemon.paths().await?.iter().map(|path| request("POST", path, b"{}")).collect();
+    let mut ours = Side::new(daemon.hooks(), requests, false).await?;
+    let mut client = Side::new(address, vec![request("POST", "/", body.as_bytes())], true).await?;
+    // Connections are made, and whatever is made at the first request of each automation.
+    for _ in 0..count {
+        ours.ask().await?;
+    }
+    for side in [&mut ours, &mut client] {
+        side.turn(terms.options.time / ROUNDS).await?;
+        side.forget();
+    }
+    let (before, theirs_before) = (cost(daemon.process()), cost(&process));
+    for _ in 0..ROUNDS {
+        client.turn(terms.options.time / ROUNDS).await?;
+        ours.turn(terms.options.time / ROUNDS).await?;
+    }
+    let costs = (cost(daemon.process()) - before, cost(&process) - theirs_before);
+    add(report, name, most, &ours, &client, costs);
+    drop((ours, client));
+    daemon.stop().await
 }
 
 fn add(report: &mut Report, name: &str, most: f64, ours: &Side, client: &Side, costs: (f64, f64)) {
@@ -108,7 +133,10 @@ fn cost(process: &Process) -> f64 {
 /// One of the two.
 struct Side {
     connection: Connection,
-    request: std::sync::Arc<[u8]>,
+    /// The requests, which are sent in turn.
+    requests: Vec<Arc<[u8]>>,
+    /// The number of the next request.
+    next: usize,
     /// True if it reports its own duration.
     tells: bool,
     times: Histogram,
@@ -117,10 +145,10 @@ struct Side {
 }
 
 impl Side {
-    async fn new(address: SocketAddr, request: &std::sync::Arc<[u8]>, tells: bool) -> Result<Self, Error> {
+    async fn new(address: SocketAddr, requests: Vec<Arc<[u8]>>, tells: bool) -> Result<Self, Error> {
         let connection = Connection::open(address).await?;
-        let request = request.clone();
-        Ok(Self { connection, request, tells, times: Histogram::default(), medians: Vec::new() })
+        let times = Histogram::default();
+        Ok(Self { connection, requests, next: 0, tells, times, medians: Vec::new() })
     }
 
     /// Asks again and again for so long.
@@ -137,8 +165,10 @@ impl Side {
     }
 
     async fn ask(&mut self) -> Result<Duration, Error> {
+        let request = &self.requests[self.next % self.requests.len().max(1)];
+        self.next += 1;
         let asked = Instant::now();
-        let answer = self.connection.ask(&self.request).await?;
+        let answer = self.connection.ask(request).await?;
         let took = asked.elapsed();
         let text = String::from_utf8_lossy(answer.body);
         if answer.status != 200 {

@@ -33,10 +33,22 @@ pub(super) struct Server {
 impl Server {
     /// Starts a server that answers each request after `delay`.
     pub(super) async fn start(delay: Duration) -> Result<Self, Error> {
+        Self::start_with(delay, Bytes::from_static(ANSWER)).await
+    }
+
+    /// Starts a server that answers with a list of items. Its answer is also that of a token endpoint.
+    pub(super) async fn start_with_items(items: &[usize]) -> Result<Self, Error> {
+        let answer = serde_json::json!({
+            "items": items, "access_token": "measured", "token_type": "Bearer", "expires_in": 3600,
+        });
+        Self::start_with(Duration::ZERO, answer.to_string().into()).await
+    }
+
+    async fn start_with(delay: Duration, answer: Bytes) -> Result<Self, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("a listener"))?;
         let address = listener.local_addr().map_err(Error::io("a listener"))?;
         let arrivals = Arc::default();
-        let serving = tokio::spawn(serve(listener, delay, Arc::clone(&arrivals))).abort_handle();
+        let serving = tokio::spawn(serve(listener, delay, answer, Arc::clone(&arrivals))).abort_handle();
         Ok(Self { address, arrivals, serving })
     }
 
@@ -58,18 +70,23 @@ impl Drop for Server {
 }
 
 /// Accepts connections until it is dropped, and they with it.
-async fn serve(listener: TcpListener, delay: Duration, arrivals: Arc<Mutex<Vec<SystemTime>>>) {
+async fn serve(listener: TcpListener, delay: Duration, answer: Bytes, arrivals: Arc<Mutex<Vec<SystemTime>>>) {
     let mut open = JoinSet::new();
     loop {
         tokio::select! {
-            Ok((stream, _)) = listener.accept() => drop(open.spawn(connection(stream, delay, arrivals.clone()))),
+            Ok((stream, _)) = listener.accept() => drop(open.spawn(connection(stream, delay, answer.clone(), arrivals.clone()))),
             Some(_) = open.join_next() => {}
             else => return,
         }
     }
 }
 
-async fn connection(stream: TcpStream, delay: Duration, arrivals: Arc<Mutex<Vec<SystemTime>>>) {
+async fn connection(
+    stream: TcpStream,
+    delay: Duration,
+    answer: Bytes,
+    arrivals: Arc<Mutex<Vec<SystemTime>>>,
+) {
     // Without it an answer may wait for another to fill a packet, which costs time only.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |_: Request<Incoming>| {
@@ -78,11 +95,12 @@ async fn connection(stream: TcpStream, delay: Duration, arrivals: Arc<Mutex<Vec<
             arrived.push(now());
         }
         drop(arrived);
+        let answer = answer.clone();
         async move {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            let mut response = Response::new(Full::new(Bytes::from_static(ANSWER)));
+            let mut response = Response::new(Full::new(answer));
             let json = hyper::header::HeaderValue::from_static("application/json");
             response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
             Ok::<_, Infallible>(response)

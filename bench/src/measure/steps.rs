@@ -19,6 +19,10 @@ const STEPS: usize = 1000;
 /// How often at least each is run, however long that takes.
 const LEAST_RUNS: usize = 3;
 
+/// The number of different automations that run in turn, and the steps of each.
+const AUTOMATIONS: usize = 1000;
+const STEPS_IN_TURN: usize = 40;
+
 type Automation = fn(usize) -> String;
 
 /// The kinds of steps, by the name of their row, with the microseconds that one may take.
@@ -28,12 +32,29 @@ const KINDS: [(&str, &str, Automation, f64); 3] = [
     ("lines", "an action without network (log.info)", project::log_lines, 40.0),
 ];
 
-/// Measures each kind: the time of an execution of 1,000 steps less that of one, by the 999 between them.
+/// Measures each kind: the time of a long execution less that of one of a single step, by the steps between them. Once with
+/// one automation, and once with 1,000 different automations in turn.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    for (count, steps) in [(1, STEPS), (AUTOMATIONS, STEPS_IN_TURN)] {
+        of_automations(terms, report, count, steps).await?;
+    }
+    Ok(())
+}
+
+async fn of_automations(
+    terms: Terms<'_>,
+    report: &mut Report,
+    count: usize,
+    steps: usize,
+) -> Result<(), Error> {
     let project = Project::new()?;
     for (id, _, automation, _) in KINDS {
-        project.put(&format!("{id}-long"), &automation(STEPS))?;
-        project.put(&format!("{id}-short"), &automation(1))?;
+        for number in 0..count {
+            // Another name is another definition.
+            let text = |steps| format!("name: Measured {number}\n{}", automation(steps));
+            project.put(&format!("{id}-long-{number}"), &text(steps))?;
+            project.put(&format!("{id}-short-{number}"), &text(1))?;
+        }
     }
     // Long chains of pure steps commit now and then; how long the disk takes to sync is no part of a step's cost.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
@@ -42,16 +63,19 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     (settings.watch, settings.background) = (false, false);
     let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;
     for (id, name, _, most) in KINDS {
-        let (long, short) = (id_of(&format!("{id}-long"))?, id_of(&format!("{id}-short"))?);
         let until = Instant::now() + terms.options.time;
         let mut differences = Vec::new();
         while Instant::now() < until || differences.len() < LEAST_RUNS {
+            let number = differences.len() % count;
+            let (long, short) =
+                (id_of(&format!("{id}-long-{number}"))?, id_of(&format!("{id}-short-{number}"))?);
             let short = run(&engine, &short).await?;
             differences.push(run(&engine, &long).await? - short);
         }
-        #[expect(clippy::cast_precision_loss, reason = "there are 999")]
-        let each = median(differences) / (STEPS - 1) as f64;
-        let row = Row::new("steps", name.to_owned(), each, Unit::Microseconds);
+        #[expect(clippy::cast_precision_loss, reason = "there are at most 999")]
+        let each = median(differences) / (steps - 1) as f64;
+        let name = if count == 1 { name.to_owned() } else { format!("{name}, {count} automations in turn") };
+        let row = Row::new("steps", name, each, Unit::Microseconds);
         report.add(row.target(Some(Target::AtMost(most))));
     }
     engine.shutdown(std::time::Duration::from_secs(1)).await;

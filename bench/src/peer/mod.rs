@@ -1,7 +1,9 @@
 //! Other engines, installed beside this program by `make bench PEERS=…`, with what they need to do the same work.
 
+mod dbos;
 mod n8n;
 mod node_red;
+mod restate;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,10 +15,12 @@ use tempfile::TempDir;
 use crate::Error;
 use crate::driver::{Connection, request};
 use crate::process::{Process, Processors};
-use crate::project::{body, scratch};
+use crate::project::{self, body, scratch};
 
 /// Where a peer is asked to work.
-pub(crate) const PATH: &str = "/webhook/measured";
+const PATH: &str = "/webhook/measured";
+/// The path of Restate that answers before the work is done.
+const ASYNCHRONOUS_PATH: &str = "/webhook/measured/send";
 /// How long each part of its coming up may take, and each answer meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER: Duration = Duration::from_secs(30);
@@ -32,6 +36,10 @@ pub(crate) enum Peer {
     NodeRed,
     /// n8n: one process, with another for the code of its nodes, and a SQLite database of what has run.
     N8n,
+    /// DBOS: a Python process that records its workflows and their steps in PostgreSQL.
+    Dbos,
+    /// Restate: a server with a durable log, and a Node.js process whose steps it records.
+    Restate,
 }
 
 /// The workloads for each peer.
@@ -43,10 +51,35 @@ pub(crate) enum Workload {
     Steps(usize),
     /// A webhook that is answered after so many steps of code, each of which computes `fib(10)`.
     Fibs(usize),
+    /// The same, with another code text in each step.
+    DifferentFibs(usize),
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 4] = [Self::Asynchronous, Self::Steps(3), Self::Steps(40), Self::Fibs(40)];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Asynchronous, Self::Steps(3), Self::Steps(40), Self::Fibs(40), Self::DifferentFibs(40)];
+
+    /// The arguments of the programs of those peers that are programmed: the kind, and the number of steps.
+    fn arguments(self) -> (&'static str, usize) {
+        match self {
+            Self::Asynchronous => ("asynchronous", 1),
+            Self::Steps(count) => ("steps", count),
+            Self::Fibs(count) | Self::DifferentFibs(count) => ("fibs", count),
+        }
+    }
+
+    /// True if its steps run no code of an author.
+    pub(crate) fn has_no_code(self) -> bool {
+        matches!(self, Self::Asynchronous | Self::Steps(_))
+    }
+
+    /// The function `fib` in the code of a step.
+    fn fib(self, number: usize) -> String {
+        match self {
+            Self::DifferentFibs(_) => project::different_fib(number),
+            _ => project::FIB.to_owned(),
+        }
+    }
 
     /// The label of its rows.
     pub(crate) fn title(self) -> String {
@@ -54,12 +87,13 @@ impl Workload {
             Self::Asynchronous => "asynchronous acks".to_owned(),
             Self::Steps(count) => format!("synchronous, {count} steps"),
             Self::Fibs(count) => format!("{count} code steps, `fib(10)` each"),
+            Self::DifferentFibs(count) => format!("{count} code steps with different texts, `fib(10)` each"),
         }
     }
 }
 
 impl Peer {
-    const ALL: [Self; 2] = [Self::NodeRed, Self::N8n];
+    const ALL: [Self; 4] = [Self::NodeRed, Self::N8n, Self::Dbos, Self::Restate];
 
     /// The one of this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
@@ -71,7 +105,14 @@ impl Peer {
         match self {
             Self::NodeRed => "node-red",
             Self::N8n => "n8n",
+            Self::Dbos => "dbos",
+            Self::Restate => "restate",
         }
+    }
+
+    /// True if it records each step durably, as Cogwork does.
+    pub(crate) fn is_durable(self) -> bool {
+        matches!(self, Self::Dbos | Self::Restate)
     }
 
     /// Starts it with one workload, and waits until it does it. Where it does not, the error has the end of what it said.
@@ -79,31 +120,47 @@ impl Peer {
         self,
         processors: Processors,
         workload: Workload,
-    ) -> Result<(Process, TempDir, SocketAddr), Error> {
-        let [address, inner] = free_addresses()?;
+    ) -> Result<RunningPeer, Error> {
+        let [address, inner @ ..] = free_addresses()?;
         let place = Place { installed: self.installed()?, folder: scratch()?, address, inner, processors };
         let said = |error: Error| Error::Server(format!("{}: {error}{}", self.name(), place.said()));
-        let process = self.come_up(&place, workload).await.map_err(said)?;
-        Ok((process, place.folder, address))
+        let (process, parts) = self.come_up(&place, workload).await.map_err(said)?;
+        Ok(RunningPeer { process, address, path: self.path(workload), _parts: parts, _folder: place.folder })
     }
 
-    async fn come_up(self, place: &Place, workload: Workload) -> Result<Process, Error> {
-        let mut command = match self {
-            Self::NodeRed => node_red::prepare(place, workload)?,
-            Self::N8n => n8n::prepare(place, workload).await?,
+    /// Starts its processes. The first that is returned answers the requests.
+    async fn come_up(self, place: &Place, workload: Workload) -> Result<(Process, Vec<Process>), Error> {
+        let (parts, mut command) = match self {
+            Self::NodeRed => (Vec::new(), node_red::prepare(place, workload)?),
+            Self::N8n => (Vec::new(), n8n::prepare(place, workload).await?),
+            Self::Dbos => dbos::prepare(place, workload).await?,
+            Self::Restate => restate::prepare(place, workload)?,
         };
         let mut process = place.start(&mut command)?;
-        if let Some(path) = self.health() {
-            place.wait_for(&mut process, "says that it is ready", &request("GET", path, b"")).await?;
+        if let Self::Restate = self {
+            restate::register(place, &mut process).await?;
         }
-        place.wait_for(&mut process, "does what is measured", &request("POST", PATH, &body())).await?;
-        Ok(process)
+        if let Some(path) = self.health() {
+            let asked = request("GET", path, b"");
+            place.wait_for(&mut process, place.address, "says that it is ready", &asked).await?;
+        }
+        let asked = request("POST", self.path(workload), &body());
+        place.wait_for(&mut process, place.address, "does what is measured", &asked).await?;
+        Ok((process, parts))
+    }
+
+    /// The path of the requests.
+    fn path(self, workload: Workload) -> &'static str {
+        match (self, workload) {
+            (Self::Restate, Workload::Asynchronous) => ASYNCHRONOUS_PATH,
+            _ => PATH,
+        }
     }
 
     /// Where it says whether it is ready, if it does. Its webhooks may come later.
     fn health(self) -> Option<&'static str> {
         match self {
-            Self::NodeRed => None,
+            Self::NodeRed | Self::Dbos | Self::Restate => None,
             Self::N8n => Some("/healthz/readiness"),
         }
     }
@@ -113,12 +170,26 @@ impl Peer {
         let own = std::env::current_exe().map_err(Error::io("this program"))?;
         let target = own.parent().and_then(Path::parent).unwrap_or_else(|| Path::new("."));
         let folder = target.join("peers").join(self.name());
-        if folder.join("node_modules").is_dir() {
+        if ["node_modules", "venv"].iter().any(|packages| folder.join(packages).is_dir()) {
             return Ok(folder);
         }
         let how = format!("make bench PEERS={}", self.name());
         Err(Error::Server(format!("there is no `{}`; install it with `{how}`", folder.display())))
     }
+}
+
+/// A peer that does its work.
+pub(crate) struct RunningPeer {
+    /// The process that answers.
+    pub(crate) process: Process,
+    /// The address that it answers at.
+    pub(crate) address: SocketAddr,
+    /// The path of the requests.
+    pub(crate) path: &'static str,
+    /// Its other processes, which end when this is dropped.
+    _parts: Vec<Process>,
+    /// The folder that it works in.
+    _folder: TempDir,
 }
 
 /// Where a peer lives.
@@ -130,7 +201,7 @@ struct Place {
     /// Where it is asked.
     address: SocketAddr,
     /// Where its own processes speak with each other, if they do.
-    inner: SocketAddr,
+    inner: [SocketAddr; 3],
     processors: Processors,
 }
 
@@ -162,12 +233,18 @@ impl Place {
         if status.success() { Ok(()) } else { Err(Error::Server(status.to_string())) }
     }
 
-    /// Asks until the answer is 200, or the process has ended, or it took too long.
-    async fn wait_for(&self, process: &mut Process, what: &str, asked: &[u8]) -> Result<(), Error> {
+    /// Asks until the answer is a good one, or the process has ended, or it took too long.
+    async fn wait_for(
+        &self,
+        process: &mut Process,
+        address: SocketAddr,
+        what: &str,
+        asked: &[u8],
+    ) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         let mut last = String::new();
         while Instant::now() < until {
-            match tokio::time::timeout(ANSWER, self.ask(asked)).await {
+            match tokio::time::timeout(ANSWER, ask(address, asked)).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => last = error.to_string(),
                 Err(_) => last = format!("no answer within {} s", ANSWER.as_secs()),
@@ -178,17 +255,6 @@ impl Place {
             tokio::time::sleep(LOOK).await;
         }
         Err(Error::Server(format!("{} s have gone before it {what}: {last}", PATIENCE.as_secs())))
-    }
-
-    async fn ask(&self, asked: &[u8]) -> Result<(), Error> {
-        let mut connection = Connection::open(self.address).await?;
-        let answer = connection.ask(asked).await?;
-        let text = String::from_utf8_lossy(answer.body);
-        // n8n says with the same status that it does not work yet.
-        match answer.status {
-            200 if !text.starts_with("n8n is starting up") => Ok(()),
-            status => Err(Error::Server(format!("an answer of status {status}: {text}"))),
-        }
     }
 
     fn log(&self) -> PathBuf {
@@ -203,14 +269,28 @@ impl Place {
     }
 }
 
-/// Two addresses that nobody listens on. Somebody might before the peer does: then it does not come up.
-fn free_addresses() -> Result<[SocketAddr; 2], Error> {
+async fn ask(address: SocketAddr, asked: &[u8]) -> Result<(), Error> {
+    let mut connection = Connection::open(address).await?;
+    let answer = connection.ask(asked).await?;
+    let text = String::from_utf8_lossy(answer.body);
+    // n8n says with the same status that it does not work yet.
+    match answer.status {
+        200..=299 if !text.starts_with("n8n is starting up") => Ok(()),
+        status => Err(Error::Server(format!("an answer of status {status}: {text}"))),
+    }
+}
+
+/// Addresses that nobody listens on. Somebody might before the peer does: then it does not come up.
+fn free_addresses() -> Result<[SocketAddr; 4], Error> {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listen = || TcpListener::bind(anywhere).map_err(Error::io(anywhere));
-    // Both at one time, so that they differ.
-    let (first, second) = (listen()?, listen()?);
-    let address = |listener: &TcpListener| listener.local_addr().map_err(Error::io(anywhere));
-    Ok([address(&first)?, address(&second)?])
+    // All at one time, so that they differ.
+    let listeners = [listen()?, listen()?, listen()?, listen()?];
+    let mut addresses = [anywhere; 4];
+    for (address, listener) in addresses.iter_mut().zip(&listeners) {
+        *address = listener.local_addr().map_err(Error::io(anywhere))?;
+    }
+    Ok(addresses)
 }
 
 #[cfg(test)]
@@ -226,7 +306,8 @@ mod tests {
 
     #[test]
     fn the_addresses_of_a_peer_differ() {
-        let [first, second] = free_addresses().expect("addresses");
-        assert!(first.port() > 0 && second.port() > 0 && first != second);
+        let mut ports = free_addresses().expect("addresses").map(|address| address.port());
+        ports.sort_unstable();
+        assert!(ports[0] > 0 && ports.windows(2).all(|pair| pair[0] != pair[1]), "{ports:?}");
     }
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{Place, Workload};
 use crate::Error;
-use crate::project::FIB;
 
 /// The workflow's id, and the last part of the address of its webhook.
 const ID: &str = "measured";
@@ -30,7 +29,7 @@ fn n8n(place: &Place) -> Command {
     command.env("N8N_LISTEN_ADDRESS", place.address.ip().to_string());
     command.env("N8N_PORT", place.address.port().to_string());
     // Where it waits for the process that runs code, which is told this very number: 0 would lead it nowhere.
-    command.env("N8N_RUNNERS_BROKER_PORT", place.inner.port().to_string());
+    command.env("N8N_RUNNERS_BROKER_PORT", place.inner[0].port().to_string());
     let quiet = ["N8N_DIAGNOSTICS_ENABLED", "N8N_VERSION_NOTIFICATIONS_ENABLED", "N8N_TEMPLATES_ENABLED"];
     command.envs(quiet.map(|name| (name, "false")));
     command
@@ -41,7 +40,7 @@ fn workflow(workload: Workload) -> Value {
     let (count, answer) = match workload {
         Workload::Asynchronous => (1, "onReceived"),
         Workload::Steps(count) => (count, "lastNode"),
-        Workload::Fibs(count) => (count, "lastNode"),
+        Workload::Fibs(count) | Workload::DifferentFibs(count) => (count, "lastNode"),
     };
     let name = |number: usize| format!("step{number}");
     let mut nodes = vec![json!({
@@ -51,7 +50,7 @@ fn workflow(workload: Workload) -> Value {
     let mut connections = serde_json::Map::new();
     let mut before = "in".to_owned();
     for number in 0..count {
-        let (kind, version, parameters) = node(workload);
+        let (kind, version, parameters) = node(workload, number);
         let id = name(number);
         nodes.push(json!({
             "id": id, "name": id, "type": kind, "typeVersion": version, "position": [200 * (number + 1), 0],
@@ -67,12 +66,12 @@ fn workflow(workload: Workload) -> Value {
 }
 
 /// The kind of a node, its version, and what it does.
-fn node(workload: Workload) -> (&'static str, f64, Value) {
+fn node(workload: Workload, number: usize) -> (&'static str, f64, Value) {
     let (field, kind, value) = match workload {
         Workload::Asynchronous => ("order", "string", "={{ $json.body.orderId }}"),
         Workload::Steps(_) => ("total", "number", "={{ ($json.total ?? 0) + 1 }}"),
-        Workload::Fibs(_) => {
-            let code = format!("{FIB}\nreturn [{{ json: {{ value: fib(10) }} }}];");
+        Workload::Fibs(_) | Workload::DifferentFibs(_) => {
+            let code = format!("{}\nreturn [{{ json: {{ value: fib(10) }} }}];", workload.fib(number));
             return ("n8n-nodes-base.code", 2.0, json!({"jsCode": code}));
         }
     };

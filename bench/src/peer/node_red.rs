@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{PATH, Place, Workload};
 use crate::Error;
-use crate::project::FIB;
 
 /// Node-RED without its editor, with one flow.
 pub(super) fn prepare(place: &Place, workload: Workload) -> Result<Command, Error> {
@@ -26,10 +25,13 @@ pub(super) fn prepare(place: &Place, workload: Workload) -> Result<Command, Erro
 
 /// The nodes of a flow, one behind the other.
 fn flows(workload: Workload) -> Value {
-    let (count, code) = match workload {
-        Workload::Asynchronous => (1, "msg.order = msg.payload.orderId;\nreturn msg;".to_owned()),
-        Workload::Steps(count) => (count, "msg.total = (msg.total ?? 0) + 1;\nreturn msg;".to_owned()),
-        Workload::Fibs(count) => (count, format!("{FIB}\nmsg.payload = {{ value: fib(10) }};\nreturn msg;")),
+    let (_, count) = workload.arguments();
+    let code = |number: usize| match workload {
+        Workload::Asynchronous => "msg.order = msg.payload.orderId;\nreturn msg;".to_owned(),
+        Workload::Steps(_) => "msg.total = (msg.total ?? 0) + 1;\nreturn msg;".to_owned(),
+        Workload::Fibs(_) | Workload::DifferentFibs(_) => {
+            format!("{}\nmsg.payload = {{ value: fib(10) }};\nreturn msg;", workload.fib(number))
+        }
     };
     let name = |number: usize| format!("step{number}");
     // An answer that comes at once stands beside the steps, any other behind them.
@@ -45,7 +47,7 @@ fn flows(workload: Workload) -> Value {
     nodes.extend((0..count).map(|number| {
         let wires = if number + 1 < count { json!([[name(number + 1)]]) } else { last.clone() };
         json!({
-            "id": name(number), "type": "function", "z": "flow", "func": code, "outputs": 1, "timeout": 0, "noerr": 0,
+            "id": name(number), "type": "function", "z": "flow", "func": code(number), "outputs": 1, "timeout": 0, "noerr": 0,
             "initialize": "", "finalize": "", "libs": [], "wires": wires,
         })
     }));

@@ -163,11 +163,48 @@ export interface paths {
         };
         /** A payload that was saved, as `payload` of a start takes it */
         get: operations["get-automations-id-payloads-name"];
-        /** Save a payload under this name, in place of the one that had it */
+        /**
+         * Save a payload under this name, in place of the one that had it
+         * @description `If-Match` names the version that was read; without it any version is replaced.
+         */
         put: operations["put-automations-id-payloads-name"];
         post?: never;
-        /** Delete a saved payload */
+        /** Delete a saved payload; `If-Match` names the version that was read */
         delete: operations["delete-automations-id-payloads-name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{id}/payloads/{name}/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rename a saved payload */
+        post: operations["post-automations-id-payloads-name-rename"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{id}/preview-payload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show what steps would read of a payload, with all that is wrong with it; starts nothing */
+        post: operations["post-automations-id-preview-payload"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -190,6 +227,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/automations/{id}/rotate-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replace the live or the test address: the previous one leads nowhere from then on */
+        post: operations["post-automations-id-rotate-token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/automations/{id}/run": {
         parameters: {
             query?: never;
@@ -201,6 +255,43 @@ export interface paths {
         put?: never;
         /** Start an automation */
         post: operations["post-automations-id-run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The versions of an automation that are in force or that executions ran on */
+        get: operations["get-automations-id-versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete a text at a place
+         * @description Keys, actions, inputs, connections, steps, members of results, secrets by name, functions and filters. The text need not be valid.
+         */
+        post: operations["post-complete"];
         delete?: never;
         options?: never;
         head?: never;
@@ -285,6 +376,40 @@ export interface paths {
         };
         /** One connector with its actions and connection types */
         get: operations["get-connectors-name"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/definition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Find where the name at a place of a text is defined */
+        post: operations["post-definition"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/definitions/{hash}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A version of an automation, with its text and its steps */
+        get: operations["get-definitions-hash"];
         put?: never;
         post?: never;
         delete?: never;
@@ -437,13 +562,47 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One execution as it happens
-         * @description Server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
+         * One execution as it happens, or a page of its events
+         * @description With `after` or `limit`, or `Accept: application/json`: a page in JSON. Otherwise server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
          *     without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
          *     the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
          *     `Last-Event-ID`, goes on after it.
          */
         get: operations["get-executions-id-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An execution as one file */
+        get: operations["get-executions-id-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{id}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The inputs of a step */
+        get: operations["get-executions-id-input"];
         put?: never;
         post?: never;
         delete?: never;
@@ -507,6 +666,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{id}/turns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The turns of a step in a loop */
+        get: operations["get-executions-id-turns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{id}/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A value of an execution */
+        get: operations["get-executions-id-values"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/files": {
         parameters: {
             query?: never;
@@ -557,6 +750,23 @@ export interface paths {
         get: operations["get-hosts"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Describe what stands at a place of a text */
+        post: operations["post-hover"];
         delete?: never;
         options?: never;
         head?: never;
@@ -677,6 +887,60 @@ export interface paths {
         put?: never;
         /** Rescan the project folder now */
         post: operations["post-reload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scaffold": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Write the texts of a new automation and of its first tests
+         * @description The same texts as `cogwork new`. Nothing is stored; `PUT /files` with `If-None-Match: *` creates them.
+         */
+        post: operations["post-scaffold"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Explain a schedule */
+        post: operations["post-schedules-preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schemas/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a JSON Schema of the project's files */
+        get: operations["get-schemas-name"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -883,6 +1147,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tests/from-execution": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a test from an execution
+         * @description The test repeats the execution offline: its start, the recorded answers as doubles, and its outcome as expectations. It
+         *     has been run and passes. Nothing is written: send the text to the files.
+         */
+        post: operations["post-tests-from-execution"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try recorded executions on a text that is not saved
+         * @description Nothing is called, and nothing changes: the answers of other systems come from the record.
+         */
+        post: operations["post-trials"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/validate": {
         parameters: {
             query?: never;
@@ -894,6 +1199,23 @@ export interface paths {
         put?: never;
         /** Check a text without writing it */
         post: operations["post-validate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The metrics of the daemon, for Prometheus and others */
+        get: operations["get-metrics"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1129,6 +1451,38 @@ export interface components {
             /** @description The first 100 failures. */
             failures?: components["schemas"]["BulkFailureView"][];
         };
+        /** @description What the caller of a webhook got. */
+        Caller: {
+            /** @description `answered`, `waits` (a synchronous webhook, no answer yet), or `left` (the daemon stopped before the answer). */
+            state: string;
+            /** @description The answer that it got. */
+            answer?: components["schemas"]["CallerAnswer"];
+        };
+        /** @description An answer to the caller of a webhook, derived from the log and the definition. */
+        CallerAnswer: {
+            /**
+             * Format: date-time
+             * @description When it was decided.
+             */
+            at: string;
+            /**
+             * @description What decided it: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
+             *     trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
+             */
+            by: string;
+            /**
+             * Format: int32
+             * @description The status code.
+             */
+            status: number;
+            /** @description The headers in order. */
+            headers: [
+                string,
+                string
+            ][];
+            /** @description The body as a file: `contentType`, `size`, `encoding` (`utf8` or `base64`), `data`. */
+            body: components["schemas"]["Json"];
+        };
         /** @description Why an execution is ended. */
         CancelBody: {
             /** @description In words, at most 500 characters. */
@@ -1153,15 +1507,50 @@ export interface components {
              *     event).
              */
             aside?: string;
-            /** @description The reason for which it would have been rejected. */
+            /**
+             * @description `accepted`: it would have started an execution; `filtered`: `if` is false; `declined`: the trigger's code decided
+             *     that no step runs; `refused`; `nonTrigger`: see `aside`.
+             */
+            verdict: string;
+            /** @description The code of the reason for which it was rejected. */
             refused?: string;
+            /** @description That reason in words. The sender does not get all of them. */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description The size of its body.
+             */
+            bytes: number;
+            /** @description The response that the sender got. */
+            answer: components["schemas"]["CaptureAnswer"];
+            /** @description `trigger.results` as steps would read them; absent if the body cannot be read, or has more than 256 KiB. */
+            results?: components["schemas"]["Json"];
             /** @description As it came, without headers that may hold a credential. */
             payload: components["schemas"]["StoredPayload"];
+        };
+        /** @description The response that the sender of a request got. */
+        CaptureAnswer: {
+            /** Format: int32 */
+            status: number;
+            /** @description Each with its name and its value, in order. Credentials are `***`. */
+            headers: [
+                string,
+                string
+            ][];
+            /** @description The body as a file: `contentType`, `size`, `encoding`, `data`. */
+            body: components["schemas"]["Json"];
         };
         /** @description Another snapshot of the project is in force. */
         CatalogMessage: {
             /** Format: int64 */
             generation: number;
+        };
+        /** @description A code file of an automation. */
+        CodeFile: {
+            /** @description The path, relative to the project folder. */
+            path: string;
+            /** @description The text. */
+            source: string;
         };
         /** @description A place in an author's code. */
         CodePlace: {
@@ -1173,6 +1562,28 @@ export interface components {
             column: number;
             /** @description The text of the line, shortened. */
             text: string;
+        };
+        /** @description Items that complete what stands before a place. */
+        Completion: {
+            /** @description Start of the range that an item replaces, in UTF-16 units. */
+            from: number;
+            /** @description End of the range. */
+            to: number;
+            /** @description The items, at most 500. */
+            items: components["schemas"]["CompletionItem"][];
+        };
+        /** @description An item of a completion. */
+        CompletionItem: {
+            /** @description The name. */
+            label: string;
+            /** @description `key`, `value`, `action`, `input`, `connection`, `step`, `member`, `secret`, `function`, `filter`, `test`, `template`. */
+            kind: string;
+            /** @description A few words beside the name. */
+            detail?: string;
+            /** @description A description. */
+            about?: string;
+            /** @description The text to insert, if it is not the label. */
+            insert?: string;
         };
         /** @description A connection: what it is and how it is doing, never what it holds. */
         Connection: {
@@ -1309,8 +1720,39 @@ export interface components {
             level: components["schemas"]["LogLevel"];
             message: string;
         };
-        /** @description A wait that an execution, or one of its steps, did not ask for. */
+        /** @description A version of an automation. */
+        Definition: {
+            /** @description The SHA-256 of the id and the texts. */
+            hash: string;
+            /** @description The automation. */
+            automation: string;
+            /** @description True if it is the version in force. */
+            inForce: boolean;
+            /** @description The file, relative to the project folder. */
+            path: string;
+            /** @description The text of the file. */
+            source: string;
+            /** @description The code files that it names. */
+            codeFiles?: components["schemas"]["CodeFile"][];
+            /** @description Its steps; absent if this version of Cogwork cannot load the text. */
+            graph?: components["schemas"]["Graph"];
+        };
+        /** @description The place where a name is defined. */
+        DefinitionView: {
+            /** @description The path of its file; absent if the name is not known. */
+            path?: string;
+            /** @description Start of its range in the text, in UTF-16 units; absent if it is in another file. */
+            from?: number;
+            /** @description End of its range. */
+            to?: number;
+        };
+        /** @description A wait of an execution, or of one of its steps. */
         Delay: {
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            from: string;
             /**
              * Format: date-time
              * @description When it ended.
@@ -1318,15 +1760,21 @@ export interface components {
             at: string;
             /** @description The step that waited; absent if the whole execution did. */
             step?: string;
-            /** @description The cause. */
+            /**
+             * @description The cause. No step asked for these: `kind` is `slot`, `permit` (with `key`, and the `holder`, an execution), `commit`,
+             *     `host` (with `host`), or `interrupted` (the daemon had stopped). Steps asked for these: `retry`, `time`, `event` (with
+             *     `name`), `approval` or `call` (with `execution`).
+             */
             reason: components["schemas"]["DelayReason"];
             /**
              * Format: int64
              * @description Its length in milliseconds.
              */
             ms: number;
+            /** @description The sender of the signal that ended it. */
+            by?: string;
         };
-        /** @description Why an execution or a step waited although it did not ask for it. */
+        /** @description Why an execution or a step waited. Steps ask for those from `retry` on. */
         DelayReason: {
             /** @enum {string} */
             kind: "slot";
@@ -1345,6 +1793,28 @@ export interface components {
             host: string;
             /** @enum {string} */
             kind: "host";
+        } | {
+            /** @enum {string} */
+            kind: "interrupted";
+        } | {
+            /** @enum {string} */
+            kind: "retry";
+        } | {
+            /** @enum {string} */
+            kind: "time";
+        } | {
+            /** @description Its name. */
+            name: string;
+            /** @enum {string} */
+            kind: "event";
+        } | {
+            /** @enum {string} */
+            kind: "approval";
+        } | {
+            /** @description The called execution. */
+            execution?: string;
+            /** @enum {string} */
+            kind: "call";
         };
         /** @description The result of a deletion */
         Deleted: {
@@ -1368,6 +1838,10 @@ export interface components {
             endLine: number;
             /** @description Column after its last character. */
             endColumn: number;
+            /** @description Start of the place in UTF-16 units from 0, as JavaScript counts. */
+            from: number;
+            /** @description End of the place in UTF-16 units. */
+            to: number;
             /** @description How grave it is. */
             severity: components["schemas"]["Severity"];
             /** @description Stable name of the kind of problem. */
@@ -1487,6 +1961,15 @@ export interface components {
          * @enum {string}
          */
         ErrorKind: "input" | "expression" | "connection" | "network" | "timeout" | "status" | "response" | "blocked" | "limit" | "failed" | "cancelled" | "interrupted" | "internal";
+        /** @description Events of an execution. */
+        Events: {
+            /** @description Each with its `index`, its `event` (the kind) and `at`. A value over 4 KiB is `{"$large": {at, bytes, type, start}}`. */
+            events: components["schemas"]["Json"][];
+            /** @description The number of stored events. */
+            total: number;
+            /** @description The `after` of the events that follow; absent where these are the last ones so far. */
+            next?: number;
+        };
         /** @description An execution as lists show it. */
         Execution: {
             id: string;
@@ -1533,8 +2016,12 @@ export interface components {
             steps: components["schemas"]["Step"][];
             /** @description The reason why it waits; absent if it does not wait. */
             waiting?: components["schemas"]["Waiting"];
-            /** @description The waits of 100 ms or longer that have ended and that its steps did not ask for. */
+            /** @description The loops of which `steps` has some turns only, with `large=cut`; the others are at `…/turns`. */
+            turns?: components["schemas"]["LoopTurns"][];
+            /** @description The waits that have ended, in the order of their beginning. Those that no step asked for are recorded from 100 ms on. */
             waits?: components["schemas"]["Delay"][];
+            /** @description The answer that the caller of a webhook got, or that it waits for one. */
+            caller?: components["schemas"]["Caller"];
             /**
              * Format: int32
              * @description The status of the answer that the caller of a synchronous webhook got, if the execution did not decide it: 504 after
@@ -1585,6 +2072,21 @@ export interface components {
             more: number;
             /** @description True if there may be even more that were not counted. */
             uncounted: boolean;
+        };
+        /** @description An execution with all that belongs to it. */
+        Export: {
+            execution: components["schemas"]["ExecutionDetail"];
+            /** @description The version that it ran on; absent if that is no longer known. */
+            definition?: components["schemas"]["ExportedDefinition"];
+            /** @description Its log lines, at most 10,000. */
+            logs: components["schemas"]["Json"][];
+        };
+        /** @description The version that an exported execution ran on. */
+        ExportedDefinition: {
+            hash: string;
+            path: string;
+            source: string;
+            graph: components["schemas"]["Graph"];
         };
         /** @description A change that came too late: the file is another one by now. */
         FileChanged: components["schemas"]["Problem"] & {
@@ -1655,35 +2157,83 @@ export interface components {
             /** @description The replacement text. */
             text: string;
         };
-        /** @description The steps of an automation, list by list. */
+        /** @description The execution that becomes a test. */
+        FromExecution: {
+            /** @description The execution's id, or a beginning that no other has. */
+            id: string;
+            /** @description The name of the test. Default: a name with the id. */
+            name?: string;
+        };
+        /** @description The steps of an automation, list by list, for drawing. */
         Graph: {
+            trigger: components["schemas"]["GraphTrigger"];
             steps: components["schemas"]["GraphStep"][];
-            /** @description The steps that run after a failure. */
+            /** @description The steps that run if the execution fails. */
             onError?: components["schemas"]["GraphStep"][];
-            /** @description The steps that run at the end in any case. */
+            /** @description The steps that run at the end, whatever the outcome. */
             finally?: components["schemas"]["GraphStep"][];
         };
         /** @description A list of steps inside a step. */
         GraphBlock: {
-            /** @description Such as `then`, `else`, or the name of a branch. */
-            name: string;
+            /** @description `then`, `else`, a case or a branch; null for the list of a loop or a group. */
+            name: string | null;
+            /** @description `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`. */
+            kind: string;
             steps: components["schemas"]["GraphStep"][];
         };
-        /** @description A step with what is inside it. */
+        /** @description A step of the graph. */
         GraphStep: {
             id: string;
-            /** @description The name for people. */
+            /** @description The name for people; null if it has none. */
             name: string | null;
-            /** @description Its verb, such as `action`, `forEach` or `switch`. */
+            /** @description The YAML key of its verb: `action`, `if`, `forEach`, `wait` and so on. */
             verb: string;
-            /** @description The ids of the steps of its list that it waits for. */
+            /** @description The expression, message, duration or names that say what it does, at most 120 characters; may be empty. */
+            label: string;
+            /** @description Its place in the file. */
+            span: components["schemas"]["LineRange"];
+            /** @description The text of its own condition. */
+            if?: string;
+            /** @description The action that it calls. */
+            action?: string;
+            /** @description The connection that it calls with. */
+            connection?: string;
+            /** @description The automation that it calls. */
+            automation?: string;
+            /** @description The effect of its action: `pure`, `read` or `write`. */
+            effect?: string;
+            /** @description The steps that finish before it starts. */
             needs: string[];
-            /** @description The lists inside it: branches, cases, the body of a loop. */
+            /** @description The steps that the file names under `needs`; absent if it has no such key. */
+            writtenNeeds?: string[];
+            /**
+             * Format: int32
+             * @description How often it is tried again.
+             */
+            retries?: number;
+            /**
+             * Format: int64
+             * @description The timeout of one attempt, in milliseconds.
+             */
+            timeoutMs?: number;
+            /** @description The lists of steps inside. */
             blocks: components["schemas"]["GraphBlock"][];
-            /** @description The steps that run after its failure. */
+            /** @description The steps that handle its failure; null if there are none. */
             onError: components["schemas"]["GraphStep"][] | null;
-            /** @description The steps that take its effect back. */
+            /** @description True if the execution continues after its failure, without steps that handle it. */
+            continuesOnError?: boolean;
+            /** @description The steps that undo it; null if there are none. */
             undo: components["schemas"]["GraphStep"][] | null;
+        };
+        /** @description The trigger of an automation. */
+        GraphTrigger: {
+            /** @description `webhook`, `schedule`, `event`, `poll` or `manual`. */
+            kind: string;
+            /** @description The mode and the timeout, or the schedule in plain English; empty for a manual start. */
+            label: string;
+            /** @description The text of its condition. */
+            if?: string;
+            span: components["schemas"]["LineRange"];
         };
         /** @description A host that was called, with one connection or without. */
         Host: {
@@ -1722,6 +2272,17 @@ export interface components {
         Hosts: {
             /** @description By host and connection. */
             hosts: components["schemas"]["Host"][];
+        };
+        /** @description A description of what stands at a place. */
+        HoverView: {
+            /** @description Start of the range that is described, in UTF-16 units; absent if nothing is known. */
+            from?: number;
+            /** @description End of the range. */
+            to?: number;
+            /** @description A key, an action, an expression. */
+            title?: string;
+            /** @description Plain text. */
+            text?: string;
         };
         /** @description An answer that a `respond` step decided. */
         HttpResponse: {
@@ -1825,6 +2386,14 @@ export interface components {
              */
             lastAt: string;
         };
+        /** @description A range of a file. Lines and columns count from 1, columns in Unicode characters. */
+        LineRange: {
+            line: number;
+            column: number;
+            endLine: number;
+            /** @description The column after the last character. */
+            endColumn: number;
+        };
         /** @description How long, and how much. */
         ListenBody: {
             /**
@@ -1924,6 +2493,22 @@ export interface components {
              */
             next?: number;
         };
+        /** @description A step in a loop of which only some turns are shown. */
+        LoopTurns: {
+            /** @description The step. */
+            step: string;
+            /** @description How many turns of it there are. */
+            count: number;
+            /** @description How many of them failed. */
+            failed: number;
+            /** @description How many of them run or wait. */
+            open: number;
+            /**
+             * Format: double
+             * @description How long they worked together, in milliseconds.
+             */
+            tookMs: number;
+        };
         /** @description A failed attempt whose effect may have happened. */
         LostAttempt: {
             /**
@@ -1936,6 +2521,29 @@ export interface components {
             /** Format: int32 */
             status?: number;
             requestId?: string;
+        };
+        /** @description A source of inputs that the log does not have. */
+        MissingSource: {
+            /** @description `notStarted`, `definition`, `code`, `nothing`, `state`, `configVars` or `secrets`. */
+            source: string;
+            /** @description The same in a sentence. */
+            reason: string;
+        };
+        /** @description A call that the record has no answer for. */
+        NewCallView: {
+            /** @description The step, with its iterations. */
+            step: string;
+            /** @description The action, or the automation. */
+            action: string;
+            /** @description What it would be sent. */
+            inputs: components["schemas"]["Json"];
+        };
+        /** @description A file to create. */
+        NewFile: {
+            /** @description Its path. */
+            path: string;
+            /** @description Its text. */
+            text: string;
         };
         /** @description The operations on many executions. */
         Operations: {
@@ -2017,6 +2625,28 @@ export interface components {
             /** @enum {string} */
             outcome: "stuck";
         };
+        /** @description A step and its place in a text. */
+        OutlineStep: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its name for people. */
+            name?: string;
+            /** @description Its verb. */
+            verb: string;
+            /** @description Its path in the file, for `POST /edit`: keys and indices. */
+            at: components["schemas"]["Json"][];
+            /** @description Start of its text, in UTF-16 units from 0. */
+            from: number;
+            /** @description End of its text. */
+            to: number;
+        };
+        /** @description A value of the record and one of the trial. */
+        Pair: {
+            /** @description Absent if the record has none. */
+            recorded?: components["schemas"]["Json"];
+            /** @description Absent if the trial has none. */
+            trial?: components["schemas"]["Json"];
+        };
         /** @description A sender's secret that is waited for. */
         Pairing: {
             /**
@@ -2025,6 +2655,11 @@ export interface components {
              */
             openUntil?: string;
         };
+        /**
+         * @description A part of the structure of a text.
+         * @enum {string}
+         */
+        Part: "graph" | "outline" | "references" | "data";
         /** @description A range of a stored file. */
         PartOf: {
             /** @description The digest of the stored file. */
@@ -2113,6 +2748,17 @@ export interface components {
             /** @enum {string} */
             kind: "manual";
         };
+        /** @description The result of a preview. Nothing was started. */
+        PayloadPreview: {
+            /** @description `trigger.results` as steps would read them; absent if the payload or its body cannot be read. */
+            results?: components["schemas"]["Json"];
+            /** @description The value of the trigger's `if`; absent without one. */
+            condition?: boolean;
+            /** @description True if the trigger's code decided that no step runs. */
+            declined: boolean;
+            /** @description All that is wrong with the payload. */
+            problems: components["schemas"]["PreviewProblem"][];
+        };
         /** @description The payloads that are saved for an automation. */
         Payloads: {
             /** @description By name. */
@@ -2169,6 +2815,8 @@ export interface components {
         PlanBody: {
             /** @description Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read. */
             files: components["schemas"]["PlanFile"][];
+            /** @description Lays the files over those in force, instead of taking their place: for texts that are not saved. */
+            overlay?: boolean;
         };
         /** @description A file of a project folder, as a client has read it. */
         PlanFile: {
@@ -2300,6 +2948,24 @@ export interface components {
             /** @description Of these automations. */
             automations: string[];
         };
+        /** @description A payload to preview: one written out, a capture by its number, or a saved one by its name. */
+        PreviewBody: {
+            /** @description As `payload` of a start. */
+            payload?: components["schemas"]["StartPayload"];
+            /**
+             * Format: int32
+             * @description The number of a capture.
+             */
+            capture?: number;
+            /** @description The name of a saved payload. */
+            saved?: string;
+        };
+        /** @description A problem of a payload. */
+        PreviewProblem: {
+            /** @description The code that a sender would get, or `bad_payload`. */
+            code: string;
+            message: string;
+        };
         /** @description Why a request to the API failed (RFC 9457). */
         Problem: {
             /** @description The type of the problem: `urn:cogwork:problem:` and the code. */
@@ -2391,6 +3057,11 @@ export interface components {
         Removed: {
             /** @description False where the store had none of that name. */
             removed: boolean;
+        };
+        /** @description A new name of a saved payload. */
+        RenameBody: {
+            /** @description Letters, digits, `.`, `_` and `-`. */
+            to: string;
         };
         /** @description A step that calls another system again. */
         RepeatedCallView: {
@@ -2517,6 +3188,10 @@ export interface components {
             /** @description For an event an instant, else a value as the trigger's `cursor` gives it. */
             cursor: components["schemas"]["Json"];
         };
+        /** @description The address to replace. */
+        RotateBody: {
+            address: components["schemas"]["Which"];
+        };
         /** @description The result of a key rotation. */
         Rotated: {
             /** @description How many values were sealed anew, tokens of connections among them. */
@@ -2562,6 +3237,67 @@ export interface components {
             path: string;
             /** Format: int64 */
             bytes: number;
+            /**
+             * Format: date-time
+             * @description When the file was last changed.
+             */
+            savedAt?: string;
+            /** @description Its kind: `webhook`, `schedule`, `poll` or `manual`; absent if the file does not begin as a payload does. */
+            kind?: string;
+            /** @description The method of a request. */
+            method?: string;
+            /** @description The content type of a request. */
+            contentType?: string;
+        };
+        /** @description The texts of a new automation. Nothing is written. */
+        Scaffold: {
+            /** @description Its id. */
+            id: string;
+            /** @description The path of its file. */
+            path: string;
+            /** @description The text of its file. */
+            text: string;
+            /** @description The path of its first tests. */
+            testPath: string;
+            /** @description The text of its first tests. */
+            test: string;
+            /** @description A connection that it names and that is not there yet. */
+            connection?: components["schemas"]["NewFile"];
+            /** @description True if there is a file at its path already. */
+            exists: boolean;
+        };
+        /** @description A new automation. */
+        ScaffoldRequest: {
+            /**
+             * @description Its name for people.
+             * @example Invoice intake
+             */
+            name: string;
+            /** @description Its id; by default made of the name. */
+            id?: string;
+            /**
+             * @description The kind of its trigger: `webhook`, `schedule`, `poll`, `event` or `manual`.
+             * @example webhook
+             */
+            trigger: string;
+            /** @description Operations on its text, in the form of `POST /edit`. */
+            operations?: components["schemas"]["EditOperation"][];
+        };
+        /** @description A schedule in words. */
+        SchedulePreview: {
+            /** @description In words; absent if it has errors. */
+            words?: string;
+            /** @description Its time zone. */
+            timezone?: string;
+            /** @description The next five instants. */
+            nextFires: string[];
+            /** @description The errors, each in a sentence. */
+            errors: string[];
+        };
+        /** @description A schedule to explain. */
+        SchedulePreviewRequest: {
+            /** @description The value of `schedule` in a trigger. */
+            schedule: components["schemas"]["Json"];
         };
         /** @description A secret: all but its value. */
         Secret: {
@@ -2617,6 +3353,18 @@ export interface components {
          * @enum {string}
          */
         Severity: "error" | "warning" | "hint";
+        /** @description One side of a difference. */
+        SideView: {
+            /** @description `succeeded`, `failed` or `skipped`; absent if it has not ended. */
+            status?: string;
+            /** @description The action, or the automation, that it called. */
+            action?: string;
+            /** @description What its call was sent, if that is known. */
+            inputs?: components["schemas"]["Json"];
+            result: components["schemas"]["Json"];
+            /** @description The message of its error. */
+            error?: string;
+        };
         /** @description Something that came for a step that paused. What it held is the step's result, if it was what the step waited for. */
         Signal: {
             /** Format: date-time */
@@ -2792,6 +3540,8 @@ export interface components {
              * @description How many tries there were.
              */
             attempts: number;
+            /** @description Its tries, if there were several or one waited for the store. */
+            tries?: components["schemas"]["Try"][];
             /**
              * Format: date-time
              * @description When its last try began.
@@ -2826,6 +3576,41 @@ export interface components {
             handled?: components["schemas"]["Json"];
             /** @description True if a replay keeps its outcome of the execution that it replays: the step did not run here. */
             kept?: boolean;
+        };
+        /** @description A step that differs. */
+        StepDifferenceView: {
+            /** @description The step, with its iterations. */
+            step: string;
+            /** @description Absent if it did not run in the record. */
+            recorded?: components["schemas"]["SideView"];
+            /** @description Absent if it did not run in the trial. */
+            trial?: components["schemas"]["SideView"];
+        };
+        /**
+         * @description The inputs of a step, evaluated again from the log on the definition that the execution ran on. Nothing is called for it,
+         *     and secrets are masked.
+         */
+        StepInput: {
+            step: string;
+            /** Format: int32 */
+            attempt: number;
+            /** @description Always true: the log has the sources of the inputs, not the inputs themselves. */
+            derived: boolean;
+            /** @description The inputs by name. */
+            input?: components["schemas"]["Json"];
+            /** @description The error of the evaluation: `kind` and `message`. */
+            error?: components["schemas"]["Json"];
+            /** @description What the inputs read and the log does not have. */
+            missing: components["schemas"]["MissingSource"][];
+        };
+        /** @description A place that reads a step. */
+        StepReference: {
+            /** @description The id of the step. */
+            step: string;
+            /** @description Start of the name, in UTF-16 units from 0. */
+            from: number;
+            /** @description End of the name. */
+            to: number;
         };
         /**
          * @description The state of a step: `waiting` if it pauses or its next try does, `handling` while its `onError` steps run, `left` if
@@ -2957,6 +3742,19 @@ export interface components {
             /** @description By automation. */
             subscriptions: components["schemas"]["Subscription"][];
         };
+        /** @description A test that is not written yet, as a change of its file. */
+        TestDraftView: {
+            /** @description The path of the test file, for `PUT /api/v1/files/{path}`. */
+            path: string;
+            /** @description The name of the test. */
+            name: string;
+            /** @description The text of the file now; absent if there is none. */
+            before?: string;
+            /** @description The text with the test, which passes. */
+            text: string;
+            /** @description How much it expects: `full`, `endings` (values differ in each execution), or `outcome`. */
+            expects: string;
+        };
         /** @description The result of a test call. */
         TestView: {
             /** @description True if the call succeeded. */
@@ -2980,11 +3778,97 @@ export interface components {
             /** @description The new text. */
             insert: string;
         };
+        /** @description A place in a text of a project file. */
+        TextPlace: {
+            /**
+             * @description The path that the file has, or would have, in the project folder.
+             * @example automations/order.yaml
+             */
+            path: string;
+            /** @description The text; it need not be valid. */
+            text: string;
+            /** @description The offset in UTF-16 units from 0. */
+            offset: number;
+        };
+        /** @description The text and the recorded executions. */
+        TrialBody: {
+            /**
+             * @description The path of the automation in the project folder.
+             * @example automations/order.yaml
+             */
+            path: string;
+            /** @description The text that it would have. */
+            text: string;
+            /** @description The ids of the executions, 1 to 50. May be empty if `tests` is true. */
+            executions?: string[];
+            /** @description True to run the tests of the automation on the text too. */
+            tests?: boolean;
+        };
+        /** @description The results. */
+        TrialResults: {
+            /** @description In the order of the request. */
+            executions: components["schemas"]["TrialView"][];
+            /** @description In the order of their file. */
+            tests: components["schemas"]["TestView"][];
+        };
+        /** @description The trial of one execution. */
+        TrialView: {
+            id: string;
+            /**
+             * @description `same`, `differs`, `newCall` (it ends at a call that the record has no answer for), `notStarted` (the trigger starts
+             *     nothing), `waits` (for something that the record does not have), or `notRun` (the trial could not run).
+             */
+            verdict: string;
+            /** @description The reason, for `notStarted`, `waits` and `notRun`. */
+            reason?: string;
+            /** @description The call that the record has no answer for. */
+            newCall?: components["schemas"]["NewCallView"];
+            /** @description The recorded outcome and that of the trial, if they differ. */
+            outcome?: components["schemas"]["Pair"];
+            /** @description The recorded response and that of the trial, if they differ. */
+            response?: components["schemas"]["Pair"];
+            /** @description The steps that differ. */
+            steps?: components["schemas"]["StepDifferenceView"][];
+            /** @description The number of steps that are the same. */
+            sameSteps: number;
+            /** @description The number of calls that were answered from the record. */
+            calls: number;
+        };
         /**
          * @description The kind of a trigger.
          * @enum {string}
          */
         TriggerKind: "webhook" | "schedule" | "event" | "poll" | "manual";
+        /** @description One try of a step. */
+        Try: {
+            /**
+             * Format: int32
+             * @description Its number, from 1.
+             */
+            attempt: number;
+            /**
+             * Format: date-time
+             * @description When it began; absent if the log does not tell.
+             */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description When it ended; absent while it runs, and if the daemon stopped in it.
+             */
+            finishedAt?: string;
+            /**
+             * Format: double
+             * @description How long it worked, in milliseconds: without its waits for commits where the log tells them apart.
+             */
+            tookMs?: number;
+            /**
+             * Format: int64
+             * @description How long it waited for commits, before its call and in it, in milliseconds, if that was long.
+             */
+            commitMs?: number;
+            /** @description Why it failed. */
+            error?: components["schemas"]["ActionError"];
+        };
         /** @description The permits of a concurrency key. */
         Turn: {
             /** @description The key; empty if all executions of the automation share one. */
@@ -2993,6 +3877,15 @@ export interface components {
             holders: string[];
             /** @description The number of executions before it. */
             ahead: number;
+        };
+        /** @description Turns of one step, in the order of their beginning. */
+        Turns: {
+            /** @description The turns; a value over 4 KiB is `{"$large": {at, bytes, type, start}}`. */
+            steps: components["schemas"]["Step"][];
+            /** @description How many there are. */
+            total: number;
+            /** @description The `from` of the turns that follow; absent on the last page. */
+            next?: number;
         };
         /** @description A text to check. */
         Validate: {
@@ -3003,6 +3896,8 @@ export interface components {
             path: string;
             /** @description The text. */
             text: string;
+            /** @description The parts of its structure to answer with. */
+            include?: components["schemas"]["Part"][];
         };
         /** @description The result of a check. */
         Validated: {
@@ -3010,6 +3905,14 @@ export interface components {
             ok: boolean;
             /** @description All diagnostics, in the order of their positions. */
             diagnostics: components["schemas"]["Diagnostic"][];
+            /** @description The step graph, in the form of an automation's `plan`; absent if it was not asked for or the text does not parse. */
+            graph?: components["schemas"]["Graph"];
+            /** @description The steps in document order. */
+            outline?: components["schemas"]["OutlineStep"][];
+            /** @description The places that read steps. */
+            references?: components["schemas"]["StepReference"][];
+            /** @description The data of the file. */
+            data?: components["schemas"]["Json"];
         };
         /** @description A value to keep. */
         ValueBody: {
@@ -3020,6 +3923,19 @@ export interface components {
              * @example 1d
              */
             ttl?: string;
+        };
+        /** @description A value of an execution. */
+        ValueView: {
+            /** @description Its place. */
+            at: string;
+            /** @description `null`, `boolean`, `number`, `text`, `list`, `object` or `file`. */
+            type: string;
+            /** @description Its size as JSON, in bytes. */
+            bytes: number;
+            /** @description How many entries or characters it has; 1 for a number. */
+            total: number;
+            /** @description The value, or the slice of it. */
+            value: components["schemas"]["Json"];
         };
         /** @description A page of values. */
         Values: {
@@ -3033,6 +3949,11 @@ export interface components {
          * @enum {string}
          */
         Version: "current" | "original";
+        /** @description The versions of an automation that the daemon still knows. */
+        Versions: {
+            /** @description The one in force first, then the one used last; at most 200. */
+            versions: components["schemas"]["Version"][];
+        };
         /** @description What a step waits for. */
         WaitReason: {
             /** @enum {string} */
@@ -3066,6 +3987,11 @@ export interface components {
             /** @description The address at which a person or another system answers, if a step waits for that. */
             resumeUrl?: string;
         };
+        /**
+         * @description One of the two addresses of an automation.
+         * @enum {string}
+         */
+        Which: "live" | "test";
     };
     responses: never;
     parameters: never;
@@ -3505,7 +4431,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The payload with its `kind` */
+            /** @description The payload with its `kind`; its version is the ETag */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3552,6 +4478,15 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPayload"];
                 };
             };
+            /** @description It was changed meanwhile */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             /** @description What went wrong (RFC 9457) */
             default: {
                 headers: {
@@ -3586,6 +4521,98 @@ export interface operations {
                     "application/json": components["schemas"]["DeletedPayload"];
                 };
             };
+            /** @description It was changed meanwhile */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-automations-id-payloads-name-rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                id: string;
+                /** @description Its name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenameBody"];
+            };
+        };
+        responses: {
+            /** @description It has the new name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedPayload"];
+                };
+            };
+            /** @description Another payload has the new name */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-automations-id-preview-payload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewBody"];
+            };
+        };
+        responses: {
+            /** @description The results and the problems */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PayloadPreview"];
+                };
+            };
             /** @description What went wrong (RFC 9457) */
             default: {
                 headers: {
@@ -3616,6 +4643,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Refusals"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-automations-id-rotate-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateBody"];
+            };
+        };
+        responses: {
+            /** @description The addresses from now on */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rotated"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -3664,6 +4727,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Started"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-automations-id-versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The versions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Versions"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TextPlace"];
+            };
+        };
+        responses: {
+            /** @description What can stand there */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Completion"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -3853,6 +4981,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ConnectorDetail"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-definition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TextPlace"];
+            };
+        };
+        responses: {
+            /** @description Its place; empty if the name is not known */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DefinitionView"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-definitions-hash": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The `definition` of an execution or of an automation */
+                hash: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The version */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Definition"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -4162,7 +5355,14 @@ export interface operations {
     };
     "get-executions-id": {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description `cut` replaces each value over 4 KiB by `{"$large": {at, bytes, type, start}}`, which `…/values?at=` reads, and leaves
+                 *     all but the first turns of a loop, and the first that did not succeed, to `…/turns`. Whole where it is not given.
+                 * @example cut
+                 */
+                large?: string;
+            };
             header?: never;
             path: {
                 /** @description The execution's id, or a beginning that no other has */
@@ -4230,7 +5430,12 @@ export interface operations {
     };
     "get-executions-id-events": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description From the event with this index on, counted from 0. With it, or with `limit`, the answer is a page in JSON. */
+                after?: number;
+                /** @description How many at most: 1 to 1000, 1000 where it is not given. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 /** @description The execution's id, or a beginning that no other has */
@@ -4246,7 +5451,84 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/json": components["schemas"]["Events"];
                     "text/event-stream": string;
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-executions-id-export": {
+        parameters: {
+            query?: {
+                /** @description `html`, one static page without script, or `json`, with whole values; `html` where it is not given. */
+                format?: "html" | "json";
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id, or a beginning that no other has */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, as an attachment */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-executions-id-input": {
+        parameters: {
+            query: {
+                /**
+                 * @description The step, with its turns: `copy[2]`.
+                 * @example createPage
+                 */
+                step: string;
+                /** @description The attempt, from 1; the last one where it is not given. */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id, or a beginning that no other has */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The inputs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepInput"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -4365,6 +5647,90 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Signalled"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-executions-id-turns": {
+        parameters: {
+            query: {
+                /** @description The step, without turns. */
+                step: string;
+                /** @description Those in this state only. */
+                status?: string;
+                /** @description From this one on, counted from 0. */
+                from?: number;
+                /** @description How many at most: 1 to 100, 100 where it is not given. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id, or a beginning that no other has */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of them */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Turns"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-executions-id-values": {
+        parameters: {
+            query: {
+                /**
+                 * @description The place of the value in the execution, as a JSON pointer: the `at` of a `$large`, or any other. A step is named by
+                 *     its position or its name: `/steps/copy[2]/result`.
+                 * @example /payload/body
+                 */
+                at: string;
+                /** @description From this entry of a list or an object, or character of a text, on; counted from 0. */
+                from?: number;
+                /** @description Up to this one, which is left out. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id, or a beginning that no other has */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The value */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValueView"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -4553,6 +5919,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Hosts"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-hover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TextPlace"];
+            };
+        };
+        responses: {
+            /** @description Its description; empty if nothing is known */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HoverView"];
                 };
             };
             /** @description What went wrong (RFC 9457) */
@@ -4806,6 +6205,111 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Reload"];
                 };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-scaffold": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScaffoldRequest"];
+            };
+        };
+        responses: {
+            /** @description The texts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scaffold"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-schedules-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SchedulePreviewRequest"];
+            };
+        };
+        responses: {
+            /** @description In words, with the next instants */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchedulePreview"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-schemas-name": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `automation`, `connection`, `connector` or `test` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schema, with the actions and connections in force */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Json"];
+                };
+            };
+            /** @description It is the one that `If-None-Match` names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What went wrong (RFC 9457) */
             default: {
@@ -5347,6 +6851,72 @@ export interface operations {
             };
         };
     };
+    "post-tests-from-execution": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FromExecution"];
+            };
+        };
+        responses: {
+            /** @description The file with the test */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestDraftView"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrialBody"];
+            };
+        };
+        responses: {
+            /** @description The differences between record and trial */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialResults"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "post-validate": {
         parameters: {
             query?: never;
@@ -5367,6 +6937,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Validated"];
+                };
+            };
+            /** @description What went wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenMetrics; the text form 0.0.4 of Prometheus if `accept` has only `text/plain` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/openmetrics-text": string;
                 };
             };
             /** @description What went wrong (RFC 9457) */

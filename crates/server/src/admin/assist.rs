@@ -171,7 +171,7 @@ pub(crate) async fn definition(
     get, path = "/api/v1/schemas/{name}", tag = "files",
     params(("name" = String, Path, description = "`automation`, `connection`, `connector` or `test`")),
     responses(
-        (status = 200, description = "The schema, with the actions and connections in force", body = Object),
+        (status = 200, description = "The schema, with the actions and connections in force", body = AnyJson),
         (status = 304, description = "It is the one that `If-None-Match` names"),
     ),
 )]

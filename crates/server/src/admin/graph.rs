@@ -37,10 +37,11 @@ pub(crate) struct GraphTriggerView {
 /// A step of the graph.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = GraphStep, no_recursion)]
+#[schema(as = GraphStep)]
 pub(crate) struct GraphStepView {
     id: String,
     /// The name for people; null if it has none.
+    #[schema(required = true)]
     name: Option<String>,
     /// The YAML key of its verb: `action`, `if`, `forEach`, `wait` and so on.
     verb: &'static str,
@@ -78,13 +79,13 @@ pub(crate) struct GraphStepView {
     /// The lists of steps inside.
     blocks: Vec<GraphBlockView>,
     /// The steps that handle its failure; null if there are none.
-    #[schema(no_recursion)]
+    #[schema(required = true, no_recursion)]
     on_error: Option<Vec<GraphStepView>>,
     /// True if the execution continues after its failure, without steps that handle it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     continues_on_error: bool,
     /// The steps that undo it; null if there are none.
-    #[schema(no_recursion)]
+    #[schema(required = true, no_recursion)]
     undo: Option<Vec<GraphStepView>>,
 }
 
@@ -94,6 +95,7 @@ pub(crate) struct GraphStepView {
 #[schema(as = GraphBlock)]
 pub(crate) struct GraphBlockView {
     /// `then`, `else`, a case or a branch; null for the list of a loop or a group.
+    #[schema(required = true)]
     name: Option<String>,
     /// `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`.
     kind: &'static str,

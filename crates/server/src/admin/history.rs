@@ -154,7 +154,7 @@ pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<St
         });
         if let Some(view) = views.get_mut(place) {
             view.apply(event);
-            if index <= kept {
+            if (1..=kept).contains(&index) {
                 (view.kept, view.attempts, view.started_at, view.took_ms) = (true, 0, None, None);
             }
         }
@@ -368,7 +368,12 @@ mod tests {
     }
 
     fn check(events: &[Event], expected: serde_json::Value) {
-        pretty_assertions::assert_eq!(serde_json::to_value(steps(events, None)).expect("JSON"), expected);
+        let mut found = serde_json::to_value(steps(events, None)).expect("JSON");
+        for step in found.as_array_mut().into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
+            // `tries` has tests of its own.
+            step.shift_remove("tries");
+        }
+        pretty_assertions::assert_eq!(found, expected);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use model::{AutomationId, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::described::{AnyJson, StartPayload};
+use super::described::{AnyJson, SavedPayloadInfo, StartPayload};
 use super::extract::{Answer, Body, Segment, Segments};
 use super::files::{quoted, with_etag};
 use super::{Api, Problem, Shared};
@@ -193,7 +193,7 @@ pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result
         ("id" = String, Path, description = "The automation's id"),
         ("name" = String, Path, description = "Its name"),
     ),
-    responses((status = 200, description = "The payload with its `kind`; its version is the ETag", body = Object)),
+    responses((status = 200, description = "The payload with its `kind`; its version is the ETag", body = SavedPayloadInfo)),
 )]
 pub(crate) async fn payload(State(api): Shared, Segments(id, name): Segments) -> Result<Response, Problem> {
     let found = api.engine.ingress().saved_payload(&api.id_of(&id)?, &name).await?;
@@ -225,7 +225,7 @@ pub(crate) async fn save(
 ///
 /// `If-Match` names the version that was read; without it any version is replaced.
 #[utoipa::path(
-    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = Object,
+    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = StartPayload,
     params(
         ("id" = String, Path, description = "The automation's id"),
         ("name" = String, Path, description = "Its name"),

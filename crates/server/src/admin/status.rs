@@ -408,7 +408,10 @@ mod tests {
         let entry = &diagnostics([&report])[0];
         for (written, described) in [(entry, DiagnosticView::schema()), (&entry["fix"], FixView::schema())] {
             let described = serde_json::to_value(described).expect("a schema");
-            assert_eq!(keys(written), keys(&described["properties"]));
+            let mut described = keys(&described["properties"]);
+            // Absent where the step is not nested.
+            described.retain(|key| key.as_str() != "stepPath");
+            assert_eq!(keys(written), described);
         }
     }
 }

@@ -26,6 +26,11 @@ pub(crate) fn assert_described(method: &str, path: &str, status: u16, body: &str
     let Some((media_type, content)) = content.filter(|(media_type, _)| media_type.ends_with("json")) else {
         return;
     };
+    // Some answers are a stream where one is asked for.
+    let is_stream = response["content"].get("text/event-stream").is_some() && !body.starts_with('{');
+    if is_stream {
+        return;
+    }
     let value: Value =
         serde_json::from_str(body).unwrap_or_else(|error| panic!("{media_type}: {error} in {body}"));
     assert_eq!(
@@ -55,6 +60,10 @@ pub(crate) fn differs_from(component: &str, value: &Value) -> Vec<String> {
 /// The places at which a value differs from a schema: another type, a property that is missing, or one that is not described.
 fn differences(place: &str, schema: &Value, value: &Value) -> Vec<String> {
     let schema = resolved(schema);
+    // A large value that `large=cut` has left out may stand anywhere.
+    if value.get("$large").is_some() {
+        return Vec::new();
+    }
     if let Some(alternatives) = schema.get("oneOf").and_then(Value::as_array) {
         let found = alternatives.iter().map(|alternative| differences(place, alternative, value));
         return found.min_by_key(Vec::len).unwrap_or_default();

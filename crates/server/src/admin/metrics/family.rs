@@ -153,14 +153,14 @@ mod tests {
     fn the_text_is_open_metrics() {
         assert_eq!(
             open_metrics(families()).expect("a text"),
-            "# HELP cogwork_build The program.\n# TYPE cogwork_build info\ncogwork_build_info{kind=\"a\\\"b\\n\"} 1\n\
-             # HELP cogwork_ends Ends.\n# TYPE cogwork_ends counter\ncogwork_ends_total{kind=\"x\"} 3\n\
-             # HELP cogwork_took_seconds Times.\n# TYPE cogwork_took_seconds histogram\n\
+            "# HELP cogwork_build The program\n# TYPE cogwork_build info\ncogwork_build_info{kind=\"a\\\"b\\n\"} 1\n\
+             # HELP cogwork_ends Ends\n# TYPE cogwork_ends counter\ncogwork_ends_total{kind=\"x\"} 3\n\
+             # HELP cogwork_took_seconds Times\n# TYPE cogwork_took_seconds histogram\n\
              cogwork_took_seconds_sum{kind=\"y\"} 10.5005\ncogwork_took_seconds_count{kind=\"y\"} 3\n\
              cogwork_took_seconds_bucket{le=\"0.001\",kind=\"y\"} 1\n\
              cogwork_took_seconds_bucket{le=\"2.0\",kind=\"y\"} 2\n\
              cogwork_took_seconds_bucket{le=\"+Inf\",kind=\"y\"} 3\n\
-             # HELP cogwork_up Up.\n# TYPE cogwork_up gauge\ncogwork_up 1.5\n# EOF\n"
+             # HELP cogwork_up Up\n# TYPE cogwork_up gauge\ncogwork_up 1.5\n# EOF\n"
         );
     }
 }

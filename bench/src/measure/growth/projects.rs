@@ -1,0 +1,112 @@
+//! The projects of the loads.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use super::dimensions::Load;
+use crate::Error;
+use crate::project::{self, Project, numbered_id};
+
+/// The id of the automation that takes the load.
+pub(super) const MEASURED: &str = "measured";
+
+/// Writes the project of a load. `server` is the address of the server that its automations call.
+pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Project, Error> {
+    if let Load::Automations = load {
+        return Project::of_size(size);
+    }
+    let project = Project::new()?;
+    let text = match load {
+        Load::Requests(_, steps) => steps(size),
+        Load::Executions(rest) => format!("{ASYNCHRONOUS}{rest}"),
+        Load::WaitingExecutions(_) => format!(
+            "{ASYNCHRONOUS}steps:\n  - waitFor: {{event: paid, if: event.data.n == trigger.results.body.data.n}}\n"
+        ),
+        Load::PausingTurns => {
+            format!(
+                "{ASYNCHRONOUS}steps:\n  - repeat: {{max: {size}}}\n    steps:\n      - waitFor: {{event: paid}}\n"
+            )
+        }
+        Load::KnownItems(_) => format!(
+            "trigger:\n  poll:\n    action: http.request\n    with: {{url: \"http://{server}/\"}}\n    every: 1h\n    items: result.body.items\n    id: item\nsteps:\n  - set: {{a: 1}}\n"
+        ),
+        Load::Retention => format!("{ASYNCHRONOUS}steps:\n  - set: {{a: 1}}\n"),
+        _ => project::synchronous(1),
+    };
+    project.put(MEASURED, &text)?;
+    for number in 0..size {
+        let id = numbered_id(number);
+        match load {
+            Load::CodeTexts(_) => {
+                let code =
+                    format!("  - code: |\n      export default () => ({{ data: {{ value: {number} }} }});\n");
+                project.put(&id, &format!("{SYNCHRONOUS}steps:\n{code}"))?;
+            }
+            Load::WaitingDefinitions(_) => {
+                let wait =
+                    "steps:\n  - waitFor: {event: paid, if: event.data.n == trigger.results.body.data.n}\n";
+                project.put(&id, &format!("name: Measured {number}\n{ASYNCHRONOUS}{wait}"))?;
+            }
+            Load::ProjectConnections | Load::Tokens => {
+                project.put(&id, &calling(&id))?;
+                let file = format!("connections/{id}.yaml");
+                project.write(&file, &connection(load, &id, server))?;
+                project.write(&format!("secrets/{id}"), &format!("secret-of-{id}"))?;
+            }
+            Load::Listeners => project.put(&id, &project::synchronous(1))?,
+            _ => break,
+        }
+    }
+    Ok(project)
+}
+
+/// An automation that makes one call over the connection of its own name.
+fn calling(id: &str) -> String {
+    format!(
+        "{SYNCHRONOUS}steps:\n  - action: http.request\n    connection: {id}\n    with: {{url: /}}\n    retry: 1\n"
+    )
+}
+
+/// A connection whose secret has its name.
+fn connection(load: Load, id: &str, server: SocketAddr) -> String {
+    let base = format!("baseUrl: \"http://{server}\"");
+    match load {
+        Load::Tokens => format!(
+            "type: http.clientCredentials\nwith:\n  {base}\n  tokenUrl: \"http://{server}/token\"\n  clientId: measured\n  clientSecret: ${{{{ secrets.{id} }}}}\n"
+        ),
+        _ => format!("type: http.bearer\nwith:\n  {base}\n  token: ${{{{ secrets.{id} }}}}\n"),
+    }
+}
+
+const SYNCHRONOUS: &str = "trigger:\n  webhook: {mode: sync, verify: none}\n";
+const ASYNCHRONOUS: &str = "trigger:\n  webhook: {verify: none}\n";
+
+pub(super) fn turns(size: usize) -> String {
+    format!(
+        "{SYNCHRONOUS}steps:\n  - forEach: ${{{{ range({size}) | list }}}}\n    steps:\n      - set: {{a: \"${{{{ item }}}}\"}}\n"
+    )
+}
+
+pub(super) fn nested_turns(size: usize) -> String {
+    let inner = size / 16;
+    format!(
+        "{SYNCHRONOUS}steps:\n  - forEach: ${{{{ range(16) | list }}}}\n    as: outer\n    steps:\n      - forEach: ${{{{ range({inner}) | list }}}}\n        steps:\n          - set: {{a: \"${{{{ item }}}}\"}}\n"
+    )
+}
+
+pub(super) fn branches(size: usize) -> String {
+    let mut text = format!("{SYNCHRONOUS}steps:\n  - parallel:\n");
+    for number in 0..size {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "      b{number}:\n        - set: {{v{number}: 1}}");
+    }
+    text
+}
+
+pub(super) fn log_lines(size: usize) -> String {
+    let mut text = format!("{SYNCHRONOUS}steps:\n");
+    for number in 0..size {
+        let _ = writeln!(text, "  - action: log.info\n    with: {{message: line {number}}}");
+    }
+    text
+}
