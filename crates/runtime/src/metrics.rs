@@ -1,4 +1,4 @@
-//! What the engine counts while it runs, for the metrics endpoint.
+//! Counters and histograms of the running engine, for the metrics endpoint.
 //!
 //! Counters and histograms only: gauges are read from the state itself when the endpoint is asked. No count is kept by
 //! automation, since the number of automations has no bound; those by action are bounded by [`MAX_ACTIONS`].

@@ -13,7 +13,7 @@ pub(super) enum PathPart {
 /// A mapping around the cursor: its keys with the texts of their values on the same line.
 pub(super) type Siblings = Vec<(String, String)>;
 
-/// What stands at the cursor.
+/// The token at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A key, or the place of one.

@@ -6,7 +6,7 @@ use catalog::{Member, describe_type, members};
 
 use super::{CompletionItem, Site};
 
-/// What stands before the cursor in an expression.
+/// The text before the cursor in an expression.
 enum Before {
     /// A member of the value at this path, or a name if it is empty.
     Path(Vec<String>),

@@ -14,13 +14,13 @@ use super::code::response_from_code;
 pub struct CallerAnswer {
     /// When it was decided.
     pub at: Timestamp,
-    /// What decided it.
+    /// The source of the decision.
     pub by: AnsweredBy,
     /// The response.
     pub response: HttpResponse,
 }
 
-/// What decided the answer to the caller of a webhook.
+/// The source of the answer to the caller of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweredBy {
     /// The acceptance: the id of the execution, at once.
@@ -55,7 +55,7 @@ impl AnsweredBy {
     }
 }
 
-/// What is known of the caller of a webhook.
+/// The state of the caller of a webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Caller {
     /// It got this answer.

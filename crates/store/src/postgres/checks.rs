@@ -7,7 +7,7 @@ use crate::Durability;
 /// The oldest server version, as `server_version_num`.
 const OLDEST: i32 = 150_000;
 
-/// What a server said about itself.
+/// The server's report about itself.
 #[derive(Debug)]
 pub(super) struct Server {
     /// Its version, such as `15.8`.

@@ -30,7 +30,7 @@ const RESUME: &str =
 const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM lanes \
     WHERE node = $1 AND lane = $2 AND pid <> pg_backend_pid()";
 
-/// What the lanes of a store share.
+/// The state that the lanes of a store share.
 pub(super) struct Shared {
     pub(super) node: i64,
     pub(super) config: Config,

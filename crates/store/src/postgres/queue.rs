@@ -168,7 +168,7 @@ impl Queue {
     }
 }
 
-/// What a batch holds so far.
+/// The contents of a batch so far.
 #[derive(Default)]
 struct Filled {
     bytes: usize,

@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The time that queued writes get when the store is closed while the database does not answer.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// Whether the database can be reached.
+/// The reachability of the database.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outage(Arc<Mutex<State>>);
 

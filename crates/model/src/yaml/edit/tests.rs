@@ -291,7 +291,7 @@ fn every_operation_on_every_node_of_every_example_changes_only_that_node() {
     }
     assert!(edits > 3_000 && shared < edits / 50, "{edits}, of these {shared} in files with anchors");
     let listed: Vec<&String> = unsafe_edits.iter().take(20).collect();
-    // What cannot be verified is refused: removing the only key of a file, and a few texts of several lines.
+    // Edits that cannot be verified are refused: removing the only key of a file, and a few texts of several lines.
     assert!(unsafe_edits.len() < edits / 200, "{} of {edits}: {listed:#?}", unsafe_edits.len());
 }
 

@@ -146,7 +146,7 @@ fn began(events: &[Event], key: &str, attempt: Option<u32>) -> Option<Began> {
         }
         match event {
             Event::StepRetry { attempt, next_at, .. } => next = (attempt + 1, Some(*next_at)),
-            // What comes after it belongs to the steps that handle the failure.
+            // Events after it belong to the steps that handle the failure.
             Event::StepFailed { .. } | Event::StepFinished { .. } => next.0 = number,
             _ => {}
         }
