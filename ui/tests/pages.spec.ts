@@ -39,6 +39,23 @@ test("the list shows what does not load first, and filters", async ({ open, daem
   await daemon.write("automations/wrong.yaml", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
 });
 
+test("a change between the first read of a page and the opening of the stream is shown", async ({ page, daemon }) => {
+  await page.goto(daemon.link());
+  await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
+  let release = () => {};
+  const written = new Promise<void>((done) => (release = done));
+  await page.route("**/api/v1/stream?*", async (route) => {
+    await written;
+    await route.continue();
+  });
+  await page.reload();
+  await expect(page.getByRole("table", { name: "Automations" })).toBeVisible();
+  await daemon.write("automations/late.yaml", "trigger: {manual: {}}\non: x\nsteps: []\n");
+  release();
+  await expect(page.getByText("automations/late.yaml")).toBeVisible();
+  await daemon.write("automations/late.yaml", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
+});
+
 test("a failed execution begins with the step, the attempts and the reason", async ({ open, daemon }) => {
   await daemon.write("automations/failing.yaml", FAILING);
   const id = await daemon.run("failing", {});

@@ -27,7 +27,7 @@ const SILENCE = 25_000;
 /** The shortest time between two changes of `changes`. */
 const PACE = 1000;
 /** Events that change nothing that is shown. After `dropped` the next stream begins with `resync`. */
-const QUIET = ["open", "closing", "dropped"];
+const QUIET = ["closing", "dropped"];
 /** The time in which changes of what is followed are gathered, before the stream is opened again. */
 const SETTLE = 50;
 
@@ -219,7 +219,8 @@ class Live {
 
   private receive(event: ServerEvent): void {
     this.last = event.id ?? this.last;
-    if (event.name === "resync") {
+    // Pages may have read before the stream was open: `open` says that news before it are not known.
+    if (event.name === "resync" || event.name === "open") {
       this.send({ kind: "resync" });
       this.resync();
     } else if (!QUIET.includes(event.name)) {

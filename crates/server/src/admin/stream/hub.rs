@@ -11,7 +11,7 @@ use std::time::Duration;
 use engine::{Engine, EngineEvent};
 use model::{AutomationId, ExecutionId, Status};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -185,8 +185,12 @@ impl Hub {
     }
 
     /// Gathers news until the daemon stops, or nobody has wanted any for a minute.
-    pub(super) async fn run(self: Arc<Self>, engine: Engine, closing: CancellationToken) {
-        let mut notices = engine.subscribe();
+    pub(super) async fn run(
+        self: Arc<Self>,
+        engine: Engine,
+        mut notices: broadcast::Receiver<EngineEvent>,
+        closing: CancellationToken,
+    ) {
         let mut tick = tokio::time::interval(PACE);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut burst, mut samples, mut idle) = (Burst::default(), Samples::default(), 0);

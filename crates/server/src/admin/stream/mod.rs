@@ -151,7 +151,9 @@ pub(crate) async fn stream(
     let topics = Topic::parse_list(&query.topics)?;
     let permit = api.stream_permit()?;
     if api.hub.enter(&topics) {
-        api.tasks.spawn(Arc::clone(&api.hub).run(api.engine.clone(), api.closing.clone()));
+        // Subscribed before `open` is sent: nothing that happens after it is missed.
+        let notices = api.engine.subscribe();
+        api.tasks.spawn(Arc::clone(&api.hub).run(api.engine.clone(), notices, api.closing.clone()));
     }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let reader = Reader::new(api, topics, last, permit);

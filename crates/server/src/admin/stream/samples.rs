@@ -22,7 +22,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Takes the samples that are due, and returns a message for each topic that differs.
+    /// Takes the samples that are due, and returns a message for each topic that differs or is new.
     pub(super) async fn differences(&mut self, engine: &Engine, wanted: &[Topic]) -> Vec<(Topic, String)> {
         self.ticks = self.ticks.wrapping_add(1);
         self.known.retain(|topic, _| wanted.contains(topic));
@@ -35,8 +35,9 @@ impl Samples {
                 Topic::Connections if is_slow => ("connections", connections(engine)),
                 _ => continue,
             };
-            let previous = self.known.insert(topic.clone(), sample);
-            let (Some(previous), Some(now)) = (previous, self.known.get(topic)) else { continue };
+            // The first sample differs from nothing: its reader may have read before it.
+            let previous = self.known.insert(topic.clone(), sample).unwrap_or_default();
+            let Some(now) = self.known.get(topic) else { continue };
             let names = now.keys().chain(previous.keys().filter(|name| !now.contains_key(*name)));
             let mut changed: Vec<_> =
                 names.filter(|name| now.get(*name) != previous.get(*name)).cloned().collect();
