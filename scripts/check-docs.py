@@ -37,7 +37,7 @@ FAULTS = ROOT / "docs/src/diagnostics"
 SCRIPT = re.compile(r"^// (?P<path>automations/[\w/-]+\.m?js)\s*$")
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<kind>[\w=-]*)")
 NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|cogwork\.yaml)\s*$")
-# What is put around an excerpt: the lines before it, how far it is moved in, and the lines after it.
+# The frame of an excerpt: the lines before it, its indentation, and the lines after it.
 WRAPPERS = {
     "steps": ("trigger: {manual: {}}\nsteps:\n", 2, ""),
     "step": ("trigger: {manual: {}}\nsteps:\n  - action: log.info\n    with: {message: here}\n", 4, ""),

@@ -37,7 +37,7 @@ done <<'DOCUMENTS'
 3.1/json/readme.json hub 40
 DOCUMENTS
 
-# What somebody would do next: the examples are right, and an automation that names an action loads.
+# The next steps of a user: the examples are right, and an automation that names an action loads.
 "$cogwork" connectors test >examples.txt
 mkdir -p automations connections
 cat >connections/myTrains.yaml <<'CONNECTION'

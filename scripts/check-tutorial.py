@@ -29,7 +29,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs/src/tutorial.md", ROOT / "README.md"]
-# What of the clone is needed by what the pages run in it.
+# The parts of the clone that the commands of the pages need.
 CLONE = ["automations", "connections", "scripts"]
 BLOCK = re.compile(r"^```(?P<language>\w+) ?(?P<kind>[\w=-]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# (?P<path>(?:automations|connections)/\S+)$", re.MULTILINE)
@@ -88,7 +88,7 @@ class Reader:
             return
         self.saved = named["path"]
         if self.has_daemon:
-            # What it says of a file that it takes, or does not take, names the automation.
+            # Its message about a file that it loads, or rejects, names the automation.
             told = re.compile(f'(INFO|WARN) .*automation="?{re.escape(pathlib.Path(self.saved).stem)}\\b')
             wait_until(lambda: told.search(self.heard(), before), "the daemon did not say that it has seen the file")
 
@@ -129,7 +129,7 @@ class Reader:
                 )
             )
         self.said.append(said)
-        # What each of them prints when it is ready.
+        # The line that each of them prints when it is ready.
         known = [("wiki-simulator", "listens on"), ("make run", "Then change a file"), ("cogwork serve", "  loaded ")]
         ready = next((sign for program, sign in known if program in text), None)
         if ready is None:

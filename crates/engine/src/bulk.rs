@@ -30,7 +30,7 @@ const LISTED: usize = 100;
 /// The page size when executions are selected.
 const PAGE: u32 = 1000;
 
-/// What an operation does with each execution.
+/// The action of an operation on each execution.
 #[derive(Clone, Debug)]
 pub enum BulkAction {
     /// Replays it.

@@ -1367,7 +1367,7 @@ export interface components {
             diagnostics: components["schemas"]["Diagnostic"][];
         };
         /**
-         * @description What an operation does with each execution.
+         * @description The action of an operation on each execution.
          * @enum {string}
          */
         BulkAction: "replay" | "cancel";
@@ -1451,7 +1451,7 @@ export interface components {
             /** @description The first 100 failures. */
             failures?: components["schemas"]["BulkFailureView"][];
         };
-        /** @description What the caller of a webhook got. */
+        /** @description The response that the caller of a webhook received. */
         Caller: {
             /** @description `answered`, `waits` (a synchronous webhook, no answer yet), or `left` (the daemon stopped before the answer). */
             state: string;
@@ -1466,7 +1466,7 @@ export interface components {
              */
             at: string;
             /**
-             * @description What decided it: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
+             * @description The source of the response: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
              *     trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
              */
             by: string;
@@ -1704,7 +1704,7 @@ export interface components {
         Connectors: {
             connectors: components["schemas"]["Connector"][];
         };
-        /** @description What the code of a trigger decided about a request. */
+        /** @description The decision of a trigger's code about a request. */
         Decided: {
             /** @description The replacement of `trigger.results`. */
             results?: components["schemas"]["Json"];
@@ -1976,7 +1976,7 @@ export interface components {
             automation: string;
             /** @description The hash of the definition that it runs on. */
             definition: string;
-            /** @description What started it. */
+            /** @description The trigger that started it. */
             origin: components["schemas"]["Origin"];
             status: components["schemas"]["ExecutionStatus"];
             /** Format: date-time */
@@ -2535,7 +2535,7 @@ export interface components {
             step: string;
             /** @description The action, or the automation. */
             action: string;
-            /** @description What it would be sent. */
+            /** @description The input that its call would receive. */
             inputs: components["schemas"]["Json"];
         };
         /** @description A file to create. */
@@ -2691,7 +2691,7 @@ export interface components {
             execution?: string;
         };
         /**
-         * @description What a waiting step waits for.
+         * @description The cause of a waiting step's wait.
          * @enum {string}
          */
         PauseKind: "time" | "event" | "approval" | "call" | "retry";
@@ -2719,7 +2719,7 @@ export interface components {
                 [key: string]: string;
             };
             body: components["schemas"]["FileValue"];
-            /** @description What the trigger's code decided; absent if it has no code. */
+            /** @description The decision of the trigger's code; absent if it has no code. */
             decided?: components["schemas"]["Decided"];
             /** @enum {string} */
             kind: "webhook";
@@ -3359,7 +3359,7 @@ export interface components {
             status?: string;
             /** @description The action, or the automation, that it called. */
             action?: string;
-            /** @description What its call was sent, if that is known. */
+            /** @description The input that its call received, if that is known. */
             inputs?: components["schemas"]["Json"];
             result: components["schemas"]["Json"];
             /** @description The message of its error. */
@@ -3420,9 +3420,9 @@ export interface components {
             rawQuery?: string;
             /** @description As `path`, in a saved payload. */
             pathFragment?: string;
-            /** @description What the trigger's code decided, in a saved payload. */
+            /** @description The decision of the trigger's code, in a saved payload. */
             decided?: components["schemas"]["Json"];
-            /** @description What a poll has found. */
+            /** @description The items that a poll found. */
             data?: components["schemas"]["Json"];
             /** Format: date-time */
             polledAt?: string;
@@ -3600,7 +3600,7 @@ export interface components {
             input?: components["schemas"]["Json"];
             /** @description The error of the evaluation: `kind` and `message`. */
             error?: components["schemas"]["Json"];
-            /** @description What the inputs read and the log does not have. */
+            /** @description Values that the inputs read and the log does not contain. */
             missing: components["schemas"]["MissingSource"][];
         };
         /** @description A place that reads a step. */
@@ -3679,7 +3679,7 @@ export interface components {
                 [key: string]: string;
             };
             body: components["schemas"]["StoredFile"];
-            /** @description What the trigger's code decided; absent if it has no code. */
+            /** @description The decision of the trigger's code; absent if it has no code. */
             decided?: components["schemas"]["Decided"];
             /** @enum {string} */
             kind: "webhook";
@@ -3954,7 +3954,7 @@ export interface components {
             /** @description The one in force first, then the one used last; at most 200. */
             versions: components["schemas"]["Version"][];
         };
-        /** @description What a step waits for. */
+        /** @description The cause of a step's wait. */
         WaitReason: {
             /** @enum {string} */
             kind: "time";
@@ -4019,7 +4019,7 @@ export interface operations {
                     "application/json": components["schemas"]["Json"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4055,7 +4055,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4087,7 +4087,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutomationDetail"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4128,7 +4128,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileChanged"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4169,7 +4169,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileChanged"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4206,7 +4206,7 @@ export interface operations {
                     "application/json": components["schemas"]["Listening"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4242,7 +4242,7 @@ export interface operations {
                     "application/json": components["schemas"]["Listening"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4274,7 +4274,7 @@ export interface operations {
                     "application/json": components["schemas"]["Listening"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4306,7 +4306,7 @@ export interface operations {
                     "application/json": components["schemas"]["Pairing"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4338,7 +4338,7 @@ export interface operations {
                     "application/json": components["schemas"]["Pairing"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4370,7 +4370,7 @@ export interface operations {
                     "application/json": components["schemas"]["Payloads"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4406,7 +4406,7 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPayload"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4440,7 +4440,7 @@ export interface operations {
                     "application/json": components["schemas"]["StoredPayload"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4487,7 +4487,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4530,7 +4530,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4577,7 +4577,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4613,7 +4613,7 @@ export interface operations {
                     "application/json": components["schemas"]["PayloadPreview"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4645,7 +4645,7 @@ export interface operations {
                     "application/json": components["schemas"]["Refusals"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4681,7 +4681,7 @@ export interface operations {
                     "application/json": components["schemas"]["Rotated"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4729,7 +4729,7 @@ export interface operations {
                     "application/json": components["schemas"]["Started"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4761,7 +4761,7 @@ export interface operations {
                     "application/json": components["schemas"]["Versions"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4785,7 +4785,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What can stand there */
+            /** @description The possible texts at that place */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4794,7 +4794,7 @@ export interface operations {
                     "application/json": components["schemas"]["Completion"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4823,7 +4823,7 @@ export interface operations {
                     "application/json": components["schemas"]["Connections"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4858,7 +4858,7 @@ export interface operations {
                     "application/json": components["schemas"]["LoginProgress"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4890,7 +4890,7 @@ export interface operations {
                     "application/json": components["schemas"]["LoginView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4922,7 +4922,7 @@ export interface operations {
                     "application/json": components["schemas"]["TestView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4951,7 +4951,7 @@ export interface operations {
                     "application/json": components["schemas"]["Connectors"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4983,7 +4983,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConnectorDetail"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5016,7 +5016,7 @@ export interface operations {
                     "application/json": components["schemas"]["DefinitionView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5048,7 +5048,7 @@ export interface operations {
                     "application/json": components["schemas"]["Definition"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5081,7 +5081,7 @@ export interface operations {
                     "application/json": components["schemas"]["EditChanges"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5110,7 +5110,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5143,7 +5143,7 @@ export interface operations {
                     "application/json": components["schemas"]["Emitted"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5207,7 +5207,7 @@ export interface operations {
                     "application/json": components["schemas"]["Executions"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5236,7 +5236,7 @@ export interface operations {
                     "application/json": components["schemas"]["Operations"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5278,7 +5278,7 @@ export interface operations {
                     "application/json": components["schemas"]["BulkView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5310,7 +5310,7 @@ export interface operations {
                     "application/json": components["schemas"]["BulkView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5342,7 +5342,7 @@ export interface operations {
                     "application/json": components["schemas"]["BulkView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5381,7 +5381,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExecutionDetail"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5417,7 +5417,7 @@ export interface operations {
                     "application/json": components["schemas"]["Cancelled"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5455,7 +5455,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5491,7 +5491,7 @@ export interface operations {
                     "application/json": components["schemas"]["Export"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5531,7 +5531,7 @@ export interface operations {
                     "application/json": components["schemas"]["StepInput"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5568,7 +5568,7 @@ export interface operations {
                     "application/json": components["schemas"]["Logs"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5613,7 +5613,7 @@ export interface operations {
                     "application/json": components["schemas"]["Replay"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5649,7 +5649,7 @@ export interface operations {
                     "application/json": components["schemas"]["Signalled"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5690,7 +5690,7 @@ export interface operations {
                     "application/json": components["schemas"]["Turns"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5733,7 +5733,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValueView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5762,7 +5762,7 @@ export interface operations {
                     "application/json": components["schemas"]["Files"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5794,7 +5794,7 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectFile"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5851,7 +5851,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileErrors"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5892,7 +5892,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileChanged"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5921,7 +5921,7 @@ export interface operations {
                     "application/json": components["schemas"]["Hosts"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5954,7 +5954,7 @@ export interface operations {
                     "application/json": components["schemas"]["HoverView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5974,7 +5974,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What would change */
+            /** @description The changes that would follow */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5983,7 +5983,7 @@ export interface operations {
                     "application/json": components["schemas"]["Plan"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6007,7 +6007,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What would change */
+            /** @description The changes that would follow */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6016,7 +6016,7 @@ export interface operations {
                     "application/json": components["schemas"]["Plan"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6045,7 +6045,7 @@ export interface operations {
                     "application/json": components["schemas"]["Polls"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6077,7 +6077,7 @@ export interface operations {
                     "application/json": components["schemas"]["PollDetail"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6100,7 +6100,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of it */
+            /** @description The result */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6109,7 +6109,7 @@ export interface operations {
                     "application/json": components["schemas"]["PollEntry"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6141,7 +6141,7 @@ export interface operations {
                     "application/json": components["schemas"]["Poll"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6177,7 +6177,7 @@ export interface operations {
                     "application/json": components["schemas"]["Poll"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6197,7 +6197,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What changed */
+            /** @description The changes */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6206,7 +6206,7 @@ export interface operations {
                     "application/json": components["schemas"]["Reload"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6239,7 +6239,7 @@ export interface operations {
                     "application/json": components["schemas"]["Scaffold"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6272,7 +6272,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchedulePreview"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6311,7 +6311,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6340,7 +6340,7 @@ export interface operations {
                     "application/json": components["schemas"]["Rotated"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6369,7 +6369,7 @@ export interface operations {
                     "application/json": components["schemas"]["Secrets"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6405,7 +6405,7 @@ export interface operations {
                     "application/json": components["schemas"]["Secret"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6437,7 +6437,7 @@ export interface operations {
                     "application/json": components["schemas"]["Removed"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6466,7 +6466,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6499,7 +6499,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6526,7 +6526,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6555,7 +6555,7 @@ export interface operations {
                     "application/json": components["schemas"]["LoginLink"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6594,7 +6594,7 @@ export interface operations {
                     "application/json": components["schemas"]["Values"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6631,7 +6631,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateValue"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6663,7 +6663,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What is kept */
+            /** @description The stored values */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6672,7 +6672,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateValue"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6709,7 +6709,7 @@ export interface operations {
                     "application/json": components["schemas"]["Deleted"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6746,7 +6746,7 @@ export interface operations {
                     "application/json": components["schemas"]["Statistics"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6775,7 +6775,7 @@ export interface operations {
                     "application/json": components["schemas"]["Status"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6811,7 +6811,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["StreamMessage"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6840,7 +6840,7 @@ export interface operations {
                     "application/json": components["schemas"]["Subscriptions"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6873,7 +6873,7 @@ export interface operations {
                     "application/json": components["schemas"]["TestDraftView"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6906,7 +6906,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrialResults"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6930,7 +6930,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was found */
+            /** @description The findings */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6939,7 +6939,7 @@ export interface operations {
                     "application/json": components["schemas"]["Validated"];
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6968,7 +6968,7 @@ export interface operations {
                     "application/openmetrics-text": string;
                 };
             };
-            /** @description What went wrong (RFC 9457) */
+            /** @description The problem (RFC 9457) */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -13,7 +13,7 @@ use crate::support::{BAD, HELLO, Project};
 
 const FREE: [&str; 4] = ["--hooks", "0", "--admin", "0"];
 
-/// What the command found, with its exit code.
+/// The findings of the command, with its exit code.
 fn examine(project: &Project, arguments: &[&str], variables: &[(&str, &str)], code: i32) -> Value {
     let arguments: Vec<&str> = ["doctor", "--json"].iter().chain(arguments).copied().collect();
     project.cogwork_with(&arguments, variables, "").exits(code).json()

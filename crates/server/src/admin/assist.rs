@@ -120,7 +120,7 @@ async fn look_up<T: Send + 'static>(
 /// Keys, actions, inputs, connections, steps, members of results, secrets by name, functions and filters. The text need not be valid.
 #[utoipa::path(
     post, path = "/api/v1/complete", tag = "files", request_body = TextPlace,
-    responses((status = 200, description = "What can stand there", body = Completion)),
+    responses((status = 200, description = "The possible texts at that place", body = Completion)),
 )]
 pub(crate) async fn complete(
     State(api): Shared,

@@ -20,7 +20,7 @@ use super::{Problem, Shared};
 /// The maximum number of characters of a reason.
 const REASON: usize = 500;
 
-/// What an operation does with each execution.
+/// The action of an operation on each execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BulkAction)]

@@ -9,7 +9,7 @@ use super::described::AnyJson;
 use super::extract::outside;
 use super::large;
 
-/// What the caller of a webhook got.
+/// The response that the caller of a webhook received.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Caller)]
@@ -29,7 +29,7 @@ pub(crate) struct AnswerView {
     /// When it was decided.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// What decided it: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
+    /// The source of the response: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
     /// trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
     by: &'static str,
     /// The status code.

@@ -50,7 +50,7 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// What started it.
+    /// The trigger that started it.
     #[schema(value_type = OriginInfo)]
     origin: serde_json::Value,
     #[schema(value_type = StatusWord)]

@@ -1,4 +1,4 @@
-//! What a step of an execution was sent.
+//! The input of a step of an execution, as its call received it.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
@@ -40,7 +40,7 @@ pub(crate) struct StepInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AnyJson>)]
     error: Option<serde_json::Value>,
-    /// What the inputs read and the log does not have.
+    /// Values that the inputs read and the log does not contain.
     missing: Vec<MissingView>,
 }
 

@@ -105,7 +105,7 @@ struct InFlightView {
 /// The changes that a rescan of the project folder would make
 #[utoipa::path(
     get, path = "/api/v1/plan", tag = "status",
-    responses((status = 200, description = "What would change", body = PlanView)),
+    responses((status = 200, description = "The changes that would follow", body = PlanView)),
 )]
 pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem> {
     let preview = api.engine.preview_reload().await?;
@@ -139,7 +139,7 @@ struct PlanFile {
 /// The changes that these files would make in place of those in force
 #[utoipa::path(
     post, path = "/api/v1/plan", tag = "status", request_body = PlanBody,
-    responses((status = 200, description = "What would change", body = PlanView)),
+    responses((status = 200, description = "The changes that would follow", body = PlanView)),
 )]
 pub(crate) async fn plan_of(
     State(api): Shared,

@@ -167,7 +167,7 @@ pub(crate) async fn show(State(api): Shared, Segment(name): Segment) -> Result<A
 #[utoipa::path(
     post, path = "/api/v1/polls/{automation}/now", tag = "automations",
     params(("automation" = String, Path, description = "The automation's id")),
-    responses((status = 200, description = "What came of it", body = EntryView)),
+    responses((status = 200, description = "The result", body = EntryView)),
 )]
 pub(crate) async fn now(State(api): Shared, Segment(name): Segment) -> Result<Answer<EntryView>, Problem> {
     let (automation, engine) = (api.id_of(&name)?, api.engine.clone());

@@ -34,11 +34,11 @@ const COMPRESSED_FROM: u64 = 1024;
         (name = "status", description = "The daemon itself"),
         (name = "session", description = "Sessions of browsers, for the web UI"),
         (name = "files", description = "The files of the project"),
-        (name = "automations", description = "What is in force"),
-        (name = "executions", description = "What ran, and what runs"),
+        (name = "automations", description = "The definitions in force"),
+        (name = "executions", description = "Finished and running executions"),
         (name = "state", description = "Values that outlive executions"),
-        (name = "secrets", description = "What connections read: written and never read here"),
-        (name = "connectors", description = "What automations can call"),
+        (name = "secrets", description = "Secrets that connections read; they can be written and never read here"),
+        (name = "connectors", description = "Actions that automations can call"),
     ),
     modifiers(&Common),
     security(("token" = [])),
@@ -228,7 +228,7 @@ fn add_problems(api: &mut OpenApi) {
         .schema(Some(utoipa::openapi::Ref::from_schema_name("Problem")))
         .build();
     let response = utoipa::openapi::ResponseBuilder::new()
-        .description("What went wrong (RFC 9457)")
+        .description("The problem (RFC 9457)")
         .content(problem::MEDIA_TYPE, content)
         .build();
     api.components

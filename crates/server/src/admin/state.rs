@@ -146,7 +146,7 @@ pub(crate) struct ValueBody {
         ("key" = String, Path, description = "The key"),
         ValueQuery,
     ),
-    responses((status = 200, description = "What is kept", body = ValueView)),
+    responses((status = 200, description = "The stored values", body = ValueView)),
 )]
 pub(crate) async fn put(
     State(api): Shared,

@@ -229,7 +229,7 @@ pub(crate) struct ReloadView {
 /// Rescan the project folder now
 #[utoipa::path(
     post, path = "/api/v1/reload", tag = "status",
-    responses((status = 200, description = "What changed", body = ReloadView)),
+    responses((status = 200, description = "The changes", body = ReloadView)),
 )]
 pub(crate) async fn reload(State(api): Shared) -> Result<Answer<ReloadView>, Problem> {
     let engine = api.engine.clone();
@@ -332,7 +332,7 @@ pub(crate) struct Validated {
 /// Check a text without writing it
 #[utoipa::path(
     post, path = "/api/v1/validate", tag = "status", request_body = Validate,
-    responses((status = 200, description = "What was found", body = Validated)),
+    responses((status = 200, description = "The findings", body = Validated)),
 )]
 pub(crate) async fn validate(
     State(api): Shared,

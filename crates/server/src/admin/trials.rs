@@ -93,7 +93,7 @@ pub(crate) struct NewCallView {
     step: String,
     /// The action, or the automation.
     action: String,
-    /// What it would be sent.
+    /// The input that its call would receive.
     #[schema(value_type = AnyJson)]
     inputs: serde_json::Value,
 }
@@ -120,7 +120,7 @@ pub(crate) struct SideView {
     /// The action, or the automation, that it called.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
-    /// What its call was sent, if that is known.
+    /// The input that its call received, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AnyJson>)]
     inputs: Option<serde_json::Value>,

@@ -1,4 +1,4 @@
-//! What the page of one execution reads: versions, large values, turns, inputs, events, the caller's answer, the export.
+//! The routes behind the page of one execution: versions, large values, turns, inputs, events, the caller's answer, the export.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What lists show: the one stream, statistics, refusals, searches, and compressed or unchanged answers.
+//! The routes behind lists: the one stream, statistics, refusals, searches, and compressed or unchanged answers.
 
 use serde_json::{Value, json};
 use server::{Events, ServerEvent};

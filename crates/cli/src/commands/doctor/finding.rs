@@ -10,7 +10,7 @@ pub(super) struct Finding {
     /// The name of the check in its section.
     pub(super) name: &'static str,
     pub(super) state: State,
-    /// What was found, as a sentence without a full stop.
+    /// The finding, as a sentence without a full stop.
     pub(super) detail: String,
     /// How to correct it.
     #[serde(skip_serializing_if = "Option::is_none")]

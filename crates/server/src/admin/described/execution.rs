@@ -117,7 +117,7 @@ pub(crate) enum PayloadInfo {
         headers: BTreeMap<String, String>,
         #[schema(inline = false)]
         body: FileInfo,
-        /// What the trigger's code decided; absent if it has no code.
+        /// The decision of the trigger's code; absent if it has no code.
         decided: Option<Decided>,
     },
     /// An instant of a schedule.
@@ -131,7 +131,7 @@ pub(crate) enum PayloadInfo {
         /// The schedule's IANA zone.
         timezone: String,
     },
-    /// What a poll has found, or an event of a connector.
+    /// The items that a poll found, or an event of a connector.
     #[serde(rename_all = "camelCase")]
     Poll {
         data: AnyJson,
@@ -161,7 +161,7 @@ pub(crate) enum SavedPayloadInfo {
         /// By lower-case name; those that may hold a credential are left out.
         headers: BTreeMap<String, String>,
         body: StoredFile,
-        /// What the trigger's code decided; absent if it has no code.
+        /// The decision of the trigger's code; absent if it has no code.
         decided: Option<Decided>,
     },
     /// An instant of a schedule.
@@ -174,7 +174,7 @@ pub(crate) enum SavedPayloadInfo {
         /// The schedule's IANA zone.
         timezone: String,
     },
-    /// What a poll has found, or an event of a connector.
+    /// The items that a poll found, or an event of a connector.
     #[serde(rename_all = "camelCase")]
     Poll {
         data: AnyJson,
@@ -192,7 +192,7 @@ pub(crate) struct StoredFile {
     file: FileInfo,
 }
 
-/// What the code of a trigger decided about a request.
+/// The decision of a trigger's code about a request.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(crate) struct Decided {
@@ -237,9 +237,9 @@ pub(crate) struct StartPayload {
     raw_query: Option<String>,
     /// As `path`, in a saved payload.
     path_fragment: Option<String>,
-    /// What the trigger's code decided, in a saved payload.
+    /// The decision of the trigger's code, in a saved payload.
     decided: Option<AnyJson>,
-    /// What a poll has found.
+    /// The items that a poll found.
     data: Option<AnyJson>,
     #[schema(format = DateTime)]
     polled_at: Option<String>,
@@ -380,7 +380,7 @@ pub(crate) struct LogLineInfo {
     message: String,
 }
 
-/// What a step waits for.
+/// The cause of a step's wait.
 #[derive(ToSchema)]
 #[schema(as = WaitReason)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -447,7 +447,7 @@ pub(crate) enum DelayReasonInfo {
     },
 }
 
-/// What a waiting step waits for.
+/// The cause of a waiting step's wait.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(crate) enum PauseKind {

@@ -32,7 +32,7 @@ const NAMED: usize = 100;
 /// The time after which a quiet stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// What to follow.
+/// The topics that a stream follows.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
