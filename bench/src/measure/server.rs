@@ -36,10 +36,11 @@ impl Server {
         Self::start_with(delay, Bytes::from_static(ANSWER)).await
     }
 
-    /// Starts a server that answers with a list of items. Its answer is also that of a token endpoint.
+    /// Starts a server that answers with a list of items. Its answer is also that of a token endpoint, and that of a new
+    /// webhook of GitHub.
     pub(super) async fn start_with_items(items: &[usize]) -> Result<Self, Error> {
         let answer = serde_json::json!({
-            "items": items, "access_token": "measured", "token_type": "Bearer", "expires_in": 3600,
+            "items": items, "id": 1, "active": true, "events": [], "config": {}, "access_token": "measured", "token_type": "Bearer", "expires_in": 3600,
         });
         Self::start_with(Duration::ZERO, answer.to_string().into()).await
     }

@@ -51,6 +51,8 @@ pub(super) enum Load {
     ProjectConnections,
     /// The same with a token that each connection fetches.
     Tokens,
+    /// As many automations as the size subscribe to an event at a service.
+    Subscriptions,
     /// As many automations as the size listen at their test addresses for one request each.
     Listeners,
     /// So many executions while as many clients as the size follow all of them.
@@ -59,7 +61,7 @@ pub(super) enum Load {
     Retention,
 }
 
-pub(super) const DIMENSIONS: [Dimension; 22] = [
+pub(super) const DIMENSIONS: [Dimension; 23] = [
     Dimension { name: "automations", first: 500, load: Load::Automations, most: MOST },
     Dimension {
         name: "steps of an automation",
@@ -123,6 +125,7 @@ pub(super) const DIMENSIONS: [Dimension; 22] = [
         most: MOST,
     },
     Dimension { name: "tokens", first: 100, load: Load::Tokens, most: MOST },
+    Dimension { name: "subscriptions", first: 200, load: Load::Subscriptions, most: MOST },
     Dimension { name: "listeners", first: 50, load: Load::Listeners, most: MOST },
     Dimension { name: "followers", first: 4, load: Load::Followers(500), most: MOST },
     Dimension { name: "executions that are kept no longer", first: 2000, load: Load::Retention, most: MOST },

@@ -27,19 +27,23 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     let items: Vec<usize> = if let Load::KnownItems(_) = load { (0..size).collect() } else { Vec::new() };
     let server = Server::start_with_items(&items).await?;
     let project = project(load, size, server.address())?;
-    let arguments = ["--outbound-allow", "127.0.0.1", "--retention-count", "10"];
-    let arguments = if let Load::Retention = load { &arguments[..] } else { &arguments[..2] };
+    let arguments =
+        ["--outbound-allow", "127.0.0.1", "--public-url", "http://127.0.0.1", "--retention-count", "10"];
+    let arguments = if let Load::Retention = load { &arguments[..] } else { &arguments[..4] };
     if let Load::Retention = load {
         // Deleted at the next start.
-        let daemon = Daemon::start_with(terms.processors, &project, &arguments[..2]).await?;
+        let daemon = Daemon::start_with(terms.processors, &project, &arguments[..4]).await?;
         Run::of(&daemon, MEASURED).await?.post_numbers(size).await?;
         daemon.drained().await?;
         daemon.stop().await?;
     }
     let daemon = Daemon::start_with(terms.processors, &project, arguments).await?;
-    if let Load::Automations | Load::Retention = load {
+    if let Load::Automations | Load::Retention | Load::Subscriptions = load {
         if let Load::Retention = load {
             Run::of(&daemon, MEASURED).await?.finished_at_most(10).await?;
+        }
+        if let Load::Subscriptions = load {
+            subscribed(&server, size).await?;
         }
         let (time, memory, _) = reading(&daemon).await?;
         daemon.stop().await?;
@@ -120,7 +124,7 @@ impl<'daemon> Run<'daemon> {
     /// Puts the load on the daemon.
     async fn take(&mut self, load: Load, size: usize) -> Result<(), Error> {
         match load {
-            Load::Automations | Load::Retention => {}
+            Load::Automations | Load::Retention | Load::Subscriptions => {}
             Load::Requests(count, _) | Load::Followers(count) => self.post(count, BODY).await?,
             Load::Bodies(count) => {
                 let body = format!("{{\"quantity\": 1, \"text\": \"{}\"}}", "x".repeat(size << 10));
@@ -240,6 +244,19 @@ impl<'daemon> Run<'daemon> {
         }
         Ok(())
     }
+}
+
+/// Waits until so many subscriptions have arrived at the server.
+async fn subscribed(server: &Server, count: usize) -> Result<(), Error> {
+    let until = Instant::now() + PATIENCE;
+    while server.arrivals().len() < count {
+        if Instant::now() > until {
+            let arrived = server.arrivals().len();
+            return Err(Error::Server(format!("{arrived} of {count} automations subscribed")));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 async fn ask(connection: &mut Connection, bytes: &Arc<[u8]>) -> Result<(), Error> {

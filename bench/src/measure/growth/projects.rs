@@ -34,6 +34,10 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
         _ => project::synchronous(1),
     };
     project.put(MEASURED, &text)?;
+    if let Load::Subscriptions = load {
+        let hub = format!("type: github.token\nwith: {{token: measured, host: \"http://{server}\"}}\n");
+        project.write("connections/hub.yaml", &hub)?;
+    }
     for number in 0..size {
         let id = numbered_id(number);
         match load {
@@ -52,6 +56,12 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
                 let file = format!("connections/{id}.yaml");
                 project.write(&file, &connection(load, &id, server))?;
                 project.write(&format!("secrets/{id}"), &format!("secret-of-{id}"))?;
+            }
+            Load::Subscriptions => {
+                let trigger = "trigger:\n  event: github.push\n  connection: hub\n";
+                let event =
+                    format!("{trigger}  with: {{owner: acme, repo: {id}}}\nsteps:\n  - set: {{a: 1}}\n");
+                project.put(&id, &event)?;
             }
             Load::Listeners => project.put(&id, &project::synchronous(1))?,
             _ => break,
