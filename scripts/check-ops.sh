@@ -38,6 +38,29 @@ done
 admin=$(sed -n 's/.*"admin":"\([^"]*\)".*/\1/p' "$work/project/.cogwork/daemon.json")
 # The linter knows the older text form only.
 curl -fsS -H 'Accept: text/plain' "http://$admin/metrics" | "$promtool" check metrics
+# The reverse proxies, where their programs are installed or a package of Debian has them.
+proxies=$binaries/../proxies
+if command -v apt-get >/dev/null && [ ! -x "$proxies/usr/bin/caddy" ]; then
+	(cd "$work" && apt-get download -qq caddy nginx) 2>/dev/null || true
+	for package in "$work"/caddy_*.deb "$work"/nginx_*.deb; do
+		[ -f "$package" ] && mkdir -p "$proxies" && dpkg-deb -x "$package" "$proxies"
+	done
+fi
+caddy=$(command -v caddy || echo "$proxies/usr/bin/caddy")
+if [ -x "$caddy" ]; then
+	HOME=$work "$caddy" validate --adapter caddyfile --config ops/proxy/Caddyfile >"$work/caddy" 2>&1 || { cat "$work/caddy" >&2; exit 1; }
+	cp ops/proxy/Caddyfile "$work/Caddyfile"
+	"$caddy" fmt "$work/Caddyfile" | cmp - ops/proxy/Caddyfile
+fi
+nginx=$(PATH=$PATH:/usr/sbin command -v nginx || echo "$proxies/usr/sbin/nginx")
+if [ -x "$nginx" ] && command -v openssl >/dev/null; then
+	openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout "$work/test.key" -out "$work/test.pem" 2>/dev/null
+	sed "s#/etc/ssl/cogwork/[a-z]*#$work/test#" ops/proxy/nginx.conf >"$work/site.conf"
+	temporary=$(for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $work/$kind;"; done)
+	echo "pid $work/pid; events {} http { access_log off; $temporary include $work/site.conf; }" >"$work/nginx.conf"
+	"$nginx" -t -q -e stderr -c "$work/nginx.conf" || exit 1
+fi
+
 # The unit, by the tools of systemd where they are installed: it is valid, and exposes little.
 if command -v systemd-analyze >/dev/null; then
 	sed "s#/usr/bin/cogwork#$binaries/cogwork#; /^User=/d; /^Group=/d" ops/systemd/cogwork.service >"$work/cogwork.service"
@@ -54,5 +77,6 @@ if command -v dpkg-deb >/dev/null; then
 	for script in postinst prerm postrm; do sh -n "$work/control/$script"; done
 	"$work/package/usr/bin/cogwork" version >/dev/null
 	test -f "$work/package/lib/systemd/system/cogwork.service"
+	scripts/check-package.sh "$work"/deb/cogwork_*.deb
 fi
-echo 'ops: rules, scrape job, metrics, unit and package are right'
+echo 'ops: rules, scrape job, metrics, proxies, unit and package are right'
