@@ -4,8 +4,11 @@ export default defineConfig({
   testDir: "tests",
   testMatch: process.env.SCREENSHOTS ? /screenshots\.ts$/ : process.env.MEASURE ? /measure\.ts$/ : /\.spec\.ts$/,
   timeout: 60_000,
+  // A page answers in milliseconds, and later on a machine that has other work.
+  expect: { timeout: 10_000 },
   fullyParallel: true,
-  workers: 2,
+  // A measurement has the machine alone.
+  workers: process.env.MEASURE ? 1 : 2,
   reporter: "list",
   outputDir: "test-results",
   use: {

@@ -1,7 +1,5 @@
 /** The drawer of a trigger: addresses, listening, payloads, and what runs with them came of. */
 
-import { AxeBuilder } from "@axe-core/playwright";
-
 import { type Daemon, expect, test } from "./harness";
 
 const HOOK = (id: string) => `name: ${id}
@@ -145,32 +143,3 @@ test("the resume page looks like the web UI, without a script, and answers", asy
   await expect(page.getByText("Answered")).toBeVisible();
   await context.close();
 });
-
-for (const colorScheme of ["light", "dark"] as const) {
-  for (const width of [1440, 360]) {
-    test(`the drawer has no serious finding of accessibility: ${width} px, ${colorScheme}`, async ({ open, daemon }) => {
-      await open.emulateMedia({ colorScheme });
-      await open.setViewportSize({ width, height: 900 });
-      const id = `drawer-axe-${width}-${colorScheme}`;
-      await open.goto(await hook(daemon, id));
-      await open.getByRole("button", { name: "Enter listening mode" }).click();
-      await expect(open.getByRole("timer")).toBeVisible();
-      await daemon.send(id, { n: 1 }, "testUrl");
-      await expect(open.getByText("would start an execution")).toBeVisible();
-      const check = async (what: string) => {
-        const { violations } = await new AxeBuilder({ page: open }).analyze();
-        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-        expect(serious.map(({ id: rule, nodes }) => `${what}: ${rule} at ${nodes[0]?.html}`)).toEqual([]);
-        const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        expect(overflow, `${what} is wider than the window`).toBeLessThanOrEqual(0);
-      };
-      await check("listening");
-      await open.getByRole("button", { name: "Edit a copy" }).click();
-      await expect(open.getByRole("dialog").getByText("valid JSON")).toBeVisible();
-      await check("configure payload");
-      await open.keyboard.press("Escape");
-      await open.getByRole("button", { name: "Rotate… the live URL" }).click();
-      await check("replace an address");
-    });
-  }
-}

@@ -2,7 +2,6 @@
 
 import { readFileSync } from "node:fs";
 
-import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
 
 import { expect, test } from "./harness";
@@ -192,25 +191,3 @@ test("everything is reached by keyboard alone", async ({ open, daemon }) => {
   await open.keyboard.press("ArrowUp");
   await expect(open).toHaveURL(/step=broken/);
 });
-
-for (const colorScheme of ["light", "dark"] as const) {
-  for (const width of [1440, 360]) {
-    test(`the page has no serious finding of accessibility: ${width} px, ${colorScheme}`, async ({ open, daemon }) => {
-      await open.emulateMedia({ colorScheme });
-      await open.setViewportSize({ width, height: 800 });
-      const id = await failed(daemon);
-      await daemon.write("automations/turns.yaml", LOOP);
-      const turns = await daemon.run("turns", {});
-      const paths = [id, `${id}?event=3`, `${id}?tab=input`, `${id}?tab=source`, `${id}?tab=response`, turns];
-      for (const path of paths) {
-        await open.goto(`${daemon.base}/executions/${path}`);
-        await expect(graph(open)).toBeVisible();
-        const { violations } = await new AxeBuilder({ page: open }).analyze();
-        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-        expect(serious.map(({ id: rule, nodes }) => `${path}: ${rule} at ${nodes[0]?.html}`)).toEqual([]);
-        const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        expect(overflow, `${path} is wider than the window`).toBeLessThanOrEqual(0);
-      }
-    });
-  }
-}

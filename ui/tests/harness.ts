@@ -1,16 +1,17 @@
-/** The real daemon over the example project with the wiki simulator, one a worker; and a page that is logged in. */
+/** The real daemon over the example project with the wiki simulator, and a browser that is logged in: one of each a worker. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import { test as base, expect, type Page } from "@playwright/test";
+import { test as base, expect, type BrowserContext, type Page } from "@playwright/test";
 
 const bin = resolve(process.env.COGWORK_BIN ?? "../target/debug");
 const root = resolve("..");
-/** The time within which a program is ready. */
+/** The time within which a program is ready, and the time between two looks, in milliseconds. */
 const READY_WITHIN = 30_000;
+const LOOK_EVERY = 20;
 
 async function firstLine(program: ChildProcess): Promise<string> {
   let text = "";
@@ -31,11 +32,18 @@ export class Daemon {
   private daemon: ChildProcess | undefined;
   private wikiHost = "";
   private ports = ["0", "0"];
+  private settings: Record<string, string> = {};
   base = "";
 
-  async start(): Promise<this> {
+  /** Starts the wiki and the daemon, with these variables in its environment, over the examples or an empty project. */
+  async start(settings: Record<string, string> = {}, project: "examples" | "empty" = "examples"): Promise<this> {
+    this.settings = settings;
     for (const part of ["automations", "connections"]) {
-      cpSync(join(root, part), join(this.folder, part), { recursive: true });
+      if (project === "examples") {
+        cpSync(join(root, part), join(this.folder, part), { recursive: true });
+      } else {
+        mkdirSync(join(this.folder, part));
+      }
     }
     this.wiki = spawn(join(bin, "wiki-simulator"), ["--listen", "127.0.0.1:0", "--quiet"], {
       stdio: ["ignore", "pipe", "ignore"],
@@ -59,30 +67,31 @@ export class Daemon {
           WIKI_HOST: this.wikiHost,
           COGWORK_SECRET_WIKI_TOKEN: "demo-token",
           COGWORK_OUTBOUND_ALLOW: "127.0.0.1",
+          ...this.settings,
         },
       },
     );
     const until = Date.now() + READY_WITHIN;
     for (;;) {
       try {
-        this.base = new URL(this.link()).origin;
-        const { hooks: address } = (await this.api("GET", "/status")) as { hooks: string };
-        this.ports = [new URL(address).port, new URL(this.base).port];
+        const daemon = JSON.parse(readFileSync(join(this.folder, ".cogwork/daemon.json"), "utf8")) as Record<string, string>;
+        this.base = `http://${daemon.admin}`;
+        await this.api("GET", "/status");
+        this.ports = [daemon.hooks ?? "", daemon.admin ?? ""].map((address) => address.split(":").pop() ?? "");
         return;
       } catch (error) {
         if (Date.now() > until) {
           throw error;
         }
-        await new Promise((done) => setTimeout(done, 100));
+        await new Promise((done) => setTimeout(done, LOOK_EVERY));
       }
     }
   }
 
   /** A login link. */
-  link(): string {
-    return execFileSync(join(bin, "cogwork"), ["ui"], { cwd: this.folder, stdio: ["ignore", "pipe", "ignore"] })
-      .toString()
-      .trim();
+  async link(): Promise<string> {
+    const { path } = (await this.api("POST", "/session/link", {})) as { path: string };
+    return this.base + path;
   }
 
   /** Runs a command in the project, and returns what it prints. */
@@ -92,7 +101,7 @@ export class Daemon {
 
   /** A request with the admin token. */
   async api(method: string, path: string, body?: unknown): Promise<unknown> {
-    const token = execFileSync("cat", [join(this.folder, ".cogwork/admin-token")]).toString().trim();
+    const token = readFileSync(join(this.folder, ".cogwork/admin-token"), "utf8").trim();
     const response = await fetch(`${this.base}/api/v1${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
@@ -165,12 +174,30 @@ function watch(page: Page): string[] {
   return found;
 }
 
-export const test = base.extend<{ open: Page }, { daemon: Daemon; own: string }>({
+/** Opens the list of automations by a fresh login. */
+export async function login(page: Page, daemon: Daemon): Promise<void> {
+  await page.goto(await daemon.link());
+  await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
+}
+
+interface OfTest {
+  /** A page that is logged in and shows the list of automations. At the end it must have had no error. */
+  open: Page;
+  /** A page in a browser without a session. */
+  stranger: Page;
+}
+interface OfWorker {
   /** A name of its own gives a file of tests a daemon of its own. */
+  own: string;
+  daemon: Daemon;
+  /** The browser that is logged in: its pages share a session and the cache. */
+  known: BrowserContext;
+}
+
+export const test = base.extend<OfTest, OfWorker>({
   own: ["", { option: true, scope: "worker" }],
   daemon: [
     // The first argument is that of Playwright, which wants a pattern there.
-    // biome-ignore lint: an empty pattern
     async ({}, use) => {
       const daemon = await new Daemon().start();
       await use(daemon);
@@ -178,12 +205,34 @@ export const test = base.extend<{ open: Page }, { daemon: Daemon; own: string }>
     },
     { scope: "worker" },
   ],
+  known: [
+    async ({ browser, daemon }, use) => {
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+      const page = await context.newPage();
+      await login(page, daemon);
+      await page.close();
+      await use(context);
+      await context.close();
+    },
+    { scope: "worker" },
+  ],
+  context: async ({ known }, use) => use(known),
+  page: async ({ context }, use) => {
+    const page = await context.newPage();
+    await use(page);
+    await page.close();
+  },
   open: async ({ page, daemon }, use) => {
     const errors = watch(page);
-    await page.goto(daemon.link());
+    await page.goto(daemon.base);
     await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
     await use(page);
     expect(errors).toEqual([]);
+  },
+  stranger: async ({ browser }, use) => {
+    const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+    await use(await context.newPage());
+    await context.close();
   },
 });
 

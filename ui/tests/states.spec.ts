@@ -1,9 +1,22 @@
-/** The states that the design draws: each is said in words, with its reason and the way out. */
+/**
+ * The states of pages: each says its reason in words, and the way out. Most have their test here, which begins with the name of the state.
+ *
+ * | State | Test in another file |
+ * |---|---|
+ * | broken | editing: a file that does not load is opened from the list and mended |
+ * | captured, captures stay | drawer: a request is captured while listening … |
+ * | too large | execution: a large value is a size until it is loaded |
+ * | read-only daemon | lists: a read-only daemon says why nothing can be saved |
+ * | file changed meanwhile, two tabs | conflicts |
+ * | daemon killed and started again | pages: a page follows an execution live … |
+ */
 
 import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 
-import { Daemon, expect, test } from "./harness";
+import { Daemon, expect, login, test } from "./harness";
 
 const MANUAL = "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: 1}}\n";
 const SIGNED = `trigger:
@@ -22,13 +35,52 @@ test("empty: what belongs here, and the command that makes it", async ({ open, d
   await expect(open.getByText("No payload is saved")).toBeVisible();
 });
 
+test("empty: each list of a new project says what belongs there, and the command that makes it", async ({ stranger: page }) => {
+  const own = await new Daemon().start({}, "empty");
+  try {
+    await login(page, own);
+    for (const [path, title, command] of [
+      ["/", "No automation yet", "cogwork new"],
+      ["/executions", "Nothing ran that matches", "cogwork start"],
+      ["/inbox", "Nothing waits for a person", "waitFor"],
+      ["/connections", "No connection yet", "cogwork connectors"],
+      ["/state", "No value in this scope", "cogwork state set"],
+    ] as const) {
+      await page.goto(own.base + path);
+      await expect(page.getByText(title)).toBeVisible();
+      await expect(page.locator(".empty")).toContainText(command);
+    }
+  } finally {
+    await own.stop();
+  }
+});
+
+test("loading: a late answer has a skeleton, and old data stay while new ones come", async ({ open, daemon }) => {
+  let release = () => {};
+  const held = new Promise<void>((done) => (release = done));
+  let isHeld = true;
+  await open.route("**/api/v1/connections", async (route) => {
+    if (isHeld) {
+      await held;
+    }
+    await route.continue();
+  });
+  await open.goto(`${daemon.base}/connections`);
+  await expect(open.getByRole("status", { name: "Loading" })).toBeVisible();
+  isHeld = false;
+  release();
+  await expect(open.getByRole("region", { name: "mainWiki" })).toBeVisible();
+  await expect(open.getByRole("status", { name: "Loading" })).toBeHidden();
+});
+
 test("error: an automation that is not there has its reason and its code", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/automations/state-nowhere`);
   await expect(open.getByRole("alert")).toContainText("unknown_automation");
   await expect(open.getByRole("button", { name: "Try again" })).toBeVisible();
 });
 
-test("session over: a sheet says how to get in, the draft stays, and a login in another tab goes on", async ({ open, daemon, context }) => {
+test("session over: a sheet says how to get in, the draft stays, and a login in another tab goes on", async ({ stranger: open, daemon }) => {
+  await login(open, daemon);
   await daemon.write("automations/state-session.yaml", MANUAL);
   await open.goto(`${daemon.base}/automations/state-session?tab=test`);
   await open.getByRole("button", { name: "+ New" }).click();
@@ -40,9 +92,7 @@ test("session over: a sheet says how to get in, the draft stays, and a login in 
   await open.keyboard.press("Escape");
   await open.keyboard.press("Escape");
   await expect(sheet).toBeVisible();
-  const other = await context.newPage();
-  await other.goto(daemon.link());
-  await expect(other.getByRole("heading", { name: "Automations" })).toBeVisible();
+  await login(await open.context().newPage(), daemon);
   await expect(sheet).toBeHidden();
   await expect(open.getByLabel("Payload", { exact: true })).toHaveValue('{"inputs": {"mine": 1}}');
 });
@@ -60,7 +110,7 @@ test("stale: the first error is shown, and the last good version goes on", async
   await daemon.write("automations/state-stale.yaml", MANUAL);
   await daemon.write("automations/state-stale.yaml", MANUAL.replace("steps", "stepz"));
   await open.goto(`${daemon.base}/automations/state-stale`);
-  await expect(open.getByText("the last good version stays in force")).toBeVisible();
+  await expect(open.getByText(/the last good version stays in force \([0-9a-f]{6}\)\. 2:1 .*stepz/)).toBeVisible();
   await expect(open.getByText("stepz").first()).toBeVisible();
   await daemon.write("automations/state-stale.yaml", MANUAL);
 });
@@ -99,7 +149,8 @@ test("sync time-out: the verdict names the 504 and what still runs", async ({ op
   expect((await daemon.send("state-timeout", {})).status).toBe(504);
   const { executions } = (await daemon.api("GET", "/executions?automation=state-timeout&limit=1")) as { executions: { id: string }[] };
   await open.goto(`${daemon.base}/executions/${executions[0]?.id}`);
-  await expect(open.getByText("504").first()).toBeVisible();
+  await expect(open.getByText(/The caller got 504 after 1\.\d s, the timeout of the webhook; the execution went on/)).toBeVisible();
+  await expect(open.getByText("Waits at step")).toBeVisible();
   await daemon.api("POST", `/executions/${executions[0]?.id}/cancel`, {});
 });
 
@@ -110,6 +161,8 @@ test("secret missing: its name, and Set", async ({ open, daemon }) => {
   await expect(open.getByRole("timer")).toBeVisible();
   expect((await daemon.send("state-secret", {}, "testUrl")).status).toBe(401);
   await expect(open.getByRole("region", { name: "Listening" }).getByText(/stateMissing/).first()).toBeVisible();
+  await open.getByRole("link", { name: "Set the secret stateMissing" }).click();
+  await expect(open.getByLabel("Name of the secret")).toHaveValue("stateMissing");
 });
 
 test("subscription failed: the error of the other application, and the next try", async ({ open, daemon }) => {
@@ -136,6 +189,73 @@ test("waiting for a turn: who holds it, and how many are before it", async ({ op
   await daemon.api("POST", `/executions/${first}/cancel`, {});
 });
 
+/** A system that answers as `answer` decides. */
+async function peer(answer: (count: number) => { status: number; headers?: Record<string, string> } | undefined): Promise<{ base: string; server: Server }> {
+  let count = 0;
+  const server = createServer((_, response) => {
+    const now = answer((count += 1));
+    if (now) {
+      response.writeHead(now.status, { "content-type": "application/json", ...now.headers });
+      response.end("{}");
+    }
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  return { base: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
+}
+const request = (base: string) => `trigger: {manual: {}}\nsteps:\n  - {id: get, action: http.request, with: {method: GET, url: "${base}/"}}\n`;
+
+test("waiting for a slot: how many are before it", async ({ stranger: page }) => {
+  const own = await new Daemon().start({ COGWORK_LIMITS_IN_FLIGHT: "1" });
+  const silent = await peer(() => undefined);
+  try {
+    await own.write("automations/state-slot.yaml", request(silent.base));
+    const start = async () => ((await own.api("POST", "/automations/state-slot/run", {})) as { executionId: string }).executionId;
+    await start();
+    const [second, third] = [await start(), await start()];
+    await login(page, own);
+    await page.goto(`${own.base}/executions/${third}`);
+    await expect(page.getByText("Waits for a slot of the daemon: 1 before it.")).toBeVisible();
+    await page.goto(`${own.base}/executions/${second}`);
+    await expect(page.getByText("Waits for a slot of the daemon: it is the next one.")).toBeVisible();
+  } finally {
+    silent.server.closeAllConnections();
+    silent.server.close();
+    await own.stop();
+  }
+});
+
+test("waiting for a host: the host that asked for a pause, and how long that took", async ({ open, daemon }) => {
+  // The host asks one execution for a second of rest, and another one that calls it meanwhile waits for that.
+  const busy = await peer((count) => (count === 1 ? { status: 429, headers: { "retry-after": "1" } } : { status: 200 }));
+  await daemon.write("automations/state-host.yaml", request(busy.base));
+  await daemon.run("state-host", {});
+  const id = await daemon.run("state-host", {});
+  await open.goto(`${daemon.base}/executions/${id}`);
+  await expect(open.getByText(/waited .* for the host 127\.0\.0\.1/)).toBeVisible();
+  busy.server.close();
+});
+
+test("cleared by age: an execution that was deleted says which setting deletes", async ({ stranger: page }) => {
+  const own = await new Daemon().start();
+  try {
+    await own.write("automations/state-kept.yaml", `${MANUAL}retention: {count: 1}\n`);
+    const first = await own.run("state-kept", {});
+    const second = await own.run("state-kept", {});
+    // The rules are applied when the daemon starts.
+    await own.kill();
+    await own.serve();
+    await expect.poll(async () => ((await own.api("GET", "/executions?automation=state-kept")) as { executions: unknown[] }).executions.length).toBe(1);
+    await login(page, own);
+    await page.goto(`${own.base}/executions/${first}`);
+    await expect(page.getByRole("alert")).toContainText("unknown_execution");
+    await expect(page.getByText("retention.days")).toBeVisible();
+    await page.goto(`${own.base}/executions/${second}`);
+    await expect(page.getByText(/Succeeded after/)).toBeVisible();
+  } finally {
+    await own.stop();
+  }
+});
+
 test("masked: a secret in a request is three stars, in the capture and in the payload that is saved", async ({ open, daemon }) => {
   mkdirSync(join(daemon.folder, "secrets"), { recursive: true });
   writeFileSync(join(daemon.folder, "secrets/stateHook"), "a secret of this test");
@@ -149,13 +269,12 @@ test("masked: a secret in a request is three stars, in the capture and in the pa
   expect(await open.content()).not.toContain("a secret of this test");
 });
 
-test("offline: a bar says so, what was read stays, and controls that write are disabled", async ({ page }) => {
+test("offline: a bar says so, what was read stays, and controls that write are disabled", async ({ stranger: page }) => {
   const own = await new Daemon().start();
   try {
     await own.write("automations/state-offline.yaml", "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
     await own.api("PUT", "/automations/state-offline/payloads/first", {});
-    await page.goto(own.link());
-    await page.getByRole("link", { name: "state-offline" }).first().click();
+    await login(page, own);
     await page.goto(`${own.base}/automations/state-offline?tab=test`);
     await expect(page.getByRole("button", { name: "Run first" })).toBeEnabled();
     await own.kill();

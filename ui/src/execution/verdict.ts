@@ -41,16 +41,18 @@ export function verdict(execution: Detail): Verdict {
   if (waiting?.turn) {
     const { key, ahead } = waiting.turn;
     const which = key === "" ? "" : ` with the concurrency key ${key}`;
-    return { kind: "waiting", text: `Waits for its turn${which}: ${ahead} before it.` };
+    return { kind: "waiting", text: `Waits for its turn${which}: ${before(ahead)}.` };
   }
   if (waiting?.queuedBehind !== undefined) {
-    return { kind: "waiting", text: `Waits for a slot: ${waiting.queuedBehind} before it.` };
+    return { kind: "waiting", text: `Waits for a slot of the daemon: ${before(waiting.queuedBehind)}.` };
   }
   if (execution.retryAt !== undefined) {
     return { kind: "waiting", text: `Waits for attempt ${execution.attempt} of the whole execution.` };
   }
   return { kind: "plain", text: "Runs." };
 }
+
+const before = (count: number) => (count === 0 ? "it is the next one" : `${count} before it`);
 
 const DECIDED: Record<string, string> = {
   accepted: "at once, the default answer of an asynchronous webhook",
