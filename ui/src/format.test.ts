@@ -6,7 +6,7 @@ describe("durations", () => {
   it("have two figures at most and a unit that fits", () => {
     const cases: [number | undefined, string][] = [
       [undefined, "–"],
-      [0, "1 µs"],
+      [0, "< 1 ms"],
       [0.148, "148 µs"],
       [2.994, "3.0 ms"],
       [41, "41 ms"],

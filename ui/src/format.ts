@@ -1,9 +1,12 @@
 /** Times, durations and sizes in words. */
 
-/** A duration with two figures. */
+/** A duration with two figures. Zero is what whole milliseconds make of less than one. */
 export function duration(ms: number | undefined): string {
   if (ms === undefined) {
     return "–";
+  }
+  if (ms === 0) {
+    return "< 1 ms";
   }
   if (ms < 1) {
     return `${Math.max(1, Math.round(ms * 1000))} µs`;
