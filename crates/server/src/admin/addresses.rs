@@ -29,6 +29,7 @@ pub(crate) struct RotateBody {
 /// The addresses of an automation. They are absent if its trigger receives no requests.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = RotatedAddresses)]
 pub(crate) struct Rotated {
     #[serde(skip_serializing_if = "Option::is_none")]
     live_url: Option<String>,

@@ -60,7 +60,7 @@ pub(crate) struct Versions {
 /// A version in a list.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Version)]
+#[schema(as = AutomationVersion)]
 struct VersionView {
     /// The hash, for `GET /api/v1/definitions/{hash}`.
     hash: String,

@@ -133,6 +133,7 @@ pub(crate) struct SideView {
 
 /// The result of a test.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TrialTest)]
 pub(crate) struct TestView {
     name: String,
     /// `passed`, `failed` or `skipped`.
