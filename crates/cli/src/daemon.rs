@@ -94,6 +94,19 @@ pub(crate) async fn put<T: DeserializeOwned>(
     heard(config, require(config)?.put(path, body).await)
 }
 
+/// The daemon's response to `PUT path` in place of the version `etag`, or of nothing if that is `None`.
+///
+/// # Errors
+/// No daemon runs, or it refuses.
+pub(crate) async fn put_version<T: DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    body: &serde_json::Value,
+    etag: Option<&str>,
+) -> anyhow::Result<T> {
+    heard(config, require(config)?.put_version(path, body, etag).await)
+}
+
 /// The daemon's response to `DELETE path`.
 ///
 /// # Errors

@@ -125,7 +125,7 @@ fn check_path(path: &str) -> Result<(), EditError> {
 }
 
 /// The file on disk; `None` if there is none.
-fn present(root: &Path, path: &str) -> Result<Option<ProjectText>, EditError> {
+pub(crate) fn present(root: &Path, path: &str) -> Result<Option<ProjectText>, EditError> {
     match read_project_file(root, Path::new(path), MAX_BYTES as u64) {
         Ok(bytes) => {
             let text = String::from_utf8(bytes)

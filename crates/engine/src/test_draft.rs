@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, read_start};
+use catalog::Catalog;
 use model::automation::Automation;
 use model::execution::ExecutionId;
 use runtime::Error;
 use testing::{RealSecrets, RecordedExecution, Strictness, TestRunner, append_case, case_text, load_suite};
 
 use crate::engine::Engine;
+use crate::project_edit::{ProjectText, present};
 
 /// The maximum number of characters of the name of a test.
 const NAME_CHARS: usize = 200;
-/// The maximum size of a test file, in bytes.
-const MAX_BYTES: u64 = 512 << 10;
 /// The indentation of the tests of a new file.
 const INDENT: usize = 2;
 
@@ -22,8 +21,8 @@ const INDENT: usize = 2;
 pub struct TestDraft {
     /// The path of the test file, relative to the project folder.
     pub path: String,
-    /// The text of the file now; `None` if there is none.
-    pub before: Option<String>,
+    /// The file as it is now; `None` if there is none.
+    pub before: Option<ProjectText>,
     /// The text with the test.
     pub text: String,
     /// The name of the test.
@@ -69,8 +68,8 @@ impl Engine {
     ) -> Result<TestDraft, Error> {
         let settings = self.settings();
         let path = test_path(automation.source.path());
-        let before = read_start(&settings.dir, std::path::Path::new(&path), MAX_BYTES).ok();
-        let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
+        let before =
+            present(&settings.dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
         let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
         let runner = TestRunner::new(catalog.clone(), &settings.dir).with_secrets(real);
         let mut reason = String::new();
@@ -78,7 +77,7 @@ impl Engine {
         for strictness in [Strictness::Full, Strictness::Endings, Strictness::Outcome] {
             let case = |indent| case_text(recorded, catalog.registry(), &name, strictness, indent);
             let text = match &before {
-                Some(before) => append_case(before, &case),
+                Some(before) => append_case(&before.text, &case),
                 None => case(INDENT).map(|case| format!("tests:\n{case}")),
             };
             let text = text.map_err(Error::NotReplayable)?;

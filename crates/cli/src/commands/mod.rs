@@ -5,6 +5,7 @@ use clap::{ArgMatches, Command};
 use crate::context::Context;
 use crate::exit::Exit;
 
+mod addresses;
 mod backup;
 mod common;
 mod completions;
@@ -20,6 +21,7 @@ mod list;
 mod listen;
 mod new;
 mod pair;
+mod payloads;
 mod plan;
 mod polls;
 mod run;
@@ -48,6 +50,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<enable::Enable>(),
     Entry::new::<enable::Disable>(),
     Entry::new::<listen::Listen>(),
+    Entry::new::<payloads::Payloads>(),
+    Entry::new::<addresses::Addresses>(),
     Entry::new::<plan::Plan>(),
     Entry::new::<pair::Pair>(),
     Entry::new::<executions::Executions>(),

@@ -27,6 +27,8 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "plan",
         "enable",
         "disable",
+        "payloads",
+        "addresses",
         "pair",
         "executions",
         "events",
@@ -64,6 +66,10 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     for command in ["list", "show", "test"] {
         check(&format!("connectors_{command}"), &["connectors", command]);
     }
+    for command in ["list", "show", "rename", "remove"] {
+        check(&format!("payloads_{command}"), &["payloads", command]);
+    }
+    check("addresses_rotate", &["addresses", "rotate"]);
     check("import_openapi", &["import", "openapi"]);
 }
 

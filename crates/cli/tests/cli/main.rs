@@ -14,6 +14,7 @@ mod generated;
 mod help;
 mod history;
 mod pauses;
+mod payloads;
 mod plan;
 mod recipes;
 mod reference;

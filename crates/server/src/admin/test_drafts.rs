@@ -31,6 +31,9 @@ pub(crate) struct TestDraftView {
     /// The text of the file now; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<String>,
+    /// The version of that file, for `If-Match`; absent if there is none: then create it with `If-None-Match: *`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
     /// The text with the test, which passes.
     text: String,
     /// How much it expects: `full`, `endings` (values differ in each execution), or `outcome`.
@@ -44,7 +47,11 @@ impl From<TestDraft> for TestDraftView {
             Strictness::Endings => "endings",
             Strictness::Outcome => "outcome",
         };
-        Self { path: draft.path, name: draft.name, before: draft.before, text: draft.text, expects }
+        let (before, etag) = match draft.before {
+            Some(found) => (Some(found.text), Some(super::files::quoted(&found.version))),
+            None => (None, None),
+        };
+        Self { path: draft.path, name: draft.name, before, etag, text: draft.text, expects }
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::Full;
 use model::Secret;
@@ -93,6 +93,26 @@ impl Client {
         self.ask(Method::PUT, path, body.into()).await
     }
 
+    /// Puts `body` as JSON at `path` in place of the version `etag`; creates it if `etag` is `None`.
+    ///
+    /// # Errors
+    /// The daemon does not answer, or refuses: there is another version by now, or one already.
+    pub async fn put_version<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        etag: Option<&str>,
+    ) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| self.wrong(&error))?;
+        let mut request = self.request(Method::PUT, path, body.into())?;
+        let (name, value) = match etag {
+            Some(etag) => (IF_MATCH, HeaderValue::try_from(etag).map_err(|error| self.wrong(&error))?),
+            None => (IF_NONE_MATCH, HeaderValue::from_static("*")),
+        };
+        request.headers_mut().insert(name, value);
+        self.send(request).await
+    }
+
     /// Deletes what is at `path`.
     ///
     /// # Errors
@@ -118,7 +138,10 @@ impl Client {
     }
 
     async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
-        let request = self.request(method, path, body)?;
+        self.send(self.request(method, path, body)?).await
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, Error> {
         let whole = async {
             let (status, mut connection) = Connection::send(&self.authority, request).await?;
             connection.whole(MOST_BYTES).await.map(|body| (status, body))

@@ -139,7 +139,7 @@ impl Subcommand for Executions {
             What::Signal(what) => runtime.block_on(what.run(&config)),
             What::Replay(what) => runtime.block_on(what.run(&config)),
             What::Try(what) => runtime.block_on(what.run(&config, context.dir())),
-            What::ToTest(what) => runtime.block_on(what.run(&config, context.dir())),
+            What::ToTest(what) => runtime.block_on(what.run(&config)),
             What::Cancel(what) => runtime.block_on(cancel(&config, what)),
         }
     }

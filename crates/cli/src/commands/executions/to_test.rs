@@ -1,8 +1,5 @@
 //! `cogwork executions to-test`
 
-use std::path::Path;
-
-use anyhow::Context as _;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use serde::Deserialize;
@@ -24,7 +21,7 @@ The test is appended to the test file beside the automation. It passes when it i
 /// Make a test from an execution
 ///
 /// The test repeats the execution offline: its start, the recorded answers as doubles, and its outcome as expectations.
-/// Credentials are left out. It needs the daemon.
+/// Credentials are left out. It needs the daemon, which writes the file.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ToTest {
@@ -45,25 +42,23 @@ pub(super) struct ToTest {
 struct Draft {
     path: String,
     name: String,
-    before: Option<String>,
+    etag: Option<String>,
     text: String,
     expects: String,
 }
 
 impl ToTest {
-    pub(super) async fn run(&self, config: &Config, dir: &Path) -> anyhow::Result<Exit> {
+    pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
         let id = history::id(config, &self.id).await?;
         let body = json!({"id": id, "name": self.name});
         let found: Value = daemon::post(config, "/api/v1/tests/from-execution", &body).await?;
-        let Draft { path, name, before, text, expects } = serde_json::from_value(found)?;
+        let Draft { path, name, etag, text, expects } = serde_json::from_value(found)?;
         if self.print {
             output::raw(text.as_bytes())?;
             return Ok(Exit::Done);
         }
-        let file = dir.join(&path);
-        let now = std::fs::read_to_string(&file).ok();
-        anyhow::ensure!(now == before, "`{path}` has changed meanwhile; try again");
-        std::fs::write(&file, text).with_context(|| format!("cannot write `{path}`"))?;
+        let file = daemon::path(&["files", &path]);
+        let _: Value = daemon::put_version(config, &file, &json!({ "text": text }), etag.as_deref()).await?;
         output::data(&path)?;
         if expects != "full" {
             output::say("values of it differ in each execution, so the test does not expect all of them");
