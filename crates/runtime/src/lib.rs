@@ -59,7 +59,9 @@ pub use random::random;
 pub use refusals::{MAX_REFUSALS, Refusal, RefusalLog, RefusedRequest};
 pub use rejections::RejectionCounters;
 pub use rerun::{RepeatedCall, ReplayPlan, ReplayRequest};
-pub use run::{DerivedInput, MissingSource, Progress, Secret, expression_error, level, to_action_error};
+pub use run::{
+    DerivedInput, ExpressionValue, MissingSource, Progress, Secret, expression_error, level, to_action_error,
+};
 pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};
 pub use statistics::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes, Statistics};

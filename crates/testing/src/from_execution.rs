@@ -56,7 +56,7 @@ pub fn case_text(
     };
     let mut lines = vec![format!("- name: {}", json(&Value::from(name)))];
     let mut put = |key: &str, value: &Value| lines.push(format!("  {key}: {}", json(value)));
-    let (key, start) = start(payload)?;
+    let (key, start) = start_of(payload)?;
     if !matches!(payload.as_ref(), Payload::Schedule { .. }) {
         put("now", &Value::from(at.to_string()));
     }
@@ -88,8 +88,11 @@ fn json(value: &Value) -> String {
     value.to_json()
 }
 
-/// The key and the value of the start.
-fn start(payload: &Payload) -> Result<(&'static str, Value), String> {
+/// The key of a test and its value that start an execution with this payload, without credentials.
+///
+/// # Errors
+/// The payload cannot be written in a test, for this reason.
+pub fn start_of(payload: &Payload) -> Result<(&'static str, Value), String> {
     Ok(match payload {
         Payload::Manual { inputs } => ("inputs", Value::from(inputs.clone())),
         Payload::Poll { data, .. } => ("found", data.clone()),
@@ -302,7 +305,8 @@ fn response(events: &[Event]) -> Option<Value> {
 }
 
 /// True if a value can be written as an expectation: no key of a map is read as a rule, and no secret is hidden in it.
-fn is_pattern(value: &Value) -> bool {
+#[must_use]
+pub fn is_pattern(value: &Value) -> bool {
     match value {
         Value::File(_) => false,
         Value::List(list) => list.0.iter().all(is_pattern),

@@ -765,7 +765,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Describe what stands at a place of a text */
+        /**
+         * Describe what stands at a place of a text
+         * @description With `execution`, an expression has the value that it had where its step began in that execution.
+         */
         post: operations["post-hover"];
         delete?: never;
         options?: never;
@@ -1351,6 +1354,20 @@ export interface components {
             succeededByBucket: number[];
             /** @description How many failed or are stuck in each part, oldest first. */
             failedByBucket: number[];
+        };
+        /** @description A version in a list. */
+        AutomationVersion: {
+            /** @description The hash, for `GET /api/v1/definitions/{hash}`. */
+            hash: string;
+            /** @description The file, relative to the project folder. */
+            path: string;
+            /** @description True if it is the version in force. */
+            inForce: boolean;
+            /**
+             * Format: int64
+             * @description The number of kept executions that ran on it, or run on it.
+             */
+            executions: number;
         };
         /** @description The automations in force, and the files that are not. */
         Automations: {
@@ -2273,6 +2290,31 @@ export interface components {
             /** @description By host and connection. */
             hosts: components["schemas"]["Host"][];
         };
+        /** @description A place in a text of a project file, and a recorded execution. */
+        HoverRequest: {
+            /**
+             * @description The path that the file has, or would have, in the project folder.
+             * @example automations/order.yaml
+             */
+            path: string;
+            /** @description The text; it need not be valid. */
+            text: string;
+            /** @description The offset in UTF-16 units from 0. */
+            offset: number;
+            /** @description An execution whose values are shown: its id, or a beginning that no other has. */
+            execution?: string;
+        };
+        /** @description The value of an expression in a recorded execution. */
+        HoverValue: {
+            /** @description The value as JSON, secrets masked, at most 2,000 characters; absent if there is an error. */
+            json?: string;
+            /** @description True if the JSON was cut. */
+            cut: boolean;
+            /** @description The error of the evaluation. */
+            error?: string;
+            /** @description The step at whose beginning the value is read, with its iterations; absent for the end of the execution. */
+            step?: string;
+        };
         /** @description A description of what stands at a place. */
         HoverView: {
             /** @description Start of the range that is described, in UTF-16 units; absent if nothing is known. */
@@ -2283,6 +2325,8 @@ export interface components {
             title?: string;
             /** @description Plain text. */
             text?: string;
+            /** @description The value of an expression in the execution; absent if no execution was named, or its version is no longer known. */
+            value?: components["schemas"]["HoverValue"];
         };
         /** @description An answer that a `respond` step decided. */
         HttpResponse: {
@@ -2759,6 +2803,20 @@ export interface components {
             /** @description All that is wrong with the payload. */
             problems: components["schemas"]["PreviewProblem"][];
         };
+        /** @description Where a payload comes from: an execution, or a saved payload or a capture of an automation. */
+        PayloadSource: {
+            /** @description The execution's id, or a beginning that no other has. */
+            execution?: string;
+            /** @description The automation's id, for `saved` and `capture`. */
+            automation?: string;
+            /** @description The name of a saved payload. */
+            saved?: string;
+            /**
+             * Format: int32
+             * @description The number of a capture.
+             */
+            capture?: number;
+        };
         /** @description The payloads that are saved for an automation. */
         Payloads: {
             /** @description By name. */
@@ -3201,6 +3259,11 @@ export interface components {
             /** @description True if the environment supplies the keys; those after the first can then be removed. */
             given: boolean;
         };
+        /** @description The addresses of an automation. They are absent if its trigger receives no requests. */
+        RotatedAddresses: {
+            liveUrl?: string;
+            testUrl?: string;
+        };
         /** @description The data of a start: inputs, a whole payload of an earlier start, or the name of a saved one. */
         RunBody: {
             /** @description Inputs by name. */
@@ -3282,6 +3345,8 @@ export interface components {
             trigger: string;
             /** @description Operations on its text, in the form of `POST /edit`. */
             operations?: components["schemas"]["EditOperation"][];
+            /** @description A payload that has come already: the first step reads its fields, and the first test starts with it. */
+            from?: components["schemas"]["PayloadSource"];
         };
         /** @description A schedule in words. */
         SchedulePreview: {
@@ -3750,6 +3815,8 @@ export interface components {
             name: string;
             /** @description The text of the file now; absent if there is none. */
             before?: string;
+            /** @description The version of that file, for `If-Match`; absent if there is none: then create it with `If-None-Match: *`. */
+            etag?: string;
             /** @description The text with the test, which passes. */
             text: string;
             /** @description How much it expects: `full`, `endings` (values differ in each execution), or `outcome`. */
@@ -3809,7 +3876,15 @@ export interface components {
             /** @description In the order of the request. */
             executions: components["schemas"]["TrialView"][];
             /** @description In the order of their file. */
-            tests: components["schemas"]["TestView"][];
+            tests: components["schemas"]["TrialTest"][];
+        };
+        /** @description The result of a test. */
+        TrialTest: {
+            name: string;
+            /** @description `passed`, `failed` or `skipped`. */
+            result: string;
+            /** @description The unmet expectations, or the reason for which it was skipped. */
+            messages?: string[];
         };
         /** @description The trial of one execution. */
         TrialView: {
@@ -3952,7 +4027,7 @@ export interface components {
         /** @description The versions of an automation that the daemon still knows. */
         Versions: {
             /** @description The one in force first, then the one used last; at most 200. */
-            versions: components["schemas"]["Version"][];
+            versions: components["schemas"]["AutomationVersion"][];
         };
         /** @description The cause of a step's wait. */
         WaitReason: {
@@ -4678,7 +4753,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Rotated"];
+                    "application/json": components["schemas"]["RotatedAddresses"];
                 };
             };
             /** @description The problem (RFC 9457) */
@@ -5941,7 +6016,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TextPlace"];
+                "application/json": components["schemas"]["HoverRequest"];
             };
         };
         responses: {
@@ -6730,6 +6805,8 @@ export interface operations {
                 window?: string;
                 /** @description Into how many parts of whole hours the window is cut, 24 where it is not given. */
                 buckets?: number;
+                /** @description Only the automation with this id. */
+                automation?: string;
             };
             header?: never;
             path?: never;

@@ -156,6 +156,29 @@ pub(super) fn step_at(site: &Site<'_>) -> Option<String> {
     }
 }
 
+/// The path at the cursor as an expression; `None` for the name of a function.
+pub(super) fn value_at(site: &Site<'_>) -> Option<String> {
+    let (path, _) = path_at(site)?;
+    let (root, members) = path.split_first()?;
+    if members.is_empty() && model::expression::TABLE.iter().any(|function| function.name == root) {
+        return None;
+    }
+    let mut text = root.clone();
+    for name in members {
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match name.parse::<usize>() {
+            _ if is_name => text.extend([".", name.as_str()]),
+            Ok(_) => text.extend(["[", name.as_str(), "]"]),
+            Err(_) => {
+                let quoted = name.replace('\\', "\\\\").replace('\'', "\\'");
+                text.extend(["['", quoted.as_str(), "']"]);
+            }
+        }
+    }
+    Some(text)
+}
+
 pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
     let (path, word) = path_at(site)?;
     if let [name] = path.as_slice()

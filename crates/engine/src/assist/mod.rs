@@ -96,6 +96,10 @@ pub struct Hover {
     pub title: String,
     /// The description, as plain text.
     pub text: String,
+    /// The expression that it describes, if it has a value: a path such as `steps.page.results`.
+    pub expression: Option<String>,
+    /// The id of the step that holds the offset.
+    pub step: Option<String>,
 }
 
 /// The place where a name is defined.
@@ -190,7 +194,11 @@ pub fn hover(request: &AssistRequest<'_>) -> Option<Hover> {
         Role::Expression(_) => expressions::hover(&site)?,
         Role::Key | Role::Value(_) | Role::Item => keys::hover(&site)?,
     };
-    Some(Hover { range: site.range(range), title, text })
+    let expression = match &site.cursor.role {
+        Role::Expression(_) => expressions::value_at(&site),
+        _ => None,
+    };
+    Some(Hover { range: site.range(range), title, text, expression, step: site.step() })
 }
 
 /// Finds the definition of the name at the offset: a step, a connection or a called automation.

@@ -4,6 +4,7 @@
 
 mod outline;
 mod rename;
+mod rename_in_tests;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,7 +48,8 @@ pub enum Operation {
         /// Its path after it was taken out.
         to: Vec<Segment>,
     },
-    /// Renames a step: its id, and every `needs`, expression and inline code that names it.
+    /// Renames a step: its id, and every `needs`, expression and inline code that names it. In a file of tests: every double,
+    /// answer and expectation that names it.
     RenameStep {
         /// The id.
         from: String,
@@ -84,9 +86,13 @@ pub fn edit_file(path: &str, text: &str, operations: &[Operation]) -> Result<Edi
                 editor.apply(&TreeOperation::Move { from: from.clone(), to: to.clone() })?;
             }
             Operation::RenameStep { from, to } => {
-                let source = Source::new(path, editor.text());
-                for step in rename::rename(source, from, to)? {
-                    editor.apply(&step)?;
+                let operations = if crate::test_suite::is_test_file(path) {
+                    rename_in_tests::rename(editor.find(&[]), from, to)?
+                } else {
+                    rename::rename(Source::new(path, editor.text()), from, to)?
+                };
+                for operation in operations {
+                    editor.apply(&operation)?;
                 }
             }
             Operation::ReplaceTrigger { value } => {
@@ -193,6 +199,48 @@ outputs: ${{ steps.page.results }}
             let error = edit_file("automations/a.yaml", FILE, &[operation]).expect_err("it is refused");
             assert!(matches!(error, EditError::Invalid(_)), "{from} {to}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_of_tests_follows_the_new_name_of_a_step() {
+        let text = "\
+doubles:
+  page: {result: 1} # of page
+  wiki.page: {result: 2}
+tests:
+  - name: page
+    doubles: {\"page\": [{result: {page: 1}}]}
+    approvals: [{step: 'page[2]', option: page}]
+    expect:
+      result: {page: 1}
+      error: {step: page}
+      steps: {page: succeeded, \"page[1]\": skipped, other: {result: page}}
+      calls: [{step: page, with: {page: 1}}, {action: wiki.page}]
+      logs: [{step: page, message: page}]
+      that:
+        - steps.page.results.n == 1 and result.page == 'steps.page'
+  - name: counts
+    expect: {calls: {page: 1}, that: \"steps['page'].results\"}
+";
+        let operation = [Operation::RenameStep { from: "page".to_owned(), to: "made".to_owned() }];
+        let edited = edit_file("automations/a.test.yaml", text, &operation).expect("it is renamed");
+        let expected = text
+            .replacen("  page: {result", "  made: {result", 1)
+            .replace("{\"page\"", "{\"made\"")
+            .replace("'page[2]'", "'made[2]'")
+            .replace("error: {step: page}", "error: {step: made}")
+            .replace("{page: succeeded, \"page[1]\"", "{made: succeeded, \"made[1]\"")
+            .replace("[{step: page, with", "[{step: made, with")
+            .replace("[{step: page, message", "[{step: made, message")
+            .replace("- steps.page", "- steps.made")
+            .replace("{calls: {page", "{calls: {made")
+            .replace("steps['page']", "steps['made']");
+        assert_eq!(edited.text, expected);
+        let unnamed = edit_file("automations/a.test.yaml", "tests: [{name: page}]\n", &operation);
+        assert!(unnamed.expect("nothing names it").changes.is_empty());
+        let taken = "doubles: {page: {result: 1}, made: {result: 2}}\ntests: []\n";
+        let refused = edit_file("automations/a.test.yaml", taken, &operation);
+        assert!(matches!(refused, Err(EditError::Invalid(_))), "{refused:?}");
     }
 
     #[test]

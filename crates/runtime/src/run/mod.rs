@@ -45,7 +45,7 @@ pub(crate) use journal::{
 };
 use scope::Scope;
 use step::Context;
-pub use step_input::{DerivedInput, MissingSource};
+pub use step_input::{DerivedInput, ExpressionValue, MissingSource};
 use undo::Undo;
 
 use crate::context::Runtime;

@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use engine::{AssistRequest, CompletionItem, TextRange};
+use engine::{AssistRequest, CompletionItem, ExpressionValue, TextRange};
 use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -66,6 +66,21 @@ impl From<CompletionItem> for ItemView {
     }
 }
 
+/// A place in a text of a project file, and a recorded execution.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct HoverRequest {
+    /// The path that the file has, or would have, in the project folder.
+    #[schema(example = "automations/order.yaml")]
+    path: String,
+    /// The text; it need not be valid.
+    text: String,
+    /// The offset in UTF-16 units from 0.
+    offset: usize,
+    /// An execution whose values are shown: its id, or a beginning that no other has.
+    execution: Option<String>,
+}
+
 /// A description of what stands at a place.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -82,6 +97,45 @@ pub(crate) struct HoverView {
     /// Plain text.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
+    /// The value of an expression in the execution; absent if no execution was named, or its version is no longer known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<HoverValue>,
+}
+
+/// The value of an expression in a recorded execution.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct HoverValue {
+    /// The value as JSON, secrets masked, at most 2,000 characters; absent if there is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json: Option<String>,
+    /// True if the JSON was cut.
+    cut: bool,
+    /// The error of the evaluation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The step at whose beginning the value is read, with its iterations; absent for the end of the execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+}
+
+/// The maximum number of characters of the JSON of a value.
+const VALUE_CHARS: usize = 2000;
+
+impl From<ExpressionValue> for HoverValue {
+    fn from(found: ExpressionValue) -> Self {
+        let ExpressionValue { value, step } = found;
+        let (json, error) = match value {
+            Ok(value) => (Some(value.to_json()), None),
+            Err(error) => (None, Some(error.message.clone())),
+        };
+        let end = json.as_ref().and_then(|json| json.char_indices().nth(VALUE_CHARS)).map(|(end, _)| end);
+        let json = json.map(|mut json| {
+            json.truncate(end.unwrap_or(json.len()));
+            json
+        });
+        Self { json, cut: end.is_some(), error, step }
+    }
 }
 
 /// The place where a name is defined.
@@ -132,21 +186,35 @@ pub(crate) async fn complete(
 }
 
 /// Describe what stands at a place of a text
+///
+/// With `execution`, an expression has the value that it had where its step began in that execution.
 #[utoipa::path(
-    post, path = "/api/v1/hover", tag = "files", request_body = TextPlace,
+    post, path = "/api/v1/hover", tag = "files", request_body = HoverRequest,
     responses((status = 200, description = "Its description; empty if nothing is known", body = HoverView)),
 )]
 pub(crate) async fn hover(
     State(api): Shared,
-    Body(place): Body<TextPlace>,
+    Body(request): Body<HoverRequest>,
 ) -> Result<Answer<HoverView>, Problem> {
-    let found = look_up(&api, place, engine::hover).await?;
-    Ok(Answer::ok(found.map_or_else(HoverView::default, |hover| HoverView {
+    let HoverRequest { path, text, offset, execution } = request;
+    let Some(hover) = look_up(&api, TextPlace { path, text, offset }, engine::hover).await? else {
+        return Ok(Answer::ok(HoverView::default()));
+    };
+    let value = match (execution, &hover.expression) {
+        (Some(id), Some(expression)) => {
+            let (row, events) = api.execution(&id).await?;
+            let runtime = api.engine.runtime();
+            runtime.expression_value(&row, events, hover.step.as_deref(), expression).await?
+        }
+        _ => None,
+    };
+    Ok(Answer::ok(HoverView {
         from: Some(hover.range.from),
         to: Some(hover.range.to),
         title: Some(hover.title),
         text: Some(hover.text),
-    })))
+        value: value.map(HoverValue::from),
+    }))
 }
 
 /// Find where the name at a place of a text is defined
@@ -256,6 +324,50 @@ pub(crate) struct ScaffoldRequest {
     #[serde(default)]
     #[schema(value_type = Vec<super::editing::OperationView>)]
     operations: Vec<model::edit::Operation>,
+    /// A payload that has come already: the first step reads its fields, and the first test starts with it.
+    from: Option<PayloadSource>,
+}
+
+/// Where a payload comes from: an execution, or a saved payload or a capture of an automation.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PayloadSource {
+    /// The execution's id, or a beginning that no other has.
+    execution: Option<String>,
+    /// The automation's id, for `saved` and `capture`.
+    automation: Option<String>,
+    /// The name of a saved payload.
+    saved: Option<String>,
+    /// The number of a capture.
+    capture: Option<u32>,
+}
+
+impl Api {
+    /// Reads a payload, and describes it in words.
+    async fn payload_from(&self, source: PayloadSource) -> Result<(model::Payload, String), Problem> {
+        let PayloadSource { execution, automation, saved, capture } = source;
+        match (execution, automation, saved, capture) {
+            (Some(id), None, None, None) => {
+                let (row, events) = self.execution(&id).await?;
+                let Some(model::Event::Started { payload, .. }) = events.first() else {
+                    return Err(engine::Error::NoSuchExecution(row.id).into());
+                };
+                Ok((model::Payload::clone(payload), format!("execution {}", row.id)))
+            }
+            (None, Some(automation), Some(name), None) => {
+                let found = self.engine.ingress().saved_payload(&self.id_of(&automation)?, &name).await?;
+                Ok((found.payload, format!("the saved payload {name}")))
+            }
+            (None, Some(automation), None, Some(number)) => {
+                let found = self.captured_payload(&self.id_of(&automation)?, number).await?;
+                Ok((found, format!("the captured request {number}")))
+            }
+            _ => {
+                let detail = "`from` is `execution`, or `automation` with `saved` or `capture`";
+                Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail))
+            }
+        }
+    }
 }
 
 /// The texts of a new automation. Nothing is written.
@@ -314,7 +426,15 @@ pub(crate) async fn scaffold(
     let id = id.ok_or_else(|| {
         wrong("an id has lower-case letters, digits and `-`, and begins with a letter or digit".to_owned())
     })?;
-    let new = engine::scaffold::new_automation(&api.engine.catalog(), kind, &id, name);
+    let catalog = api.engine.catalog();
+    let new = match request.from {
+        None => engine::scaffold::new_automation(&catalog, kind, &id, name),
+        Some(source) => {
+            let (payload, source) = api.payload_from(source).await?;
+            engine::scaffold::automation_for_payload(&catalog, (kind, &id, name), &source, &payload)
+                .map_err(wrong)?
+        }
+    };
     let edited = model::edit::edit_file(&new.path, &new.text, &request.operations)
         .map_err(|error| super::editing::problem(&error))?;
     let exists = api.engine.read_file(new.path.clone()).await.is_ok();

@@ -157,7 +157,11 @@ impl Api {
     }
 
     /// The payload of a capture.
-    async fn captured_payload(&self, automation: &AutomationId, number: u32) -> Result<Payload, Problem> {
+    pub(super) async fn captured_payload(
+        &self,
+        automation: &AutomationId,
+        number: u32,
+    ) -> Result<Payload, Problem> {
         let view = self.captured(automation, number.saturating_sub(1), Duration::ZERO).await?;
         let found = view.captures.into_iter().find(|capture| capture.number == number);
         let found = found.ok_or_else(|| bad_body(format!("there is no capture {number}")))?;

@@ -27,6 +27,8 @@ pub(crate) struct StatisticsQuery {
     /// Into how many parts of whole hours the window is cut, 24 where it is not given.
     #[param(minimum = 1, maximum = 168)]
     buckets: Option<u32>,
+    /// Only the automation with this id.
+    automation: Option<String>,
 }
 
 impl StatisticsQuery {
@@ -122,6 +124,9 @@ pub(crate) async fn statistics(
     let (hours, buckets) = query.read()?;
     let now = api.engine.clock().now();
     let (since, found) = api.engine.runtime().statistics.within(now, hours, buckets);
+    let is_wanted = |one: &engine::AutomationStatistics| {
+        query.automation.as_deref().is_none_or(|wanted| one.automation.as_str() == wanted)
+    };
     let hour = i64::try_from(HOUR.as_secs()).unwrap_or(i64::MAX);
     let end = now.as_second().div_euclid(hour) + 1;
     let from = Timestamp::from_second((end - i64::from(hours)) * hour).unwrap_or(Timestamp::MIN);
@@ -130,7 +135,7 @@ pub(crate) async fn statistics(
         from,
         complete_from: Some(complete_from).filter(|complete| *complete > from),
         bucket_seconds: u64::from(hours / buckets) * HOUR.as_secs(),
-        automations: found.into_iter().map(Into::into).collect(),
+        automations: found.into_iter().filter(is_wanted).map(Into::into).collect(),
     }))
 }
 
@@ -198,8 +203,9 @@ mod tests {
 
     #[test]
     fn a_window_has_whole_hours_and_equal_parts() {
-        let read =
-            |window: &str, buckets| StatisticsQuery { window: Some(window.to_owned()), buckets }.read();
+        let read = |window: &str, buckets| {
+            StatisticsQuery { window: Some(window.to_owned()), buckets, automation: None }.read()
+        };
         assert_eq!(StatisticsQuery::default().read().expect("the default"), (24, 24));
         assert_eq!(read("7d", Some(7)).expect("a week"), (168, 7));
         assert_eq!(read("6h", None).expect("six hours"), (6, 6));

@@ -6,6 +6,7 @@ mod support;
 
 mod access;
 mod api;
+mod authoring;
 mod bulk;
 mod described;
 mod editing;

@@ -31,6 +31,15 @@ pub(super) fn apply(mut data: Value, operation: &TreeOperation) -> Result<Value,
             }
             *target = Value::String(text);
         }
+        TreeOperation::RenameKey { at, to } => {
+            let value = remove(&mut data, at)?;
+            let (_, parents) = at.split_last().ok_or_else(|| not_found(at))?;
+            let map = find(&mut data, parents).and_then(Value::as_object_mut);
+            let map = map.ok_or_else(|| not_found(at))?;
+            if map.insert(to.clone(), value).is_some() {
+                return Err(EditError::Invalid(format!("there is a key `{to}` already")));
+            }
+        }
     }
     Ok(data)
 }

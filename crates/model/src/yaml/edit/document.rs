@@ -60,7 +60,25 @@ impl Document {
             TreeOperation::Insert { at, value } => self.insert(at, value),
             TreeOperation::Move { from, to } => self.move_item(from, to),
             TreeOperation::Splice { at, parts } => self.splice(at, parts),
+            TreeOperation::RenameKey { at, to } => self.rename_key(at, to),
         }
+    }
+
+    fn rename_key(&self, at: &[Segment], to: &str) -> Result<Vec<Change>, EditError> {
+        let Some((Segment::Key(key), parents)) = at.split_last() else { return Err(not_found(at)) };
+        let parent = self.locate(parents)?;
+        if parent.site.is_alias {
+            return Err(EditError::in_place("the value is an alias of another one"));
+        }
+        let entry = parent.node.as_map().and_then(|map| map.entry(key)).ok_or_else(|| not_found(at))?;
+        let Span { start, end } = entry.key_span;
+        // The quotes stay.
+        let quoted = self.text[entry.key_span.range()].starts_with(['"', '\'']);
+        let inner = if quoted { Span { start: start + 1, end: end - 1 } } else { entry.key_span };
+        if self.text.get(inner.range()) != Some(key.as_str()) {
+            return Err(EditError::in_place("this key is written with escapes"));
+        }
+        Ok(vec![Change { span: inner, insert: to.to_owned() }])
     }
 
     fn splice(

@@ -85,6 +85,13 @@ pub enum TreeOperation {
         /// Ranges of bytes in the value, ascending and disjoint, each with its replacement.
         parts: Vec<(std::ops::Range<usize>, String)>,
     },
+    /// Renames a key. Its value and its place stay.
+    RenameKey {
+        /// The path, with the key.
+        at: Vec<Segment>,
+        /// The new key.
+        to: String,
+    },
 }
 
 /// A change of the text: `insert` in place of the bytes of `span`.

@@ -3,6 +3,7 @@
 //! Nothing is called and nothing is written. The variables are rebuilt as the walk has them: from the outcomes of the steps
 //! that had finished when the step began, list by list on the way to it. Secrets are masked, not read.
 
+mod expression_value;
 mod replay;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::context::Runtime;
 use crate::error::Error;
 use crate::evaluator::evaluate_url;
 use crate::inputs::is_address;
+pub use expression_value::ExpressionValue;
 use replay::Replay;
 
 /// The inputs of one attempt of a step, derived from the log.

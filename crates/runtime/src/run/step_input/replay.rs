@@ -27,6 +27,8 @@ pub(super) struct Replay<'a> {
     finished: HashMap<&'a str, (usize, &'a StepOutcome)>,
     /// The steps whose last wait timed out.
     timed_out: HashSet<&'a str>,
+    /// True to bind the results that no expression of the version reads too.
+    all_results: bool,
 }
 
 /// One list on the way to a step.
@@ -63,7 +65,19 @@ impl<'a> Replay<'a> {
                 _ => {}
             }
         }
-        Self { runtime, deployment, id, events, finished, timed_out }
+        Self { runtime, deployment, id, events, finished, timed_out, all_results: false }
+    }
+
+    /// Binds the results that no expression of the version that ran reads too.
+    pub(super) fn with_all_results(self) -> Self {
+        Self { all_results: true, ..self }
+    }
+
+    /// The variables after the last event.
+    pub(super) fn scope_at_end(&self) -> Result<Scope, ActionError> {
+        let mut scope = self.at_start()?;
+        self.apply(&self.deployment.automation.steps, None, "", &mut scope);
+        Ok(scope)
     }
 
     /// The variables of a step when it began. `key` has the index of each iteration around it.
@@ -273,7 +287,7 @@ impl<'a> Replay<'a> {
         error: Option<&ActionError>,
         scope: &mut Scope,
     ) {
-        if self.deployment.plan.is_result_read(&step.id) {
+        if self.all_results || self.deployment.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
             scope.set_step(&step.id, result, error, waits.then(|| self.timed_out.contains(key)));
         }
