@@ -186,9 +186,9 @@ audit: ## Check licences, banned crates and sources of all dependencies (install
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)
 	$(CARGO) deny check licenses bans sources
 
-book: ## Build the manual as HTML into docs/book
+book: ## Build the manual as HTML into docs/book, and pack it for the next build of the daemon, which serves it under /manual/
 	$(CARGO) run --locked --bin manual
 
 clean: ## Take away what was built; data in .cogwork/ stays
 	$(CARGO) clean
-	rm -rf docs/book
+	rm -rf docs/book docs/book-packed

@@ -61,6 +61,14 @@ if [ -x "$nginx" ] && command -v openssl >/dev/null; then
 	"$nginx" -t -q -e stderr -c "$work/nginx.conf" || exit 1
 fi
 
+# The drill: a backup beside the running daemon, restored and compared; a second one leaves as many as it is to keep.
+drill() { COGWORK=$binaries/cogwork KEEP=1 ops/backup/drill.sh "$work/backups" --dir "$work/project"; }
+"$binaries/cogwork" --dir "$work/project" start hello >/dev/null 2>&1
+drill | grep -q ': 1 executions, 0 large values$'
+sleep 1.1 # The names of backups have seconds.
+drill >/dev/null
+[ "$(find "$work/backups" -mindepth 1 | grep -c '/cogwork.db$')" = 1 ] || { echo 'the drill keeps too much' >&2; exit 1; }
+
 # The unit, by the tools of systemd where they are installed: it is valid, and exposes little.
 if command -v systemd-analyze >/dev/null; then
 	sed "s#/usr/bin/cogwork#$binaries/cogwork#; /^User=/d; /^Group=/d" ops/systemd/cogwork.service >"$work/cogwork.service"
@@ -79,4 +87,4 @@ if command -v dpkg-deb >/dev/null; then
 	test -f "$work/package/lib/systemd/system/cogwork.service"
 	scripts/check-package.sh "$work"/deb/cogwork_*.deb
 fi
-echo 'ops: rules, scrape job, metrics, proxies, unit and package are right'
+echo 'ops: rules, scrape job, metrics, proxies, backup drill, unit and package are right'

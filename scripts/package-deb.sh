@@ -16,7 +16,7 @@ for file in README.md CHANGELOG.md; do
 	install -D -m 0644 "$file" "$root/usr/share/doc/cogwork/$file"
 	gzip -n -9 "$root/usr/share/doc/cogwork/$file"
 done
-cp -R ops/prometheus ops/grafana ops/proxy ops/ci "$root/usr/share/doc/cogwork/"
+cp -R ops/prometheus ops/grafana ops/proxy ops/backup ops/ci "$root/usr/share/doc/cogwork/"
 
 mkdir "$root/DEBIAN"
 echo /etc/default/cogwork >"$root/DEBIAN/conffiles"

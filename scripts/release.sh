@@ -21,7 +21,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 # A reproducible archive: no owner, sorted, the time of the commit.
 pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$1" -c "$2" | gzip -n -9 >"$3"; }
 
-make ui
+make ui book
 if [ "$target" != "$host" ]; then
 	compiler=$machine-linux-gnu-gcc
 	command -v "$compiler" >/dev/null || { echo "cross-compiling needs $compiler: install gcc-${machine/_/-}-linux-gnu" >&2; exit 1; }

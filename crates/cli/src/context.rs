@@ -75,6 +75,9 @@ impl Context {
         for (name, near) in self.environment.unknown_variables() {
             output::warn(format_args!("the variable `{name}` is no setting; did you mean `{near}`?"));
         }
+        for sentence in config.deprecated_uses() {
+            output::warn(sentence);
+        }
         Ok(config)
     }
 }

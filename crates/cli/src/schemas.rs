@@ -13,10 +13,11 @@ pub(crate) struct SchemaFile {
 }
 
 /// All schemas there are.
-pub(crate) const SCHEMAS: [SchemaFile; 4] = [
+pub(crate) const SCHEMAS: [SchemaFile; 5] = [
     SchemaFile { name: "automation", make: model::schema::automation },
     SchemaFile { name: "connection", make: model::schema::connection },
     SchemaFile { name: "connector", make: |_| connector::manifest_schema() },
+    SchemaFile { name: "settings", make: |_| crate::settings::schema() },
     SchemaFile { name: "test", make: |_| model::schema::test_suite() },
 ];
 

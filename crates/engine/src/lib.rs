@@ -12,6 +12,7 @@ pub mod scaffold;
 mod search;
 mod test_draft;
 mod text_edit;
+pub mod transfer;
 mod trials;
 mod validate;
 mod watch;

@@ -113,6 +113,8 @@ impl Metrics {
             Origin::Manual => 5,
             Origin::Call { .. } => 6,
             Origin::Replay { .. } => 7,
+            // Another daemon accepted it.
+            Origin::Imported { .. } => return,
         };
         self.accepted[index].increment();
     }

@@ -218,6 +218,20 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The place to which a backup is to be restored holds a store, which was not to be replaced.
+    #[error("there is a store in `{}` already; nothing was changed", .path.display())]
+    Occupied {
+        /// The folder of the store.
+        path: PathBuf,
+    },
+    /// The backup could not be restored. The store that was there is unchanged.
+    #[error("cannot restore to `{place}`: {reason}")]
+    Restore {
+        /// The place of the store.
+        place: String,
+        /// The reason.
+        reason: String,
+    },
     /// The store is open only for reading.
     #[error("the store is open for reading only")]
     ReadOnly,

@@ -26,6 +26,8 @@ pub mod memory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 pub use error::Error;
 pub use location::Location;
 #[cfg(feature = "memory")]
@@ -86,6 +88,38 @@ pub fn back_up(location: &Location, to: &Path) -> Result<Backup, Error> {
                 .to_owned(),
         }),
     }
+}
+
+/// Restores the store in the folder `from`, which [`back_up`] made, to `location`. Checks it as a whole and migrates it to the
+/// current version before it changes anything there. An earlier store is replaced only if `replace` is true, and is kept in a
+/// folder beside it, named after `now`. Blocks until everything is on disk; after a crash `location` has the earlier store or the restored one.
+///
+/// # Errors
+/// A daemon has the store at `location` open, there is a store and `replace` is false, `from` holds none or a damaged one, a
+/// later release wrote it, or the system refuses. A database on a server is not restored.
+pub fn restore(from: &Path, location: &Location, replace: bool, now: Timestamp) -> Result<Restored, Error> {
+    match location {
+        Location::File(path) => sqlite::restore(from, path, replace, now),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => Err(Error::Restore {
+            place: address.to_string(),
+            reason: "the store is on PostgreSQL; use the means of its own backups, such as `pg_restore`"
+                .to_owned(),
+        }),
+    }
+}
+
+/// The result of [`restore`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The number of restored executions.
+    pub executions: u64,
+    /// The number of restored large values, each in a file.
+    pub blobs: u64,
+    /// The size of the restored store in bytes.
+    pub bytes: u64,
+    /// The folder that keeps the store that was there before, which is a store of its own; `None` if there was none.
+    pub replaced: Option<PathBuf>,
 }
 
 /// The result of [`back_up`].

@@ -2648,6 +2648,16 @@ export interface components {
             test?: boolean;
             /** @enum {string} */
             kind: "replay";
+        } | {
+            /**
+             * Format: date-time
+             * @description The time of the import.
+             */
+            at: string;
+            /** @description Its origin there, in the same form. */
+            original: components["schemas"]["Json"];
+            /** @enum {string} */
+            kind: "imported";
         };
         /** @description The end of an execution. */
         Outcome: {
@@ -5245,7 +5255,7 @@ export interface operations {
                 until?: string;
                 /** @description Tests only, or none of them. */
                 test?: boolean;
-                /** @description The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call` or `replay`. */
+                /** @description The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call`, `replay` or `imported`. */
                 origin?: string;
                 /** @description The hash of its definition, or the beginning of it. */
                 definition?: string;

@@ -24,6 +24,7 @@ mod pair;
 mod payloads;
 mod plan;
 mod polls;
+mod restore;
 mod run;
 mod schema;
 mod secrets;
@@ -61,6 +62,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<state::State>(),
     Entry::new::<doctor::Doctor>(),
     Entry::new::<backup::Backup>(),
+    Entry::new::<restore::Restore>(),
     Entry::new::<connections::Connections>(),
     Entry::new::<secrets::Secrets>(),
     Entry::new::<connectors::Connectors>(),

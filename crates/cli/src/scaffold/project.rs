@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use engine::Catalog;
 
 use crate::schemas::SCHEMAS;
-use crate::settings::SETTINGS;
+use crate::settings::{Deprecated, SETTINGS};
 
 const HELLO: &str = "\
 # yaml-language-server: $schema=../schemas/automation.schema.json
@@ -104,12 +104,14 @@ pub(crate) fn files(catalog: &Catalog) -> anyhow::Result<Vec<(String, String)>> 
 /// A settings file that lists every setting in a comment, with its default or an example.
 fn settings() -> String {
     let mut text = String::from(
-        "# The settings of this project. Everything has a default; remove the `#` of a setting to change it.\n\
+        "# yaml-language-server: $schema=schemas/settings.schema.json\n\
+         #\n\
+         # The settings of this project. Everything has a default; remove the `#` of a setting to change it.\n\
          # Each one also has a variable (outbound.allow: COGWORK_OUTBOUND_ALLOW) and a flag (--outbound-allow),\n\
          # which override this file.\n",
     );
     let mut group = "";
-    for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {
+    for setting in SETTINGS.iter().filter(|setting| Deprecated::find(setting.key).is_none()) {
         let (about, example) = (setting.about, setting.sample.text());
         match setting.key.split_once('.') {
             None => {
@@ -136,7 +138,7 @@ mod tests {
     fn the_settings_file_of_a_new_project_names_every_setting_and_sets_none() {
         let text = settings();
         assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
-        for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {
+        for setting in SETTINGS.iter().filter(|setting| Deprecated::find(setting.key).is_none()) {
             let key = setting.key.rsplit('.').next().unwrap_or_default();
             assert!(text.contains(&format!("{key}: {}", setting.sample.text())), "{}", setting.key);
         }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
 use model::yaml::{Kind, MapReader, Node, parse};
 
+use super::deprecated::Deprecated;
 use super::table::{SETTINGS, Setting};
 use super::{Config, FILE, Origin};
 
@@ -86,6 +87,10 @@ fn read_group(group: &str, node: &Node, dir: &Path, config: &mut Config, diagnos
 
 fn take(setting: &Setting, node: Option<&Node>, dir: &Path, config: &mut Config, diagnostics: &Diagnostics) {
     let Some(node) = node else { return };
+    if let Some(row) = Deprecated::find(setting.key) {
+        // A hint, so that a strict check of a project does not fail before the setting is removed.
+        diagnostics.push(Diagnostic::hint("deprecated-setting", row.message(), node.head()).help(row.help()));
+    }
     let wrong = |message: String| {
         diagnostics.push(Diagnostic::error(
             "bad-setting",

@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+use super::deprecated::Deprecated;
 use super::table::{SETTINGS, Sample, Scope, Setting};
 
 /// For [`Flags`]: those of commands that look for the data.
@@ -29,14 +30,23 @@ impl<const SCOPE: u8> Flags<SCOPE> {
     }
 }
 
+fn help(setting: &Setting) -> String {
+    let help = match setting.sample {
+        Sample::Default(value) => format!("{} [default: {value}]", setting.about),
+        Sample::Example(_) => setting.about.to_owned(),
+    };
+    let instead = Deprecated::find(setting.key).and_then(|row| Setting::find(row.instead));
+    match instead {
+        Some(instead) => format!("{help} [deprecated: use --{}]", instead.flag()),
+        None => help,
+    }
+}
+
 fn flag(setting: &'static Setting) -> Arg {
     let arg = Arg::new(setting.key)
         .long(setting.flag())
         .value_name(setting.value)
-        .help(match setting.sample {
-            Sample::Default(value) => format!("{} [default: {value}]", setting.about),
-            Sample::Example(_) => setting.about.to_owned(),
-        })
+        .help(help(setting))
         .help_heading("Settings (also in cogwork.yaml; --data-dir has the variable COGWORK_DATA_DIR)");
     if setting.list { arg.action(ArgAction::Append).value_delimiter(',') } else { arg.action(ArgAction::Set) }
 }

@@ -3,9 +3,11 @@
 //! Each setting is one row of [`SETTINGS`]; its key in the file, its variable, its flag, its help and its line in a
 //! new project's `cogwork.yaml` come from there.
 
+mod deprecated;
 mod file;
 mod files_dir;
 mod flags;
+mod schema;
 mod table;
 mod values;
 
@@ -24,7 +26,9 @@ use model::redact::Redactor;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
+pub(crate) use deprecated::Deprecated;
 pub(crate) use flags::{FlagValues, Flags, PLACE, RUN, SERVE};
+pub(crate) use schema::schema;
 pub(crate) use table::{SETTINGS, Setting};
 
 /// The file of settings in a project folder.

@@ -15,7 +15,7 @@ fn shown(text: &str) -> String {
 fn the_file_lies_over_the_defaults() {
     let (config, report) = read(
         "hooks: 0.0.0.0:80\npublicUrl: https://hooks.example.com/\ndataDir: data\noutbound: {allow: [127.0.0.1, 10.0.0.0/8]}\n\
-         limits: {queue: 5, resultSize: 1MiB}\nretention: {days: 3, keepFailed: true}\ndurability: relaxed\nconcurrency: 7\n\
+         limits: {queue: 5, resultSize: 1MiB, inFlight: 7}\nretention: {days: 3, keepFailed: true}\ndurability: relaxed\n\
          log: {level: debug, format: json}\nallowCredentialDebug: false\n",
     );
     assert!(report.is_empty(), "{}", report.render(false));
@@ -162,4 +162,69 @@ fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
     assert_eq!(load(&environment, &[]), Some(dir.path().join("two")));
     let flags = [(Setting::find("filesDir").expect("a setting"), vec!["three".to_owned()])];
     assert_eq!(load(&none, &flags), Some(dir.path().join("three")));
+}
+
+#[test]
+fn a_deprecated_setting_works_and_is_reported() {
+    let (config, report) = read("concurrency: 7\n");
+    assert_eq!(config.limits.in_flight, 7);
+    assert!(!report.has_errors() && report.warning_count() == 0);
+    let shown = report.render(false);
+    assert!(shown.contains("deprecated-setting") && shown.contains("use `limits.inFlight`"), "{shown}");
+
+    let dir = tempfile::tempdir().expect("a folder");
+    let environment = Environment([("COGWORK_CONCURRENCY".into(), "3".into())].into());
+    let config = Config::load(dir.path(), &environment, &[]).expect("settings");
+    let [sentence] = config.deprecated_uses().try_into().expect("one");
+    assert!(sentence.contains("`COGWORK_CONCURRENCY`"), "{sentence}");
+    assert!(sentence.ends_with("use `COGWORK_LIMITS_IN_FLIGHT`"), "{sentence}");
+    let flags = [(Setting::find("concurrency").expect("a setting"), vec!["4".to_owned()])];
+    let config = Config::load(dir.path(), &Environment::default(), &flags).expect("settings");
+    assert_eq!(config.limits.in_flight, 4);
+    let [sentence] = config.deprecated_uses().try_into().expect("one");
+    assert!(
+        sentence.starts_with("`--concurrency`") && sentence.ends_with("use `--limits-in-flight`"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_deprecated_setting_and_its_replacement_are_settings() {
+    for row in deprecated::DEPRECATED {
+        let setting = Setting::find(row.key).expect("it still works");
+        let instead = Setting::find(row.instead).expect("it is a setting");
+        assert_eq!((setting.value, setting.list), (instead.value, instead.list));
+        assert!(Deprecated::find(row.instead).is_none(), "{} is deprecated itself", row.instead);
+    }
+}
+
+#[test]
+fn the_schema_accepts_what_the_program_accepts() {
+    let schema = jsonschema::validator_for(&schema()).expect("it is a schema");
+    for setting in SETTINGS {
+        let sample: serde_json::Value = serde_yaml::from_str(setting.sample.text()).expect("it is YAML");
+        for value in [sample, serde_json::json!({"nonsense": 1})] {
+            let file = match setting.key.split_once('.') {
+                None => serde_json::json!({setting.key: value}),
+                Some((group, key)) => serde_json::json!({group: {key: value}}),
+            };
+            let program = read(&file.to_string()).1;
+            assert_eq!(schema.is_valid(&file), !program.has_errors(), "{file}\n{}", program.render(false));
+        }
+    }
+    for (text, valid) in [
+        ("limits: {queu: 5}", false),
+        ("hook: 7070", false),
+        ("hooks: 7070", true),
+        ("durability: fast", false),
+        ("limits: {memory: 1GB, storeSize: 20GiB}", true),
+        ("limits: {memory: 1024}", false),
+        ("limits: {memory: many}", false),
+        ("openMetrics: yes please", false),
+        ("limits:", true),
+        ("outbound: {allow: 127.0.0.1}", true),
+    ] {
+        let file: serde_json::Value = serde_yaml::from_str(text).expect("it is YAML");
+        assert_eq!((schema.is_valid(&file), !read(text).1.has_errors()), (valid, valid), "{text}");
+    }
 }

@@ -37,6 +37,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "state",
         "doctor",
         "backup",
+        "restore",
         "connections",
         "secrets",
         "connectors",
@@ -47,7 +48,9 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     ] {
         check(command, &[command]);
     }
-    for command in ["list", "show", "logs", "export", "signal", "replay", "try", "to-test", "cancel"] {
+    for command in
+        ["list", "show", "logs", "export", "import", "signal", "replay", "try", "to-test", "cancel"]
+    {
         check(&format!("executions_{command}"), &["executions", command]);
     }
     check("events_emit", &["events", "emit"]);

@@ -22,4 +22,5 @@ mod run;
 mod scaffold;
 mod secrets;
 mod testing;
+mod transfer;
 mod validate;

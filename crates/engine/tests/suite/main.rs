@@ -45,6 +45,7 @@ mod retention;
 mod schedules;
 mod schemas;
 mod snapshots;
+mod transfer;
 mod trials;
 mod values;
 mod verbs;

@@ -404,13 +404,24 @@ pub enum Origin {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         test: bool,
     },
+    /// An import of an execution that ran on another daemon. It has ended, and never runs here.
+    Imported {
+        /// The time of the import.
+        at: Timestamp,
+        /// Its origin there.
+        original: Box<Origin>,
+    },
 }
 
 impl Origin {
     /// True if the execution is a test. Tests are listed separately and have their own state.
     #[must_use]
     pub fn is_test(&self) -> bool {
-        matches!(self, Self::Test | Self::Call { test: true, .. } | Self::Replay { test: true, .. })
+        match self {
+            Self::Test | Self::Call { test: true, .. } | Self::Replay { test: true, .. } => true,
+            Self::Imported { original, .. } => original.is_test(),
+            _ => false,
+        }
     }
 
     /// Returns the number of events after *started* that are stored before the execution runs; 0 unless it is a replay from
@@ -419,6 +430,7 @@ impl Origin {
     pub fn kept_events(&self) -> u32 {
         match self {
             Self::Replay { kept, .. } => *kept,
+            Self::Imported { original, .. } => original.kept_events(),
             _ => 0,
         }
     }
@@ -444,6 +456,7 @@ impl Origin {
             Self::Manual => "manual",
             Self::Call { .. } => "call",
             Self::Replay { .. } => "replay",
+            Self::Imported { .. } => "imported",
         }
     }
 }

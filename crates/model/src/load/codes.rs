@@ -84,6 +84,7 @@ pub const CODES: &[(&str, &str)] = &[
 pub const CHECK_WARNING_CODES: &[&str] = &[
     "code-syntax",
     "credentials-in-log",
+    "deprecated-setting",
     "masked-header",
     "may-be-missing",
     "missing-cassette",

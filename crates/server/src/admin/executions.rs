@@ -31,7 +31,8 @@ const MOST: u32 = 200;
 /// The time after which a search answers with what it has found.
 const SEARCH_TIME: Duration = Duration::from_secs(1);
 /// The kinds of origins.
-const ORIGINS: [&str; 8] = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay"];
+const ORIGINS: [&str; 9] =
+    ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay", "imported"];
 /// The kinds of waits of steps.
 const PAUSES: [&str; 5] = ["time", "event", "approval", "call", "retry"];
 /// Log lines given at one time where no number is given, and the most of them.
@@ -125,7 +126,7 @@ pub(crate) struct ListQuery {
     pub(super) until: Option<Timestamp>,
     /// Tests only, or none of them.
     pub(super) test: Option<bool>,
-    /// The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call` or `replay`.
+    /// The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call`, `replay` or `imported`.
     pub(super) origin: Option<String>,
     /// The hash of its definition, or the beginning of it.
     pub(super) definition: Option<String>,

@@ -12,7 +12,7 @@ use super::paths::{StorePaths, sync_directory};
 use super::pool::read_error;
 use super::usage::Usage;
 use super::{schema, settings};
-use crate::{Backup, Error};
+use crate::{Backup, Error, Options};
 
 /// Copies a snapshot of the store at `from` to the new folder `to`. A daemon may use the store and go on writing.
 pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
@@ -36,7 +36,7 @@ pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     }
     let copy = StorePaths::of_directory(&partial);
     copy.make_directory()?;
-    let done = copy_all(&paths, &source, &copy).and_then(|backup| {
+    let done = copy_store(&paths, &source, &copy, Tables::Unchanged).and_then(|backup| {
         std::fs::rename(&partial, to).map_err(io)?;
         sync_directory(above(to)).map_err(io)?;
         Ok(Backup { path: to.to_owned(), ..backup })
@@ -51,7 +51,23 @@ pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     })
 }
 
-fn copy_all(paths: &StorePaths, source: &Connection, copy: &StorePaths) -> Result<Backup, Error> {
+/// The tables of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// Those of the source, which has the current version.
+    Unchanged,
+    /// Migrated to the current version.
+    Migrated,
+}
+
+/// Copies a snapshot of the store at `paths`, which `source` reads, to `copy`, whose folder exists and is empty. Verifies
+/// every large value and the structure of the copy. All of it is on disk when this returns.
+pub(super) fn copy_store(
+    paths: &StorePaths,
+    source: &Connection,
+    copy: &StorePaths,
+    tables: Tables,
+) -> Result<Backup, Error> {
     let failed = |reason: String| Error::Backup { path: copy.directory.clone(), reason };
     let io = |error: std::io::Error| failed(error.to_string());
     // Locked before the snapshot, so that no blob that it names is deleted before it is copied.
@@ -62,6 +78,11 @@ fn copy_all(paths: &StorePaths, source: &Connection, copy: &StorePaths) -> Resul
         Some(rusqlite::ErrorCode::DiskFull) => Error::Full,
         _ => read_error(error),
     })?;
+    if tables == Tables::Migrated {
+        let mut writer = settings::open_writer(&copy.file, &Options::default())?;
+        schema::migrate(&mut writer, &copy.file)?;
+        writer.close().map_err(|(_, error)| read_error(error))?;
+    }
     File::open(&copy.file).and_then(|file| file.sync_all()).map_err(io)?;
     let connection = settings::open_reader(&copy.file)?;
     let folder = |paths| Arc::new(Folder::new(paths, Usage::default()));
@@ -97,6 +118,7 @@ fn check(copy: &Connection) -> Result<(), Error> {
     if found == "ok" { Ok(()) } else { Err(Error::DatabaseDamaged { detail: found }) }
 }
 
+/// Returns the folder that holds `path`.
 fn above(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -35,9 +35,11 @@ mod read;
 
 mod backup;
 mod prune;
+mod restore;
 
 mod store;
 
 pub(crate) use backup::back_up;
 pub(crate) use paths::exists;
+pub(crate) use restore::restore;
 pub(crate) use store::SqliteStore;

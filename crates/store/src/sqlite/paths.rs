@@ -127,6 +127,12 @@ impl StorePaths {
         Err(Error::DatabaseLost { path: self.file.clone(), is_missing, traces })
     }
 
+    /// Returns true if the place holds a store, or parts of one: a database file with content, a log, or large values.
+    pub(super) fn is_occupied(&self) -> bool {
+        let holds = |path: &Path| path.metadata().is_ok_and(|file| file.len() > 0);
+        holds(&self.file) || holds(&self.beside("-wal")) || holds_blobs(&self.blobs())
+    }
+
     /// Returns an error if the database file is missing or empty, but there was a store.
     pub(super) fn check_before_opening(&self) -> Result<(), Error> {
         match std::fs::metadata(&self.file) {
@@ -162,7 +168,8 @@ impl StorePaths {
         self.beside(".blobs-lock")
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    /// Returns the path of a file that belongs to the database file and has its name with this suffix.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
         let mut path = self.file.clone().into_os_string();
         path.push(suffix);
         PathBuf::from(path)

@@ -84,6 +84,16 @@ pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
     }
 }
 
+/// Returns an error if the file is no store, or if a later release wrote its tables: then they cannot be migrated.
+pub(super) fn check_not_newer(connection: &Connection, file: &Path) -> Result<(), Error> {
+    let path = file.to_owned();
+    match version(connection, file)? {
+        Some(found) if found > CURRENT => Err(Error::NewerSchema { path, found, known: CURRENT }),
+        Some(_) => Ok(()),
+        None => Err(Error::NotAStore { path }),
+    }
+}
+
 /// Returns the version of the tables; `None` if there are none.
 fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::exit;
 use crate::output::count;
 use crate::project;
-use crate::settings::{self, Config};
+use crate::settings::{self, Config, Deprecated};
 
 const SECTION: &str = "project";
 
@@ -23,6 +23,10 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
     match loaded {
         Ok(config) => {
             findings.ok(SECTION, "settings", format!("{} given", count(config.given.len(), "setting")));
+            let deprecated = config.given.keys().filter_map(|key| Deprecated::find(key));
+            for row in deprecated {
+                findings.warning(SECTION, "settings", row.message(), row.help());
+            }
             config
         }
         Err(error) => {

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod export;
+mod import;
 mod list;
 mod replay;
 mod show;
@@ -28,6 +29,7 @@ Examples:
   cogwork executions show latest
   cogwork executions logs latest
   cogwork executions export latest --output failure.html
+  cogwork executions export --all --output executions.jsonl
   cogwork executions signal latest --option approve
   cogwork executions replay latest --from save
   cogwork executions try automations/order-desk.yaml latest
@@ -41,7 +43,7 @@ const LINES: u32 = 1000;
 /// The indentation of a message's further lines.
 const MARGIN: &str = "    ";
 
-/// Inspect, answer, replay and cancel executions
+/// Inspect, answer, replay, cancel and transfer executions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Executions {
@@ -55,6 +57,7 @@ enum What {
     Show(Show),
     Logs(Logs),
     Export(export::Export),
+    Import(import::Import),
     Signal(signal::Signal),
     Replay(replay::Replay),
     Try(trial::Try),
@@ -123,6 +126,7 @@ impl Subcommand for Executions {
             What::Show(show) => &show.settings,
             What::Logs(logs) => &logs.settings,
             What::Export(export) => &export.settings,
+            What::Import(import) => &import.settings,
             What::Signal(signal) => &signal.settings,
             What::Replay(replay) => &replay.settings,
             What::Try(trial) => &trial.settings,
@@ -136,6 +140,7 @@ impl Subcommand for Executions {
             What::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
             What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
             What::Export(what) => runtime.block_on(what.run(&config)),
+            What::Import(what) => runtime.block_on(what.run(&config)),
             What::Signal(what) => runtime.block_on(what.run(&config)),
             What::Replay(what) => runtime.block_on(what.run(&config)),
             What::Try(what) => runtime.block_on(what.run(&config, context.dir())),

@@ -71,6 +71,9 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
         let from = from.as_deref().map_or_else(String::new, |step| format!(", from step `{}`", plain(step)));
         fact("replay of", &format!("execution {of}{from}"))?;
     }
+    if let Origin::Imported { at, original } = &execution.origin {
+        fact("imported", &format!("{}, started by {} elsewhere", time::local(*at), original.as_str()))?;
+    }
     if execution.attempt > 1 {
         fact("attempt", &execution.attempt.to_string())?;
     }

@@ -56,6 +56,14 @@ pub(crate) enum OriginInfo {
         /// True if it is a test.
         test: Option<bool>,
     },
+    /// An import of an execution that ran on another daemon.
+    Imported {
+        /// The time of the import.
+        #[schema(format = DateTime)]
+        at: String,
+        /// Its origin there, in the same form.
+        original: AnyJson,
+    },
 }
 
 /// Bytes with their media type: a body, an attachment.

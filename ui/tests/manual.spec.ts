@@ -1,0 +1,34 @@
+import { expect, test } from "./harness";
+
+test("the manual opens without a session, under a policy that lets its scripts reach nothing", async ({ page, daemon }) => {
+  const refused: string[] = [];
+  page.on("console", (message) => {
+    if (/Content Security Policy|Refused to/.test(message.text())) {
+      refused.push(message.text());
+    }
+  });
+  const answer = await page.goto(`${daemon.base}/manual/`);
+  expect(answer?.headers()["content-security-policy"]).toContain("connect-src 'none'");
+  await expect(page.getByRole("heading", { level: 1 }).first()).toBeVisible();
+  const isBuilt = (await page.locator("#mdbook-content").count()) > 0;
+  if (!isBuilt) {
+    await expect(page.getByText("make book")).toBeVisible();
+    await page.goto(`${daemon.base}/manual/storage.html`);
+    await expect(page.getByText("make book")).toBeVisible();
+    return;
+  }
+  await page.keyboard.press("/");
+  await page.getByPlaceholder(/Search/).fill("replaced folder restore");
+  const found = page.locator("#mdbook-searchresults a");
+  await expect(found.first()).toBeVisible();
+  await expect(found.filter({ hasText: "Restore" }).first()).toBeVisible();
+  await page.goto(`${daemon.base}/manual/diagnostics/others.html`);
+  await expect(page.locator("#mdbook-sidebar").getByRole("link", { name: "Limits", exact: true })).toHaveAttribute("href", /limits\.html$/);
+  expect(refused).toEqual([]);
+});
+
+test("every page links to the manual of this version", async ({ open }) => {
+  const link = open.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Manual" });
+  await expect(link).toHaveAttribute("href", "/manual/");
+  await expect(link).toHaveAttribute("target", "_blank");
+});
