@@ -10,7 +10,7 @@ use model::{
 };
 use store::{
     Accept, Append, AwaitedEvent, Backup, Definition, Error, EventWaiter, InitialEvents, Location,
-    NewExecution, Options, StateWrite, Store, Wait,
+    NewExecution, Options, Restored, StateWrite, Store, Wait,
 };
 
 pub(crate) fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Store>, Error> {
@@ -23,6 +23,10 @@ pub(crate) fn open_read_only(path: impl AsRef<Path>) -> Result<Arc<dyn Store>, E
 
 pub(crate) fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
     store::back_up(&Location::from(from.as_ref()), to.as_ref())
+}
+
+pub(crate) fn restore(from: &Path, to: &Path, replace: bool) -> Result<Restored, Error> {
+    store::restore(from, &Location::from(to), replace, at(0))
 }
 
 pub(crate) fn at(seconds: i64) -> Timestamp {

@@ -13,4 +13,5 @@ mod damage;
 mod faults;
 mod files;
 mod referenced_files;
+mod restore;
 mod upgrade;

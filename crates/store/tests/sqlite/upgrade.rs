@@ -9,13 +9,13 @@ use rusqlite::Connection;
 use store::{Append, Error, ExecutionFilter, Options, Page, StateWrite, SuspendedExecution, Wait};
 
 /// The numbered execution of [`version_1`].
-fn id(number: u8) -> ExecutionId {
+pub(crate) fn id(number: u8) -> ExecutionId {
     format!("019a9d1c-4c00-7000-8000-0000000000{number:02x}").parse().expect("an id")
 }
 
 /// Creates a file of version 1 from literal text, independent of the current code: a failed, a running and a queued
 /// execution, and a test that runs.
-fn version_1(file: &Path) {
+pub(crate) fn version_1(file: &Path) {
     let sql = include_str!("../../migrations/V1__initial.sql");
     let migration = refinery::Migration::unapplied("V1__initial", sql).expect("it has a version");
     let connection = Connection::open(file).expect("it opens");
