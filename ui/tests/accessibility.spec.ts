@@ -266,7 +266,7 @@ for (const { page, name, path, act } of ROWS) {
     if (path(shown) !== "/") {
       await open.goto(daemon.base + path(shown));
     }
-    await expect(open.getByRole("heading").first().or(open.getByRole("alert"))).toBeVisible();
+    await expect(open.getByRole("heading").or(open.getByRole("alert")).first()).toBeVisible();
     await act?.(open, daemon);
     await expectAccessible(open, name);
   });

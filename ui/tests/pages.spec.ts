@@ -10,6 +10,9 @@ steps:
   - {id: never, set: {y: 2}}
 `;
 
+// The files of other tests do not stand in these lists.
+test.use({ own: "pages" });
+
 test("a link logs in once, and its token leaves the address", async ({ stranger: page, daemon }) => {
   const link = daemon.command(["ui"]).trim();
   await page.goto(link);
@@ -29,7 +32,7 @@ test("without a session a page says how to get one", async ({ stranger: page, da
 test("the list shows what does not load first, and filters", async ({ open, daemon }) => {
   await daemon.write("automations/wrong.yaml", "trigger: {manual: {}}\non: x\nsteps: []\n");
   await expect(open.getByText("automations/wrong.yaml")).toBeVisible();
-  await expect(open.getByText("unknown key `on`")).toBeVisible();
+  await expect(open.locator(".broken", { hasText: "automations/wrong.yaml" }).getByText("unknown key `on`")).toBeVisible();
   await open.keyboard.press("/");
   await open.keyboard.type("approval");
   await expect(open.getByRole("row")).toHaveCount(2);
