@@ -49,7 +49,11 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
         daemon.stop().await?;
         return Ok(Costs { time, memory, stored: 0.0 });
     }
-    let mut run = Run::of(&daemon, MEASURED).await?;
+    let mut run = match load {
+        // A poll has no address.
+        Load::KnownItems(_) => Run::without_address(&daemon).await?,
+        _ => Run::of(&daemon, MEASURED).await?,
+    };
     run.prepare(load, size).await?;
     let before = reading(&daemon).await?;
     run.take(load, size).await?;
@@ -84,13 +88,19 @@ struct Run<'daemon> {
 
 impl<'daemon> Run<'daemon> {
     async fn of(daemon: &'daemon Daemon, automation: &str) -> Result<Self, Error> {
+        let mut run = Self::without_address(daemon).await?;
+        run.select(automation).await?;
+        Ok(run)
+    }
+
+    async fn without_address(daemon: &'daemon Daemon) -> Result<Self, Error> {
         Ok(Self {
             daemon,
             open: Vec::new(),
             connection: Connection::open(daemon.hooks()).await?,
             admin: Connection::open(daemon.admin()).await?,
             token: daemon.token()?,
-            path: daemon.path(automation).await?,
+            path: String::new(),
         })
     }
 
