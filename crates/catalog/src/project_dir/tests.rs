@@ -33,18 +33,18 @@ fn link(root: &Path, target: impl AsRef<Path>, path: &str) {
 #[test]
 fn a_link_to_a_place_inside_the_project_is_followed() {
     let (_kept, root) = project();
-    fs::create_dir(root.join("shared")).expect("a folder");
-    fs::write(root.join("shared/b.yaml"), "shared").expect("written");
+    fs::create_dir(root.join("common")).expect("a folder");
+    fs::write(root.join("common/b.yaml"), "beside").expect("written");
     link(&root, "a.yaml", "same.yaml");
-    link(&root, "../shared/b.yaml", "above.yaml");
-    link(&root, "../shared", "folder");
+    link(&root, "../common/b.yaml", "above.yaml");
+    link(&root, "../common", "folder");
     link(&root, "same.yaml", "twice.yaml");
     link(&root, root.join("automations/a.yaml"), "absolute.yaml");
     link(&root, "sub/../../automations/a.yaml", "about.yaml");
     for (path, content) in [
         ("same.yaml", "inside"),
-        ("above.yaml", "shared"),
-        ("folder/b.yaml", "shared"),
+        ("above.yaml", "beside"),
+        ("folder/b.yaml", "beside"),
         ("twice.yaml", "inside"),
         ("absolute.yaml", "inside"),
         ("about.yaml", "inside"),
