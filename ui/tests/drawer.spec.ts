@@ -52,6 +52,17 @@ test("a closed page keeps listening, and the next one shows what came", async ({
   await expect(open.getByRole("link", { name: "Listening: drawer-closed" })).toBeHidden();
 });
 
+test("a session that begins elsewhere is shown at once, with its captures", async ({ open, daemon }) => {
+  await open.goto(await hook(daemon, "drawer-elsewhere"));
+  await expect(open.getByRole("button", { name: "Enter listening mode" })).toBeVisible();
+  await daemon.api("POST", "/automations/drawer-elsewhere/listen", {});
+  await expect(open.getByRole("button", { name: "Exit listening mode" })).toBeVisible();
+  await daemon.send("drawer-elsewhere", { n: 1 }, "testUrl");
+  await expect(open.getByText("would start an execution")).toHaveCount(1);
+  await daemon.api("DELETE", "/automations/drawer-elsewhere/listen");
+  await expect(open.getByText("The captures stay until you listen again")).toBeVisible();
+});
+
 test("a payload is configured with its results beside it, saved, renamed, edited and deleted", async ({ open, daemon }) => {
   await open.goto(await hook(daemon, "drawer-payload"));
   const saved = open.getByRole("region", { name: "Saved payloads" });

@@ -148,6 +148,45 @@ test("graph and source select the same step, both ways", async ({ open, daemon }
   await expect(open.getByRole("treeitem", { selected: true })).toContainText("page");
 });
 
+test("the graph of a file is driven by keys: to the next step, its form and its line", async ({ open, daemon }) => {
+  await daemon.write("automations/keys.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/keys?tab=graph`);
+  const tree = open.getByRole("tree", { name: "Steps" });
+  await tree.getByText("page").click();
+  await open.keyboard.press("ArrowDown");
+  await expect(open).toHaveURL(/step=other/);
+  await expect(tree.getByRole("treeitem", { selected: true })).toBeFocused();
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("region", { name: "Step other" }).getByLabel("id", { exact: true })).toBeFocused();
+  await tree.getByText("page").click();
+  await open.keyboard.press("e");
+  await expect(open).toHaveURL(/tab=both/);
+  await expect(editor(open)).toBeFocused();
+});
+
+test("a step with errors has their number in the graph", async ({ open, daemon }) => {
+  await daemon.write("automations/marked.yaml", FILE.replace("log.info", "log.shout"));
+  await open.goto(`${daemon.base}/files/automations%2Fmarked.yaml?tab=both`);
+  await expect(open.getByRole("treeitem").filter({ hasText: "page" })).toContainText("1 error");
+  await expect(open.getByRole("treeitem").filter({ hasText: "other" })).not.toContainText("error");
+});
+
+test("lists side by side become one with a selector where one has room, and follow the selection", async ({ open, daemon }) => {
+  const choice = "trigger: {manual: {}}\nsteps:\n  - id: choice\n    if: inputs.a\n    then:\n      - {id: yes, set: {x: 1}}\n    else:\n      - {id: no, set: {x: 2}}\n";
+  await daemon.write("automations/choice.yaml", `inputs: {a: {type: boolean, default: true}}\n${choice}`);
+  await open.setViewportSize({ width: 360, height: 800 });
+  await open.goto(`${daemon.base}/automations/choice?tab=graph`);
+  const tree = open.getByRole("tree", { name: "Steps" });
+  await expect(tree.getByText("yes", { exact: true })).toBeVisible();
+  await expect(tree.getByText("no", { exact: true })).toBeHidden();
+  await tree.getByRole("button", { name: "Next list" }).click();
+  await expect(tree.getByText("no", { exact: true })).toBeVisible();
+  await tree.getByText("choice", { exact: true }).click();
+  await open.keyboard.press("ArrowRight");
+  await expect(open).toHaveURL(/step=yes/);
+  await expect(tree.getByText("yes", { exact: true })).toBeVisible();
+});
+
 test("a text that does not parse keeps the last graph, and says so", async ({ open, daemon }) => {
   await daemon.write("automations/behind.yaml", FILE);
   await open.goto(`${daemon.base}/automations/behind?tab=both`);

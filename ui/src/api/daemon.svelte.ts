@@ -1,4 +1,4 @@
-/** What the daemon allows, for all pages. */
+/** The permissions of the daemon, for all pages. */
 
 import { api, data } from "./client";
 
@@ -13,5 +13,5 @@ class Daemon {
 
 export const daemon = new Daemon();
 
-/** Why a control that changes files is disabled on a daemon that is read-only. */
+/** The reason at a control that changes files, while the daemon is read-only. */
 export const READ_ONLY = "This daemon changes no files: its setting ui.readOnly is on.";

@@ -20,12 +20,12 @@ type Passed =
   | { kind: "who" };
 
 const NAME = "cogwork-stream";
-/** What every tab follows: the badge of the inbox and the state of the project. */
+/** The topics that every tab follows: for the badge of the inbox and the state of the project. */
 const ALWAYS = ["catalog", "executions"];
+/** The most topics of one stream. A tab whose topics have no room reads anew when the stream is opened again. */
+const MOST_TOPICS = 32;
 /** The time without a sign of life after which the stream counts as broken; the daemon gives one every 10 s. */
 const SILENCE = 25_000;
-/** The shortest time between two changes of `changes`. */
-const PACE = 1000;
 /** Events that change nothing that is shown. After `dropped` the next stream begins with `resync`. */
 const QUIET = ["closing", "dropped"];
 /** The time in which changes of what is followed are gathered, before the stream is opened again. */
@@ -38,8 +38,6 @@ const OFFLINE_AFTER = 3000;
 export const OFFLINE = "the daemon does not answer";
 
 class Live {
-  /** Rises when anything has changed, at most once a second. */
-  changes = $state(0);
   /** True while the stream is open. */
   connected = $state(false);
   /** The time of the last news, or of the last sign of life. */
@@ -53,12 +51,11 @@ class Live {
   private readonly tab = Math.random().toString(36).slice(2);
   private readonly channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(NAME);
   private readonly handlers = new Map<string, Set<Handler>>();
-  /** What the other tabs follow, in the tab that reads the stream. */
+  /** The topics that the other tabs follow, in the tab that reads the stream. */
   private readonly others = new Map<string, string[]>();
   private last: string | undefined;
   private reads = false;
   private again: (() => void) | undefined;
-  private due: ReturnType<typeof setTimeout> | undefined;
   private settling: ReturnType<typeof setTimeout> | undefined;
 
   /** Follows the news until `signal` is aborted. */
@@ -124,7 +121,7 @@ class Live {
     if (message.kind === "event") {
       this.take(message.event);
     } else if (message.kind === "resync") {
-      this.resync();
+      this.refresh();
     } else if (message.kind === "state") {
       [this.connected, this.lastNews] = [message.connected, message.at];
     } else if (message.kind === "who") {
@@ -190,7 +187,7 @@ class Live {
 
   /** Reads one stream to its end. True if it was opened. */
   private async once(signal: AbortSignal): Promise<boolean> {
-    const topics = [...new Set([...this.topics(), ...[...this.others.values()].flat()])];
+    const topics = [...new Set([...this.topics(), ...[...this.others.values()].flat()])].slice(0, MOST_TOPICS);
     const silence = new AbortController();
     const path = `/api/v1/stream?topics=${encodeURIComponent(topics.join())}`;
     const headers = { ...fields(), ...(this.last && { "last-event-id": this.last }) };
@@ -222,7 +219,7 @@ class Live {
     // Pages may have read before the stream was open: `open` says that news before it are not known.
     if (event.name === "resync" || event.name === "open") {
       this.send({ kind: "resync" });
-      this.resync();
+      this.refresh();
     } else if (!QUIET.includes(event.name)) {
       this.send({ kind: "event", event });
       this.take(event);
@@ -236,19 +233,11 @@ class Live {
         handlers.forEach((handler) => handler(event.data));
       }
     }
-    this.rise();
   }
 
-  private resync(): void {
+  /** Has everything that is shown read anew. */
+  refresh(): void {
     this.handlers.forEach((handlers) => handlers.forEach((handler) => handler(undefined)));
-    this.rise();
-  }
-
-  private rise(): void {
-    this.due ??= setTimeout(() => {
-      this.due = undefined;
-      this.changes += 1;
-    }, PACE);
   }
 
   private state(connected: boolean): void {

@@ -25,8 +25,8 @@ export const replay = (id: string, options: ReplayOptions, dryRun: boolean, sign
 export const bulk = (action: "replay" | "cancel", selection: Selection, dryRun: boolean): Promise<Operation> =>
   data(api.POST("/api/v1/executions/bulk", { body: { action, ...selection, dryRun } }));
 
-export const progress = (id: string): Promise<Operation> =>
-  data(api.GET("/api/v1/executions/bulk/{id}", { params: { path: { id } } }));
+export const progress = (id: string, signal: AbortSignal): Promise<Operation> =>
+  data(api.GET("/api/v1/executions/bulk/{id}", { params: { path: { id } }, signal }));
 
 export const stop = (id: string): Promise<Operation> =>
   data(api.DELETE("/api/v1/executions/bulk/{id}", { params: { path: { id } } }));

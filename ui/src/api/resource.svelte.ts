@@ -34,24 +34,33 @@ const PACE = 500;
 
 /**
  * Reads a resource now, and again at news of these topics that `matters` (all of them where it is not given). News that come
- * while it is read, or soon after, share the next read.
+ * while it is read, or soon after, share the next read. Without topics nothing is read.
  */
 export function readAtNews<T>(
   resource: Resource<T>,
   topics: () => string[],
   matters: (news: unknown) => boolean = () => true,
 ): void {
+  // A text, so that the effect does not depend on what else the topics are made from.
+  const wanted = $derived(topics().join(" "));
   $effect(() => {
-    const followed = topics();
+    if (wanted === "") {
+      return;
+    }
+    const followed = wanted.split(" ");
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = false;
-    let wanted = false;
+    let isDue = false;
+    let isOver = false;
     const read = async () => {
-      [busy, wanted] = [true, false];
+      [busy, isDue] = [true, false];
       await resource.load();
+      if (isOver) {
+        return;
+      }
       timer = setTimeout(() => {
         busy = false;
-        if (wanted) {
+        if (isDue) {
           void read();
         }
       }, PACE);
@@ -60,7 +69,7 @@ export function readAtNews<T>(
       if (message !== undefined && !matters(message)) {
         return;
       }
-      wanted = true;
+      isDue = true;
       if (!busy) {
         void read();
       }
@@ -68,6 +77,7 @@ export function readAtNews<T>(
     const stops = followed.map((topic) => live.follow(topic, news));
     untrack(() => void read());
     return () => {
+      isOver = true;
       clearTimeout(timer);
       stops.forEach((stop) => stop());
     };

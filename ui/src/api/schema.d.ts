@@ -1279,6 +1279,12 @@ export interface components {
             /** @description The place in the author's code. */
             place?: components["schemas"]["CodePlace"];
         };
+        /**
+         * @description The source of an answer: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code
+         *     of the trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
+         * @enum {string}
+         */
+        AnswerSource: "accepted" | "static" | "code" | "respond" | "result" | "failure" | "timeout";
         /** @description An automation. */
         Automation: {
             id: string;
@@ -1376,6 +1382,11 @@ export interface components {
             /** @description Files that do not load and have no last good version in force. */
             broken: components["schemas"]["Broken"][];
         };
+        /**
+         * @description A list of steps: `case` (at most one of the step's lists runs), `loop`, `parallel` or `sequence`.
+         * @enum {string}
+         */
+        BlockKind: "case" | "loop" | "parallel" | "sequence";
         /** @description A file that does not load. */
         Broken: {
             /** @description Relative to the project folder. */
@@ -1435,13 +1446,23 @@ export interface components {
             /** @description True for tests only, false for no tests. */
             test?: boolean;
         };
+        /** @description An operation on many executions went on, or ended. */
+        BulkMessage: {
+            /** @description The id of the operation. */
+            id: string;
+        };
+        /**
+         * @description The state of an operation on many executions: `planned` if nothing was started.
+         * @enum {string}
+         */
+        BulkState: "planned" | "running" | "stopped" | "finished";
         /** @description The count of an operation, or its progress. */
         BulkView: {
             /** @description The id of the operation; absent if nothing was started. */
             id?: string;
-            action: string;
+            action: components["schemas"]["BulkAction"];
             /** @description `planned`, `running`, `stopped` or `finished`. */
-            state: string;
+            state: components["schemas"]["BulkState"];
             /** @description The number of executions. */
             total: number;
             /** @description The number of executions that are done, failed ones included. */
@@ -1471,7 +1492,7 @@ export interface components {
         /** @description The response that the caller of a webhook received. */
         Caller: {
             /** @description `answered`, `waits` (a synchronous webhook, no answer yet), or `left` (the daemon stopped before the answer). */
-            state: string;
+            state: components["schemas"]["CallerState"];
             /** @description The answer that it got. */
             answer?: components["schemas"]["CallerAnswer"];
         };
@@ -1486,7 +1507,7 @@ export interface components {
              * @description The source of the response: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
              *     trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
              */
-            by: string;
+            by: components["schemas"]["AnswerSource"];
             /**
              * Format: int32
              * @description The status code.
@@ -1500,6 +1521,12 @@ export interface components {
             /** @description The body as a file: `contentType`, `size`, `encoding` (`utf8` or `base64`), `data`. */
             body: components["schemas"]["Json"];
         };
+        /**
+         * @description The state of the caller of a webhook: `waits` for the answer of a synchronous one, `left` if the daemon stopped before
+         *     the answer.
+         * @enum {string}
+         */
+        CallerState: "answered" | "waits" | "left";
         /** @description Why an execution is ended. */
         CancelBody: {
             /** @description In words, at most 500 characters. */
@@ -1528,7 +1555,7 @@ export interface components {
              * @description `accepted`: it would have started an execution; `filtered`: `if` is false; `declined`: the trigger's code decided
              *     that no step runs; `refused`; `nonTrigger`: see `aside`.
              */
-            verdict: string;
+            verdict: components["schemas"]["CaptureVerdict"];
             /** @description The code of the reason for which it was rejected. */
             refused?: string;
             /** @description That reason in words. The sender does not get all of them. */
@@ -1557,6 +1584,12 @@ export interface components {
             /** @description The body as a file: `contentType`, `size`, `encoding`, `data`. */
             body: components["schemas"]["Json"];
         };
+        /**
+         * @description The fate of a captured request: `filtered` if `if` is false, `declined` if the code of the trigger starts no step,
+         *     `nonTrigger` if it is of a kind that never starts an execution.
+         * @enum {string}
+         */
+        CaptureVerdict: "accepted" | "filtered" | "declined" | "refused" | "nonTrigger";
         /** @description Another snapshot of the project is in force. */
         CatalogMessage: {
             /** Format: int64 */
@@ -1669,6 +1702,20 @@ export interface components {
             with?: {
                 [key: string]: components["schemas"]["Json"];
             };
+        };
+        /** @description The result of a test call. */
+        ConnectionTestResult: {
+            /** @description True if the call succeeded. */
+            works: boolean;
+            /** @description The action that was called. */
+            action: string;
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            tookMs: number;
+            /** @description Why it failed, if it did. */
+            error?: components["schemas"]["ActionError"];
         };
         /** @description A type of connections. */
         ConnectionType: {
@@ -1911,28 +1958,28 @@ export interface components {
         /** @description An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API. */
         EditOperation: {
             /** @description Keys and indices, such as `["steps", 0, "timeout"]`. */
-            at: components["schemas"]["Json"][];
+            at: components["schemas"]["PathSegment"][];
             /** @description Any JSON value. */
             value: components["schemas"]["Json"];
             /** @enum {string} */
             op: "set";
         } | {
             /** @description The path. */
-            at: components["schemas"]["Json"][];
+            at: components["schemas"]["PathSegment"][];
             /** @enum {string} */
             op: "remove";
         } | {
             /** @description The path of the new item; its index may be the length of the list. */
-            at: components["schemas"]["Json"][];
+            at: components["schemas"]["PathSegment"][];
             /** @description Any JSON value. */
             value: components["schemas"]["Json"];
             /** @enum {string} */
             op: "insert";
         } | {
             /** @description The path of the item. */
-            from: components["schemas"]["Json"][];
+            from: components["schemas"]["PathSegment"][];
             /** @description Its path after it was taken out, as in RFC 6902. */
-            to: components["schemas"]["Json"][];
+            to: components["schemas"]["PathSegment"][];
             /** @enum {string} */
             op: "move";
         } | {
@@ -1978,10 +2025,31 @@ export interface components {
          * @enum {string}
          */
         ErrorKind: "input" | "expression" | "connection" | "network" | "timeout" | "status" | "response" | "blocked" | "limit" | "failed" | "cancelled" | "interrupted" | "internal";
+        /** @description An event of an execution. */
+        Event: {
+            /**
+             * Format: int32
+             * @description The index, from 0.
+             */
+            index: number;
+            /** @description The kind: `started`, `stepStarted`, `stepFinished` and so on. */
+            event: string;
+            /** Format: date-time */
+            at: string;
+            /** @description The step, with its turns. */
+            step?: string;
+            /**
+             * Format: int32
+             * @description The number of the attempt.
+             */
+            attempt?: number;
+        } & {
+            [key: string]: components["schemas"]["Json"];
+        };
         /** @description Events of an execution. */
         Events: {
             /** @description Each with its `index`, its `event` (the kind) and `at`. A value over 4 KiB is `{"$large": {at, bytes, type, start}}`. */
-            events: components["schemas"]["Json"][];
+            events: components["schemas"]["Event"][];
             /** @description The number of stored events. */
             total: number;
             /** @description The `after` of the events that follow; absent where these are the last ones so far. */
@@ -2195,7 +2263,7 @@ export interface components {
             /** @description `then`, `else`, a case or a branch; null for the list of a loop or a group. */
             name: string | null;
             /** @description `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`. */
-            kind: string;
+            kind: components["schemas"]["BlockKind"];
             steps: components["schemas"]["GraphStep"][];
         };
         /** @description A step of the graph. */
@@ -2218,7 +2286,7 @@ export interface components {
             /** @description The automation that it calls. */
             automation?: string;
             /** @description The effect of its action: `pure`, `read` or `write`. */
-            effect?: string;
+            effect?: components["schemas"]["Effect"];
             /** @description The steps that finish before it starts. */
             needs: string[];
             /** @description The steps that the file names under `needs`; absent if it has no such key. */
@@ -2245,7 +2313,7 @@ export interface components {
         /** @description The trigger of an automation. */
         GraphTrigger: {
             /** @description `webhook`, `schedule`, `event`, `poll` or `manual`. */
-            kind: string;
+            kind: components["schemas"]["TriggerKind"];
             /** @description The mode and the timeout, or the schedule in plain English; empty for a manual start. */
             label: string;
             /** @description The text of its condition. */
@@ -2511,10 +2579,15 @@ export interface components {
         /** @description How far a consent has come. */
         LoginProgress: {
             /** @description `waiting`, `connected` or `failed`. */
-            state: string;
+            state: components["schemas"]["LoginState"];
             /** @description Why it failed. */
             reason?: string;
         };
+        /**
+         * @description The state of a login to a connection.
+         * @enum {string}
+         */
+        LoginState: "waiting" | "connected" | "failed";
         /** @description A consent that is asked for. */
         LoginView: {
             /** @description The address to open in a browser. */
@@ -2688,7 +2761,7 @@ export interface components {
             /** @description Its verb. */
             verb: string;
             /** @description Its path in the file, for `POST /edit`: keys and indices. */
-            at: components["schemas"]["Json"][];
+            at: components["schemas"]["PathSegment"][];
             /** @description Start of its text, in UTF-16 units from 0. */
             from: number;
             /** @description End of its text. */
@@ -2729,6 +2802,8 @@ export interface components {
              */
             at: number;
         };
+        /** @description A segment of a path in a file: a key, or the index of an item. */
+        PathSegment: string | number;
         /** @description A waiting step in the short form of lists. */
         Pause: {
             /** @description The step with its loop turns; empty if the whole execution waits for its next try. */
@@ -3431,7 +3506,7 @@ export interface components {
         /** @description One side of a difference. */
         SideView: {
             /** @description `succeeded`, `failed` or `skipped`; absent if it has not ended. */
-            status?: string;
+            status?: components["schemas"]["StepStatus"];
             /** @description The action, or the automation, that it called. */
             action?: string;
             /** @description The input that its call received, if that is known. */
@@ -3674,7 +3749,7 @@ export interface components {
             /** @description The inputs by name. */
             input?: components["schemas"]["Json"];
             /** @description The error of the evaluation: `kind` and `message`. */
-            error?: components["schemas"]["Json"];
+            error?: components["schemas"]["ActionError"];
             /** @description Values that the inputs read and the log does not contain. */
             missing: components["schemas"]["MissingSource"][];
         };
@@ -3781,7 +3856,7 @@ export interface components {
             kind: "manual";
         };
         /** @description A message of the stream. Its event has the name of the variant in lower case. */
-        StreamMessage: components["schemas"]["CatalogMessage"] | components["schemas"]["ExecutionsMessage"] | components["schemas"]["ExecutionMessage"] | components["schemas"]["ListenMessage"] | components["schemas"]["PollsMessage"] | components["schemas"]["ConnectionsMessage"] | components["schemas"]["ResyncMessage"] | components["schemas"]["DroppedMessage"];
+        StreamMessage: components["schemas"]["CatalogMessage"] | components["schemas"]["ExecutionsMessage"] | components["schemas"]["ExecutionMessage"] | components["schemas"]["ListenMessage"] | components["schemas"]["BulkMessage"] | components["schemas"]["PollsMessage"] | components["schemas"]["ConnectionsMessage"] | components["schemas"]["ResyncMessage"] | components["schemas"]["DroppedMessage"];
         /** @description A subscription to an event of another application. */
         Subscription: {
             automation: string;
@@ -3789,7 +3864,7 @@ export interface components {
             event: string;
             connection?: string;
             /** @description `active`; `pending` until it is made; `leaving` until it is taken back. */
-            state: string;
+            state: components["schemas"]["SubscriptionState"];
             /** @description True if it is for the test address, during a listening session. */
             test: boolean;
             /** @description Its id at the other application. */
@@ -3812,6 +3887,11 @@ export interface components {
              */
             since: string;
         };
+        /**
+         * @description The state of a subscription: `pending` until it is made, `leaving` until it is taken back.
+         * @enum {string}
+         */
+        SubscriptionState: "active" | "pending" | "leaving";
         /** @description The subscriptions. */
         Subscriptions: {
             /** @description By automation. */
@@ -3830,22 +3910,18 @@ export interface components {
             /** @description The text with the test, which passes. */
             text: string;
             /** @description How much it expects: `full`, `endings` (values differ in each execution), or `outcome`. */
-            expects: string;
+            expects: components["schemas"]["TestStrictness"];
         };
-        /** @description The result of a test call. */
-        TestView: {
-            /** @description True if the call succeeded. */
-            works: boolean;
-            /** @description The action that was called. */
-            action: string;
-            /**
-             * Format: int64
-             * @description How long it took.
-             */
-            tookMs: number;
-            /** @description Why it failed, if it did. */
-            error?: components["schemas"]["ActionError"];
-        };
+        /**
+         * @description The result of a test.
+         * @enum {string}
+         */
+        TestOutcome: "passed" | "failed" | "skipped";
+        /**
+         * @description The expectations of a test: `endings` if values differ in each execution.
+         * @enum {string}
+         */
+        TestStrictness: "full" | "endings" | "outcome";
         /** @description A change of a text. */
         TextChange: {
             /** @description Start of the replaced range, in UTF-16 units from 0. */
@@ -3892,10 +3968,16 @@ export interface components {
         TrialTest: {
             name: string;
             /** @description `passed`, `failed` or `skipped`. */
-            result: string;
+            result: components["schemas"]["TestOutcome"];
             /** @description The unmet expectations, or the reason for which it was skipped. */
             messages?: string[];
         };
+        /**
+         * @description The result of a trial: `newCall` (it ends at a call that the record has no answer for), `notStarted` (the trigger starts
+         *     nothing), `waits` (for something that the record does not have), `notRun` (the trial could not run).
+         * @enum {string}
+         */
+        TrialVerdict: "same" | "differs" | "newCall" | "notStarted" | "waits" | "notRun";
         /** @description The trial of one execution. */
         TrialView: {
             id: string;
@@ -3903,7 +3985,7 @@ export interface components {
              * @description `same`, `differs`, `newCall` (it ends at a call that the record has no answer for), `notStarted` (the trigger starts
              *     nothing), `waits` (for something that the record does not have), or `notRun` (the trial could not run).
              */
-            verdict: string;
+            verdict: components["schemas"]["TrialVerdict"];
             /** @description The reason, for `notStarted`, `waits` and `notRun`. */
             reason?: string;
             /** @description The call that the record has no answer for. */
@@ -5004,7 +5086,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TestView"];
+                    "application/json": components["schemas"]["ConnectionTestResult"];
                 };
             };
             /** @description The problem (RFC 9457) */
@@ -6877,8 +6959,8 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description Topics with commas between them: `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `polls`,
-                 *     `connections`.
+                 * @description Topics with commas between them: `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`,
+                 *     `polls`, `connections`.
                  * @example catalog,executions
                  */
                 topics: string;

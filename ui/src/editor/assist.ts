@@ -5,8 +5,8 @@ import { forEachDiagnostic } from "@codemirror/lint";
 import type { Extension } from "@codemirror/state";
 import { type EditorView, hoverTooltip } from "@codemirror/view";
 
-import { send } from "../api/request";
-import type { CompletionItem } from "./types";
+import { api, data } from "../api/client";
+import type { CompletionItem } from "../api/types";
 
 /** The kinds of items, as the icons of the editor name them. */
 const ICONS: Record<string, string> = {
@@ -49,12 +49,8 @@ function source(path: string) {
       const text = context.state.doc.toString();
       const stop = new AbortController();
       context.addEventListener("abort", () => stop.abort());
-      const answer = await send<{ from: number; to: number; items: CompletionItem[] }>(
-        "POST",
-        "/complete",
-        { path, text, offset: context.pos },
-        stop.signal,
-      );
+      const body = { path, text, offset: context.pos };
+      const answer = await data(api.POST("/api/v1/complete", { body, signal: stop.signal }));
       if (answer.items.length === 0) {
         return null;
       }
@@ -71,9 +67,7 @@ export function assist(path: string): Extension {
     autocompletion({ override: [source(path)], icons: true }),
     hoverTooltip(async (view, offset) => {
       const body = { path, text: view.state.doc.toString(), offset };
-      const found = await send<{ from?: number; to?: number; title?: string; text?: string }>("POST", "/hover", body).catch(
-        () => undefined,
-      );
+      const found = await data(api.POST("/api/v1/hover", { body })).catch(() => undefined);
       if (found?.from === undefined || found.to === undefined) {
         return null;
       }
@@ -97,9 +91,8 @@ export function assist(path: string): Extension {
 }
 
 /** The place where the name at the cursor is defined. */
-export function definition(path: string, text: string, offset: number): Promise<{ path?: string; from?: number; to?: number }> {
-  return send("POST", "/definition", { path, text, offset });
-}
+export const definition = (path: string, text: string, offset: number) =>
+  data(api.POST("/api/v1/definition", { body: { path, text, offset } }));
 
 /** Applies the first correction of a problem on the line of the cursor. */
 export function fix(view: EditorView): boolean {

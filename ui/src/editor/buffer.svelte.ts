@@ -3,26 +3,19 @@
  * of it by the daemon. A draft is kept in the storage of the browser; it belongs to the tab that opened the file last.
  */
 
-import { Problem, fields, segment } from "../api/client";
-import { get, send } from "../api/request";
-import type { Diagnostic } from "../api/types";
-import { applied, stepAt } from "./outline";
-import type { Change, Checked, EditorHandle, Operation, OutlineStep } from "./types";
+import { untrack } from "svelte";
 
-export interface FileText {
-  text: string;
-  etag: string;
-}
+import { Problem, api, data } from "../api/client";
+import { readFile, writeFile } from "../api/files";
+import { Resource, readAtNews } from "../api/resource.svelte";
+import type { Checked, Diagnostic, Operation, OutlineStep, ProjectFile } from "../api/types";
+import { applied, stepAt } from "./outline";
+import type { EditorHandle } from "./types";
+
+export type FileText = Pick<ProjectFile, "text" | "etag">;
 interface Draft extends FileText {
   /** The text that the draft began with. */
   base: string;
-}
-interface WriteAnswer {
-  etag?: string;
-  detail?: string;
-  code?: string;
-  current?: FileText;
-  diagnostics?: Diagnostic[];
 }
 
 /** This tab among those of the browser. */
@@ -122,8 +115,9 @@ export class Buffer {
     const own = new AbortController();
     this.checking = own;
     try {
-      const body = { path: this.path, text: now, include: ["graph", "outline", "references", "data"] };
-      const checked = await send<Checked>("POST", "/validate", body, own.signal);
+      const include = ["graph" as const, "outline" as const, "references" as const, "data" as const];
+      const body = { path: this.path, text: now, include };
+      const checked = await data(api.POST("/api/v1/validate", { body, signal: own.signal }));
       this.problems = checked.diagnostics;
       if (checked.outline) {
         this.structure = { text: now, checked };
@@ -137,7 +131,7 @@ export class Buffer {
   /** Changes the text by operations; every other byte of it stays. */
   async edit(operations: Operation[]): Promise<void> {
     const text = this.text ?? "";
-    const answer = await send<{ changes: Change[] }>("POST", "/edit", { path: this.path, text, operations });
+    const answer = await data(api.POST("/api/v1/edit", { body: { path: this.path, text, operations } }));
     if (this.text !== text) {
       throw new Problem(409, "text_changed", "the text was changed meanwhile; try again");
     }
@@ -159,28 +153,25 @@ export class Buffer {
   /** Writes the text over the version with this tag. True if it is written. */
   async write(etag: string, withErrors: boolean): Promise<boolean> {
     const sent = this.text ?? "";
-    const response = await fetch(`/api/v1/files/${segment(this.path)}${withErrors ? "?withErrors=true" : ""}`, {
-      method: "PUT",
-      headers: { ...fields(), "content-type": "application/json", "if-match": etag },
-      body: JSON.stringify({ text: sent }),
-    }).catch(() => undefined);
-    const answer = (await response?.json().catch(() => ({}))) as WriteAnswer | undefined;
     this.failure = undefined;
-    if (response?.ok && answer?.etag) {
-      const isTyped = this.text !== sent;
-      const typed = this.text;
-      this.take({ text: sent, etag: answer.etag }, withErrors ? "Saved; the last good version stays in force." : "Saved, and in force.");
-      if (isTyped && typed !== undefined) {
-        this.changed(typed);
+    try {
+      const result = await writeFile(this.path, sent, { etag }, withErrors);
+      if (result.kind === "changed" && result.current) {
+        this.theirs = result.current;
+      } else if (result.kind === "errors") {
+        this.problems = result.diagnostics;
+      } else if (result.kind === "written") {
+        const typed = this.text;
+        this.take({ text: sent, etag: result.etag }, withErrors ? "Saved; the last good version stays in force." : "Saved, and in force.");
+        if (typed !== undefined && typed !== sent) {
+          this.changed(typed);
+        }
+        return true;
+      } else {
+        this.failure = new Error("The file is gone. Discard the draft, or create the file again with its text.");
       }
-      return true;
-    }
-    if (response?.status === 412 && answer?.current) {
-      this.theirs = answer.current;
-    } else if (answer?.code === "file_has_errors") {
-      this.problems = answer.diagnostics ?? [];
-    } else {
-      this.failure = new Problem(response?.status ?? 0, answer?.code ?? "offline", answer?.detail ?? "the daemon does not answer");
+    } catch (error) {
+      this.failure = error;
     }
     return false;
   }
@@ -191,5 +182,17 @@ export class Buffer {
   }
 }
 
-/** Reads a file of the project. */
-export const readFile = (path: string, signal: AbortSignal): Promise<FileText> => get(`/files/${segment(path)}`, signal);
+/** The buffer of a file, for as long as the component that calls it is shown: it follows the file on disk. */
+export function openBuffer(path: string): { buffer: Buffer; file: Resource<ProjectFile> } {
+  const buffer = new Buffer(path);
+  const file = new Resource((signal) => readFile(path, signal));
+  readAtNews(file, () => ["catalog"]);
+  $effect(() => untrack(() => buffer.own()));
+  $effect(() => {
+    const found = file.data;
+    if (found) {
+      untrack(() => buffer.arrive(found));
+    }
+  });
+  return { buffer, file };
+}

@@ -1,6 +1,6 @@
 /** Places of steps, and values in the data of a file. */
 
-import type { Change, OutlineStep, Path } from "./types";
+import type { Change, OutlineStep, Path } from "../api/types";
 
 /** The innermost step that holds an offset. */
 export function stepAt(outline: readonly OutlineStep[], offset: number): OutlineStep | undefined {
@@ -17,7 +17,7 @@ export function stepAt(outline: readonly OutlineStep[], offset: number): Outline
 export function valueAt(data: unknown, at: Path): unknown {
   let value = data;
   for (const segment of at) {
-    if (typeof value !== "object" || value === null) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, segment)) {
       return undefined;
     }
     value = (value as Record<string | number, unknown>)[segment];

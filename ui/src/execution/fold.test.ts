@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
+import type { EventView } from "../api/types";
 import { describe as words, fold } from "./fold";
-import type { EventView } from "./model";
 import { randomLog } from "./random-log";
 
 const at = (ms: number) => new Date(1_800_000_000_000 + ms).toISOString();

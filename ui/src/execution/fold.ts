@@ -1,8 +1,9 @@
 /** The state of an execution at a moment: its first events, folded as the daemon folds all of them. */
 
-import { instant, iso, type ActionError, type Delay, type DelayReason, type EventView, type Outcome, type StepView, type Try } from "./model";
+import type { ActionError, Delay, DelayReason, EventView, Outcome, StepView, Try } from "../api/types";
+import { instant, iso } from "./instant";
 
-/** What an execution has done and waits for at a moment. */
+/** The state of an execution at a moment. */
 export interface Moment {
   steps: StepView[];
   waits: Delay[];
@@ -119,7 +120,7 @@ export function fold(events: readonly EventView[]): Moment {
   return { steps: [...steps.values()], waits, at, ...(outcome === undefined ? {} : { outcome }) };
 }
 
-/** Who sent the signal that ended a wait. */
+/** The sender of the signal that ended a wait. */
 function sender(events: readonly EventView[], before: number, step: string | undefined, id: string | undefined) {
   for (let index = before - 1; id !== undefined && index >= 0; index -= 1) {
     const event = events[index];
@@ -232,7 +233,7 @@ function finish(view: StepView, tries: Try[], at: string, event: EventView): voi
     result?: unknown;
     error?: ActionError;
     handled?: unknown;
-    by?: string;
+    by?: NonNullable<StepView["left"]>;
   };
   const stored = (view.status === "running" || view.status === "handling") && view.attempts > 0;
   view.finishedAt = at;

@@ -1,6 +1,6 @@
 /** Logs of executions made by a seed, for tests: every order of events that a daemon may write, and more. */
 
-import type { EventView } from "./model";
+import type { EventView } from "../api/types";
 
 /** A small generator of numbers from 0 to 1 (mulberry32). */
 export function random(seed: number): () => number {

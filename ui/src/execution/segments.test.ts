@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
+import type { Delay, StepView } from "../api/types";
 import { fold } from "./fold";
-import type { Delay, StepView } from "./model";
 import { randomLog } from "./random-log";
 import { position, timeline } from "./segments";
 
@@ -60,7 +60,7 @@ describe("timeline", () => {
   });
 
   it("begins with the waits of the whole execution", () => {
-    const wait: Delay = { from: at(0), at: at(40), ms: 40, reason: { kind: "permit", holder: "x" } };
+    const wait: Delay = { from: at(0), at: at(40), ms: 40, reason: { kind: "permit", key: "", holder: "x" } };
     const { rows } = draw([done("a", 40, 100)], [wait]);
     expect(rows[0]).toMatchObject({ step: "", segments: [{ kind: "queue", from: 0, to: 40 }] });
   });

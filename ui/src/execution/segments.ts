@@ -1,6 +1,8 @@
 /** The timeline of an execution: each step as a row of work, waits and commits on a common scale. */
 
-import { idOf, instant, type Delay, type DelayReason, type StepView } from "./model";
+import type { Delay, DelayReason, StepView } from "../api/types";
+import { idOf } from "../graph/key";
+import { instant } from "./instant";
 
 /** A stretch of time. Instants are milliseconds since the beginning of the execution. */
 export interface Segment {
@@ -16,12 +18,12 @@ export interface Row {
   /** The step without turns; empty for the execution itself. */
   step: string;
   status: string;
-  /** How many turns of a loop the row stands for. */
+  /** The number of turns of a loop in the row. */
   turns: number;
   attempts: number;
   /** Sorted, without overlap. */
   segments: Segment[];
-  /** How long it worked, in milliseconds. */
+  /** The time of its attempts, in milliseconds. */
   worked: number;
 }
 
@@ -29,7 +31,7 @@ export interface Timeline {
   rows: Row[];
   /** From the acceptance to the end, or to now. */
   whole: number;
-  /** How long at least one step worked. With `waited` it is the whole. */
+  /** The time in which at least one step worked. With `waited` it is the whole. */
   worked: number;
   waited: number;
 }
@@ -117,7 +119,7 @@ const rank = (status: string | undefined) => {
 function pauseOf(view: StepView, whole: number, offset: (at: string) => number): Segment {
   const last = view.tries?.at(-1)?.finishedAt;
   const from = view.on ? (view.startedAt ?? last) : (last ?? view.startedAt);
-  const reason = (view.on as DelayReason | undefined) ?? { kind: "retry" };
+  const reason: DelayReason = view.on ?? { kind: "retry" };
   return { kind: "next", from: from === undefined ? 0 : offset(from), to: whole, reason };
 }
 

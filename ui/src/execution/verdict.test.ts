@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 
-import type { Detail } from "./model";
+import type { CallerAnswer, Execution } from "../api/types";
 import { answer, verdict } from "./verdict";
 
-const base: Detail = {
+const base: Execution = {
   id: "1",
   automation: "a",
   definition: "d",
@@ -12,12 +12,13 @@ const base: Detail = {
   startedAt: "2026-03-02T12:00:00Z",
   events: 3,
   attempt: 1,
-  payload: { kind: "webhook" },
+  payload: { kind: "manual", inputs: {} },
   steps: [{ step: "get", status: "failed", attempts: 4 }],
 };
 
 it("a failure names its step, its attempts and its reason", () => {
-  const outcome = { outcome: "failed", error: { kind: "network", message: "connection refused", step: "get" } };
+  const error = { kind: "network" as const, message: "connection refused", step: "get" };
+  const outcome = { outcome: "failed" as const, error };
   expect(verdict({ ...base, outcome })).toEqual({
     kind: "failed",
     text: "Step get failed after 4 attempts: connection refused",
@@ -25,7 +26,8 @@ it("a failure names its step, its attempts and its reason", () => {
 });
 
 it("a wait names its step and its reason", () => {
-  const pause = { execution: "1", automation: "a", step: "ask", since: base.startedAt, on: { kind: "approval" } };
+  const on = { kind: "approval" as const, message: "Yes?", options: ["yes"] };
+  const pause = { execution: "1", automation: "a", automationName: "A", step: "ask", since: base.startedAt, on };
   const { text } = verdict({ ...base, waiting: { pauses: [pause, pause] } });
   expect(text).toContain("Waits at step ask for a person");
   expect(text).toContain("and at 1 more");
@@ -34,7 +36,7 @@ it("a wait names its step and its reason", () => {
 });
 
 it("the answer of the caller is told with what decided it, and when", () => {
-  const got = (by: string, status: number) => ({
+  const got = (by: CallerAnswer["by"], status: number) => ({
     ...base,
     caller: { state: "answered" as const, answer: { at: "2026-03-02T12:00:01Z", by, status, headers: [], body: null } },
   });

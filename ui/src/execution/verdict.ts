@@ -1,7 +1,9 @@
 /** The verdict on an execution: what failed, else what it waits for, else its result; then what the caller got. */
 
+import type { ActionError, CallerAnswer, DelayReason, Execution, Outcome, Pause } from "../api/types";
 import { duration } from "../format";
-import { idOf, instant, type DelayReason, type Detail } from "./model";
+import { idOf } from "../graph/key";
+import { instant } from "./instant";
 
 export interface Verdict {
   kind: "failed" | "waiting" | "plain";
@@ -9,16 +11,16 @@ export interface Verdict {
 }
 
 /** The sentence that an execution begins with. */
-export function verdict(execution: Detail): Verdict {
+export function verdict(execution: Execution): Verdict {
   const { outcome, waiting } = execution;
-  if (outcome?.error) {
+  if (outcome && "error" in outcome) {
     const { step, message } = outcome.error;
     const attempts = execution.steps.find((one) => idOf(one.step) === step)?.attempts ?? 1;
     const after = attempts > 1 ? ` after ${attempts} attempts` : "";
     const what = outcome.outcome === "stuck" ? "is stuck" : "failed";
     return { kind: "failed", text: `${step ? `Step ${step} ${what}` : `It ${what}`}${after}: ${message}` };
   }
-  if (outcome?.reason !== undefined) {
+  if (outcome?.outcome === "cancelled") {
     return { kind: "plain", text: `Cancelled: ${outcome.reason}` };
   }
   if (outcome) {
@@ -27,16 +29,9 @@ export function verdict(execution: Detail): Verdict {
   }
   const pause = waiting?.pauses?.[0];
   if (pause) {
-    const what: Record<string, string> = {
-      approval: "for a person, who answers here, in the inbox or at the resume address",
-      event: `for the event ${pause.on.name ?? ""}`,
-      time: "for an instant",
-      call: "for an automation that it called",
-      retry: "for its next attempt",
-    };
     const more = (waiting?.pauses?.length ?? 1) - 1;
     const rest = more > 0 ? `, and at ${more} more` : "";
-    return { kind: "waiting", text: `Waits at step ${pause.step} ${what[pause.on.kind] ?? ""}${rest}.` };
+    return { kind: "waiting", text: `Waits at step ${pause.step} ${purpose(pause.on)}${rest}.` };
   }
   if (waiting?.turn) {
     const { key, ahead } = waiting.turn;
@@ -54,7 +49,21 @@ export function verdict(execution: Detail): Verdict {
 
 const before = (count: number) => (count === 0 ? "it is the next one" : `${count} before it`);
 
-const DECIDED: Record<string, string> = {
+/** The purpose of a pause. */
+function purpose(on: Pause["on"]): string {
+  switch (on.kind) {
+    case "approval":
+      return "for a person, who answers here, in the inbox or at the resume address";
+    case "event":
+      return `for the event ${on.name}`;
+    case "time":
+      return "for an instant";
+    case "call":
+      return "for an automation that it called";
+  }
+}
+
+const DECIDED: Record<CallerAnswer["by"], string> = {
   accepted: "at once, the default answer of an asynchronous webhook",
   static: "at once, the response of the trigger",
   code: "at once, decided by the code of the trigger",
@@ -65,7 +74,7 @@ const DECIDED: Record<string, string> = {
 };
 
 /** The answer that the caller of a webhook got; `undefined` if nobody called. */
-export function answer(execution: Detail): string | undefined {
+export function answer(execution: Execution): string | undefined {
   const { caller } = execution;
   if (caller?.state === "waits") {
     return "The caller waits for its answer.";
@@ -78,25 +87,43 @@ export function answer(execution: Detail): string | undefined {
   }
   const { status, by, at } = caller.answer;
   const after = duration(Math.max(0, instant(at) - instant(execution.startedAt)));
-  const how = DECIDED[by] ?? by;
+  const how = DECIDED[by];
   return how.startsWith("at once")
     ? `The caller got ${status} ${how}.`
     : `The caller got ${status} after ${after}, ${how}.`;
 }
 
+/** The error of an outcome; `undefined` if it has none. */
+export const errorOf = (outcome: Outcome | undefined): ActionError | undefined =>
+  outcome && "error" in outcome ? outcome.error : undefined;
+
 /** A cause of a wait in words. */
 export function cause(reason: DelayReason): string {
-  const words: Record<string, string> = {
-    slot: "a slot of the daemon",
-    permit: reason.key ? `its turn with the key ${reason.key}` : "its turn",
-    commit: "a durable commit",
-    host: `the host ${reason.host ?? ""}`,
-    interrupted: "the daemon, which had stopped",
-    retry: "the next attempt",
-    time: "an instant",
-    event: `the event ${reason.name ?? ""}`,
-    approval: "a person",
-    call: "the automation that it called",
-  };
-  return words[reason.kind] ?? reason.kind;
+  switch (reason.kind) {
+    case "slot":
+      return "a slot of the daemon";
+    case "permit":
+      return reason.key ? `its turn with the key ${reason.key}` : "its turn";
+    case "commit":
+      return "a durable commit";
+    case "host":
+      return `the host ${reason.host}`;
+    case "interrupted":
+      return "the daemon, which had stopped";
+    case "retry":
+      return "the next attempt";
+    case "time":
+      return "an instant";
+    case "event":
+      return `the event ${reason.name}`;
+    case "approval":
+      return "a person";
+    case "call":
+      return "the automation that it called";
+  }
+}
+
+/** The execution that a wait is for; `undefined` if it is for none, or for an unknown one. */
+export function holder(reason: DelayReason): string | undefined {
+  return reason.kind === "permit" ? reason.holder : reason.kind === "call" ? reason.execution : undefined;
 }

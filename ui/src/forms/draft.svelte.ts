@@ -1,21 +1,24 @@
 /** The draft of a file that the form of a trigger edits: the one buffer of the file, with undo where no editor is shown. */
 
-import { send } from "../api/request";
-import type { Diagnostic } from "../api/types";
-import { Buffer, readFile } from "../editor/buffer.svelte";
-import type { Change } from "../editor/types";
-import type { Json, Operation } from "./trigger";
+import { api, data } from "../api/client";
+import type { Resource } from "../api/resource.svelte";
+import type { Operation, ProjectFile } from "../api/types";
+import { type Buffer, openBuffer } from "../editor/buffer.svelte";
+import type { Json } from "./trigger";
 
 /** The most edits that can be undone. */
 const MOST_UNDONE = 100;
 
 export class TriggerDraft {
   readonly buffer: Buffer;
-  failure = $state<unknown>();
+  /** The file on disk. */
+  readonly file: Resource<ProjectFile>;
   private earlier = $state<string[]>([]);
 
+  /** Belongs to the component that calls it. */
   constructor(readonly path: string) {
-    this.buffer = new Buffer(path);
+    const { buffer, file } = openBuffer(path);
+    [this.buffer, this.file] = [buffer, file];
   }
 
   get canUndo(): boolean {
@@ -25,17 +28,6 @@ export class TriggerDraft {
   get data(): Json | undefined {
     return this.buffer.structure?.checked.data as Json | undefined;
   }
-
-  load = async (signal: AbortSignal): Promise<void> => {
-    try {
-      this.buffer.arrive(await readFile(this.path, signal));
-      this.failure = undefined;
-    } catch (error) {
-      if (!signal.aborted) {
-        this.failure = error;
-      }
-    }
-  };
 
   /** Applies operations in place. No other byte of the text changes. */
   apply = async (operations: Operation[]): Promise<void> => {
@@ -47,8 +39,8 @@ export class TriggerDraft {
   };
 
   /** The changes that operations would make, with the diagnostics of the changed text. */
-  preview = (operations: Operation[]): Promise<{ changes: Change[]; diagnostics: Diagnostic[] }> =>
-    send("POST", "/edit", { path: this.path, text: this.buffer.text, operations });
+  preview = (operations: Operation[]) =>
+    data(api.POST("/api/v1/edit", { body: { path: this.path, text: this.buffer.text ?? "", operations } }));
 
   undo = async (): Promise<void> => {
     const before = this.earlier.at(-1);

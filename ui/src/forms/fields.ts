@@ -1,5 +1,7 @@
 /** Fields of forms: from JSON Schemas and from inputs of actions, and the conversion of what is typed. */
 
+import type { Input } from "../api/types";
+
 export interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -28,15 +30,6 @@ export interface Field {
   options: string[];
   /** An example or the default, shown in the empty field. */
   hint: string;
-}
-
-/** An input as a connector declares it. */
-export interface InputSpec {
-  name: string;
-  type: { kind: string; options?: string[] };
-  required: boolean;
-  default?: unknown;
-  description?: string;
 }
 
 function resolved(schema: Schema, root: Schema): Schema {
@@ -89,14 +82,14 @@ export function schemaFields(schema: Schema, root: Schema, without: readonly str
 }
 
 /** The fields of an action's inputs. */
-export function inputFields(inputs: readonly InputSpec[]): Field[] {
+export function inputFields(inputs: readonly Input[]): Field[] {
   const kinds: Record<string, Kind> = { text: "text", url: "text", integer: "number", number: "number", boolean: "boolean", choice: "choice" };
   return inputs.map((input) => ({
     key: input.name,
     kind: kinds[input.type.kind] ?? "any",
     about: input.description ?? "",
     required: input.required,
-    options: input.type.options ?? [],
+    options: input.type.kind === "choice" ? input.type.options : [],
     hint: input.default === undefined || input.default === null ? "" : `default ${typeof input.default === "string" ? input.default : JSON.stringify(input.default)}`,
   }));
 }
@@ -112,7 +105,7 @@ export function shown(value: unknown): string | undefined {
   return typeof value === "object" ? undefined : String(value);
 }
 
-/** What was typed into a field as a value; `undefined` removes the key. */
+/** The value of the text of a field; `undefined` removes the key. */
 export function typed(field: Pick<Field, "kind">, text: string, before: unknown): unknown {
   if (text === "") {
     return undefined;

@@ -1,13 +1,9 @@
-/** The fields of a trigger, by kind, with their places in the file. The daemon checks what is written; a field only writes it. */
+/** The fields of a trigger, by kind, with their places in the file. The daemon checks the values; a field only writes them. */
 
-export type Path = (string | number)[];
+import type { Operation, Path } from "../api/types";
+import { valueAt as anyAt } from "../editor/outline";
+
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
-
-/** An operation of `POST /edit`. */
-export type Operation =
-  | { op: "set"; at: Path; value: Json }
-  | { op: "remove"; at: Path }
-  | { op: "replaceTrigger"; value: Json };
 
 export interface Field {
   at: Path;
@@ -15,7 +11,7 @@ export interface Field {
   kind: "text" | "area" | "number" | "choice" | "flags" | "map" | "json";
   /** The values of a choice or of flags, each with its name. */
   options?: [string, string][];
-  /** What holds while nothing is written. */
+  /** The value in force while nothing is written. */
   standard?: string;
   help?: string;
   /** True if the field stands behind *Advanced*. */
@@ -172,20 +168,7 @@ export function limits(kind: string): Field[] {
 export const isAnswer = (field: Field): boolean => field.at[2] === "respond";
 
 /** The value at a path; `undefined` if there is none. */
-export function valueAt(data: Json | undefined, at: Path): Json | undefined {
-  let found: Json | undefined = data;
-  for (const part of at) {
-    if (typeof found !== "object" || found === null) {
-      return undefined;
-    }
-    found = Array.isArray(found)
-      ? found[Number(part)]
-      : Object.hasOwn(found, part)
-        ? found[part as string]
-        : undefined;
-  }
-  return found;
-}
+export const valueAt = (data: Json | undefined, at: Path): Json | undefined => anyAt(data, at) as Json | undefined;
 
 /** A value as the text of its field. */
 export function shown(field: Field, value: Json | undefined): string {
@@ -302,7 +285,7 @@ export function keys(value: Json | undefined, before = ""): string[] {
   return Object.entries(value).map(([name]) => before + name);
 }
 
-/** What a change of the trigger keeps of its keys, and what it loses. `next` is the new value of `trigger`. */
+/** The keys that a change of the trigger keeps and loses. `next` is the new value of `trigger`. */
 export function keptAndLost(trigger: Json | undefined, next: Json): { kept: string[]; lost: string[] } {
   const kind = (of: Json | undefined) => keys(of).find((name) => ["webhook", "schedule", "event", "poll", "manual"].includes(name)) ?? "";
   const [before, after] = [kind(trigger), kind(next)];

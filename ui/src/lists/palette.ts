@@ -1,4 +1,4 @@
-/** What the palette goes to. */
+/** The targets of the palette. */
 
 /** A place that the palette offers. */
 export interface Place {

@@ -1,13 +1,6 @@
 /** Rows of the list of executions: merged from pages and news, selected one by one or in ranges. */
 
-import type { ExecutionRow, Status } from "../api/types";
-
-/** News of an execution. */
-export interface Progress {
-  id: string;
-  automation?: string;
-  status?: Status;
-}
+import type { ExecutionNews, ExecutionRow } from "../api/types";
 
 /** The rows with a newer first page: rows known are replaced, and new ones stand first. Both are newest first. */
 export function merge(first: ExecutionRow[], rows: ExecutionRow[]): ExecutionRow[] {
@@ -19,14 +12,14 @@ export function merge(first: ExecutionRow[], rows: ExecutionRow[]): ExecutionRow
   return [...first, ...older];
 }
 
-/** How many rows of a first page are not in the list. */
+/** The number of rows of a first page that are not in the list. */
 export function unseen(first: ExecutionRow[], rows: ExecutionRow[]): number {
   const known = new Set(rows.slice(0, first.length + 1).map((row) => row.id));
   return first.filter((row) => !known.has(row.id)).length;
 }
 
 /** The rows of which news say another status. */
-export function changed(rows: Map<string, ExecutionRow>, news: Progress[]): string[] {
+export function changed(rows: Map<string, ExecutionRow>, news: ExecutionNews[]): string[] {
   return news.filter(({ id, status }) => rows.has(id) && rows.get(id)?.status !== status).map(({ id }) => id);
 }
 

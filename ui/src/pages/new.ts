@@ -1,11 +1,11 @@
 /** The cards of triggers, and what each changes in the text of a new automation. */
 
-import type { Operation } from "../editor/types";
+import type { Automation, Operation } from "../api/types";
 
 export interface Card {
   key: string;
   /** The kind of trigger, as `POST /scaffold` takes it. */
-  kind: "webhook" | "schedule" | "event" | "poll" | "manual";
+  kind: Automation["trigger"];
   title: string;
   about: string;
 }

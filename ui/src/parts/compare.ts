@@ -3,7 +3,7 @@
 import microdiff from "microdiff";
 
 import type { Execution, StepView } from "../api/types";
-import { asFile } from "./file";
+import { asFile } from "../value/file";
 
 export interface Change {
   /** The path of the value: `body.pageId`; empty if the whole value differs. */

@@ -1,6 +1,6 @@
 /** The part of a recorded payload that people edit, as text, and back. */
 
-import { asFile } from "./file";
+import { asFile } from "../value/file";
 
 type Payload = { kind: string; [name: string]: unknown };
 

@@ -1,119 +1,113 @@
 /** Listening sessions at test addresses. A session goes on when its drawer is closed: the frame of the page shows it. */
 
-import { segment } from "../api/client";
-import { get, send } from "../api/request";
-
-export interface Capture {
-  number: number;
-  at: string;
-  verdict: "accepted" | "filtered" | "declined" | "refused" | "nonTrigger";
-  aside?: string;
-  refused?: string;
-  reason?: string;
-  bytes: number;
-  answer: { status: number; headers: [string, string][]; body: unknown };
-  results?: Record<string, unknown>;
-  payload: Record<string, unknown>;
-}
-
-interface Subscription {
-  state: string;
-  error?: string;
-  nextAt?: string;
-}
-
-interface Session {
-  listening: boolean;
-  since: string;
-  until: string;
-  left: number;
-  testUrl?: string;
-  subscription?: Subscription;
-  captures: Capture[];
-}
+import { Problem, api, data } from "../api/client";
+import { live } from "../api/live.svelte";
+import type { Capture, Listening } from "../api/types";
 
 const KEY = "cogwork-listening";
-/** The pause before captures are read again after an error, in milliseconds. */
-const PAUSE = 2000;
+/** The length of a session, and the most requests that it captures. */
+const SESSION = { timeout: "10m", count: 100 };
+/** The largest difference of the starts that the daemon reports for one session, in milliseconds: its two clocks drift. */
+const DRIFT = 500;
 
 /** The session of one automation, with its captures as they come. */
 export class Listener {
-  session = $state<Session>();
+  session = $state<Listening>();
   captures = $state<Capture[]>([]);
   error = $state<unknown>();
-  private following: AbortController | undefined;
-  private readonly path: string;
+  private unfollow: (() => void) | undefined;
+  private watchers = 0;
+  private reading = false;
+  private again = false;
+  private readonly params: { path: { id: string } };
 
   constructor(readonly id: string) {
-    this.path = `/automations/${segment(id)}/listen`;
+    this.params = { path: { id } };
   }
 
   get listening(): boolean {
     return this.session?.listening ?? false;
   }
 
-  /** Reads the session, and follows it while it lasts. */
-  load = async (): Promise<void> => {
-    try {
-      this.take(await get<Session>(this.path), true);
-    } catch (error) {
-      const { code } = error as { code?: string };
-      this.session = undefined;
-      this.error = code === "not_listening" ? undefined : error;
-    }
+  /** Follows the session, also one that another browser or the command line begins, until the result is called. */
+  watch = (): (() => void) => {
+    this.watchers += 1;
+    this.follow();
+    void this.read();
+    return () => {
+      this.watchers -= 1;
+      this.follow();
+    };
   };
 
   begin = async (): Promise<void> => {
-    this.following?.abort();
-    this.take(await send<Session>("POST", this.path, { timeout: "10m", count: 100 }), true);
+    this.take(await data(api.POST("/api/v1/automations/{id}/listen", { params: this.params, body: SESSION })), 0);
   };
 
   end = async (): Promise<void> => {
-    this.take(await send<Session>("DELETE", this.path), false);
+    const last = this.captures.at(-1)?.number ?? 0;
+    this.take(await data(api.DELETE("/api/v1/automations/{id}/listen", { params: this.params })), last);
   };
 
-  private take(found: Session, whole: boolean): void {
-    // The time of the same session differs by the drift between two clocks.
-    const isOther = Math.abs(Date.parse(found.since) - Date.parse(this.session?.since ?? "")) > 500;
-    if (whole || isOther) {
+  /** Reads the session, with the captures after the last known one. Calls meanwhile share one more read. */
+  read = async (): Promise<void> => {
+    if (this.reading) {
+      this.again = true;
+      return;
+    }
+    this.reading = true;
+    do {
+      this.again = false;
+      const after = this.captures.at(-1)?.number ?? 0;
+      try {
+        const params = { ...this.params, query: { after } };
+        this.take(await data(api.GET("/api/v1/automations/{id}/listen", { params })), after);
+      } catch (error) {
+        this.fail(error);
+      }
+    } while (this.again);
+    this.reading = false;
+  };
+
+  /** Takes a session with its captures after a number. */
+  private take(found: Listening, after: number): void {
+    const since = this.session?.since;
+    const isOther = since !== undefined && Math.abs(Date.parse(found.since) - Date.parse(since)) > DRIFT;
+    if (isOther) {
       this.captures = [];
     }
-    const last = this.captures.at(-1)?.number ?? 0;
-    this.captures = [...this.captures, ...found.captures.filter((one) => one.number > last)];
+    if (!isOther || after === 0) {
+      const last = this.captures.at(-1)?.number ?? 0;
+      this.captures = [...this.captures, ...found.captures.filter(({ number }) => number > last)];
+    }
     this.session = found;
     this.error = undefined;
     remember(this.id, found.listening);
-    if (found.listening && this.following === undefined) {
-      void this.follow();
+    this.follow();
+    if (isOther && after > 0) {
+      // The captures of another session count from 1 again.
+      void this.read();
     }
   }
 
-  private async follow(): Promise<void> {
-    const own = (this.following = new AbortController());
-    while (this.listening && !own.signal.aborted) {
-      try {
-        const last = this.captures.at(-1)?.number ?? 0;
-        // Only captures end the wait: a subscription that is being made is looked at again and again.
-        const isPending = this.session?.subscription !== undefined && this.session.subscription.state !== "active";
-        if (isPending) {
-          await new Promise((done) => setTimeout(done, PAUSE / 2));
-        }
-        this.take(await get<Session>(`${this.path}?wait=${!isPending}&after=${last}`, own.signal), false);
-      } catch (error) {
-        if (own.signal.aborted) {
-          break;
-        }
-        if ((error as { code?: string }).code === "not_listening") {
-          // The daemon was started anew: its captures are gone.
-          this.session = undefined;
-          remember(this.id, false);
-          break;
-        }
-        await new Promise((done) => setTimeout(done, PAUSE));
-      }
+  private fail(error: unknown): void {
+    if (error instanceof Problem && error.code === "not_listening") {
+      // Nobody has listened since the daemon started: earlier captures are gone.
+      [this.session, this.captures, this.error] = [undefined, [], undefined];
+      remember(this.id, false);
+      this.follow();
+    } else {
+      this.error = error;
     }
-    if (this.following === own) {
-      this.following = undefined;
+  }
+
+  /** Follows the topic while somebody watches or the session lasts. */
+  private follow(): void {
+    if (this.watchers > 0 || this.listening) {
+      this.unfollow ??= live.follow(`listen:${this.id}`, () => void this.read());
+    } else {
+      this.unfollow?.();
+      this.unfollow = undefined;
     }
   }
 }
@@ -141,8 +135,10 @@ function stored(): string[] {
 
 function remember(id: string, listening: boolean): void {
   const others = listeners.ids.filter((one) => one !== id);
-  listeners.ids = listening ? [...others, id] : others;
-  localStorage.setItem(KEY, JSON.stringify(listeners.ids));
+  if (listening !== listeners.ids.includes(id)) {
+    listeners.ids = listening ? [...others, id] : others;
+    localStorage.setItem(KEY, JSON.stringify(listeners.ids));
+  }
 }
 
 export const listeners = new Listeners();

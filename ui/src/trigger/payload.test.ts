@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { bodyProblem, curl, emptyDraft, fromPayload, multipart, reference, toPayload } from "./payload";
+import { bodyProblem, curl, emptyDraft, fromPayload, multipart, toPayload } from "./payload";
 
 test("repeated rows become lists, and rows without a name are left out", () => {
   const payload = toPayload({
@@ -76,12 +76,6 @@ test("a body that is not what its type says is a problem before it is sent", () 
   expect(bodyProblem({ ...emptyDraft(), text: "{" })).toContain("not JSON");
   expect(bodyProblem({ ...emptyDraft(), text: "" })).toBe("");
   expect(bodyProblem({ ...emptyDraft(), kind: "file" })).toBe("no file is chosen");
-});
-
-test("a value is referred to by its path, also by odd names", () => {
-  expect(reference(["body", "data", "items", 0, "name"])).toBe("trigger.results.body.data.items[0].name");
-  expect(reference(["headers", "x-id"])).toBe("trigger.results.headers['x-id']");
-  expect(reference(["body", "data", "it's"])).toBe("trigger.results.body.data['it\\'s']");
 });
 
 test("an address stays one word of the shell", () => {

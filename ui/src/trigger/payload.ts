@@ -1,6 +1,8 @@
 /** Payloads of requests: from the rows of a form to the form that the API takes, and back. */
 
-import { asFile } from "../parts/file";
+import type { FileValue, StartPayload } from "../api/types";
+import { fromBase64, toBase64 } from "../value/base64";
+import { asFile } from "../value/file";
 
 export interface Row {
   name: string;
@@ -40,20 +42,13 @@ export interface Draft {
   contentType: string;
 }
 
-export interface ApiFile {
-  contentType: string;
-  size: number;
-  encoding: string;
-  data: string;
-}
-
 /** A request as `payload` of a start. */
 export interface RequestPayload {
   method: string;
   path: string;
   query: Record<string, string | string[]>;
   headers: Record<string, string | string[]>;
-  body?: string | { $file: ApiFile };
+  body?: string | { $file: FileValue };
 }
 
 export const KINDS: [BodyKind, string, string][] = [
@@ -82,18 +77,6 @@ function gathered(rows: Row[]): Record<string, string | string[]> {
 
 export function usualType(kind: BodyKind): string {
   return KINDS.find(([one]) => one === kind)?.[2] ?? "";
-}
-
-export function toBase64(bytes: Uint8Array): string {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += 0x8000) {
-    text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
-  }
-  return btoa(text);
-}
-
-export function fromBase64(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
 /** A name inside a header of a part: quotes and line ends are escaped as browsers do (HTML, multipart/form-data). */
@@ -175,14 +158,14 @@ const rows = (values: unknown): Row[] =>
   );
 
 /** The draft of a request that was captured or saved. Its bytes stay as they are: a multipart form as a file. */
-export function fromPayload(payload: Record<string, unknown>): Draft {
+export function fromPayload(payload: StartPayload): Draft {
   const body = asFile(payload.body);
   const headers = rows(payload.headers);
   const sent = headers.find(({ name }) => name.toLowerCase() === "content-type")?.value ?? body?.contentType ?? "";
   const media = sent.split(";")[0]?.trim().toLowerCase() ?? "";
   const draft: Draft = {
-    ...emptyDraft(String(payload.method ?? "POST")),
-    path: String(payload.pathFragment ?? payload.path ?? ""),
+    ...emptyDraft(payload.method),
+    path: payload.pathFragment ?? payload.path ?? "",
     query: rows(payload.queryParameters ?? payload.query),
     headers: headers.filter(({ name }) => !["content-type", "content-length", "host"].includes(name.toLowerCase())),
     contentType: sent,
@@ -230,17 +213,4 @@ const shell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 export function curl(address: string, method = "POST"): string {
   const body = method === "GET" ? "" : ` -H 'content-type: application/json' -d '{}'`;
   return `curl -i -X ${method} ${shell(address)}${body}`;
-}
-
-/** The path of a value in `trigger.results`, as an expression writes it. */
-export function reference(path: (string | number)[]): string {
-  const parts = path.map((part) => {
-    if (typeof part === "number") {
-      return `[${part}]`;
-    }
-    return /^[A-Za-z_][A-Za-z0-9_]*$/.test(part)
-      ? `.${part}`
-      : `['${part.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}']`;
-  });
-  return `trigger.results${parts.join("")}`;
 }

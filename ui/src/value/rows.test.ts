@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { reference } from "./reference";
+import { expression, reference } from "./reference";
 import { pointer, rows, search } from "./rows";
 
 const value = { status: 200, items: [{ id: "a/b" }, { id: "c" }], empty: [], big: { $large: { at: "/x", bytes: 9000, type: "list", start: "[" } } };
@@ -34,6 +34,7 @@ it("a hundred thousand entries that are closed are one row", () => {
 
 it("a path is an expression of its author, and a pointer of the API", () => {
   expect(reference("steps.get.results", ["items", 0, "id"])).toBe("${{ steps.get.results.items[0].id }}");
-  expect(reference("steps.get.results", ["content-type"])).toBe('${{ steps.get.results["content-type"] }}');
+  expect(expression("trigger.results", ["headers", "x-id"])).toBe("trigger.results.headers['x-id']");
+  expect(expression("trigger.results", ["it's"])).toBe("trigger.results['it\\'s']");
   expect(pointer(["a/b", 0, "~"])).toBe("/a~1b/0/~0");
 });

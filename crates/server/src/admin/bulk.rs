@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::BulkWord;
 use super::executions::ListQuery;
 use super::extract::{Answer, Body, Segment};
 use super::replay::Version;
@@ -81,8 +82,10 @@ pub(crate) struct BulkView {
     /// The id of the operation; absent if nothing was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
+    #[schema(value_type = Action)]
     action: &'static str,
     /// `planned`, `running`, `stopped` or `finished`.
+    #[schema(value_type = BulkWord)]
     state: &'static str,
     /// The number of executions.
     total: usize,

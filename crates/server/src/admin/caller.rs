@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::described::AnyJson;
+use super::described::{AnswerWord, AnyJson, CallerWord};
 use super::extract::outside;
 use super::large;
 
@@ -15,6 +15,7 @@ use super::large;
 #[schema(as = Caller)]
 pub(crate) struct CallerView {
     /// `answered`, `waits` (a synchronous webhook, no answer yet), or `left` (the daemon stopped before the answer).
+    #[schema(value_type = CallerWord)]
     state: &'static str,
     /// The answer that it got.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,6 +32,7 @@ pub(crate) struct AnswerView {
     at: Timestamp,
     /// The source of the response: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
     /// trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
+    #[schema(value_type = AnswerWord)]
     by: &'static str,
     /// The status code.
     status: u16,

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::described::{ErrorInfo, HealthWord, HostInfo};
+use super::described::{ErrorInfo, HealthWord, HostInfo, LoginWord};
 use super::extract::{Answer, Query, Segment};
 use super::{Problem, Shared};
 
@@ -110,6 +110,7 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Connections> {
 /// The result of a test call.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ConnectionTestResult)]
 pub(crate) struct TestView {
     /// True if the call succeeded.
     works: bool,
@@ -187,6 +188,7 @@ pub(crate) struct WaitQuery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoginProgress {
     /// `waiting`, `connected` or `failed`.
+    #[schema(value_type = LoginWord)]
     state: &'static str,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use model::edit::EditError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::described::AnyJson;
+use super::described::{AnyJson, SegmentInfo};
 use super::extract::{Answer, Body, Segment};
 use super::files::{Changed, Written};
 use super::status::{DiagnosticView, diagnostics};
@@ -38,28 +38,28 @@ pub(super) enum OperationView {
     /// Sets the value at a path; adds the key if it is absent.
     Set {
         /// Keys and indices, such as `["steps", 0, "timeout"]`.
-        at: Vec<AnyJson>,
+        at: Vec<SegmentInfo>,
         /// Any JSON value.
         value: AnyJson,
     },
     /// Removes a key or an item. Comments inside it stay, on lines of their own.
     Remove {
         /// The path.
-        at: Vec<AnyJson>,
+        at: Vec<SegmentInfo>,
     },
     /// Inserts an item into a list.
     Insert {
         /// The path of the new item; its index may be the length of the list.
-        at: Vec<AnyJson>,
+        at: Vec<SegmentInfo>,
         /// Any JSON value.
         value: AnyJson,
     },
     /// Moves an item of a list, with the comments above it.
     Move {
         /// The path of the item.
-        from: Vec<AnyJson>,
+        from: Vec<SegmentInfo>,
         /// Its path after it was taken out, as in RFC 6902.
-        to: Vec<AnyJson>,
+        to: Vec<SegmentInfo>,
     },
     /// Renames a step with every `needs`, expression and inline code that names it.
     RenameStep {

@@ -4,7 +4,7 @@
 //! or comes back after its connection broke, misses nothing and sees nothing twice.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -49,13 +49,33 @@ pub(crate) struct EventsQuery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Events {
     /// Each with its `index`, its `event` (the kind) and `at`. A value over 4 KiB is `{"$large": {at, bytes, type, start}}`.
-    #[schema(value_type = Vec<AnyJson>)]
+    #[schema(value_type = Vec<EventInfo>)]
     events: Vec<serde_json::Value>,
     /// The number of stored events.
     total: usize,
     /// The `after` of the events that follow; absent where these are the last ones so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<usize>,
+}
+
+/// An event of an execution.
+#[derive(ToSchema)]
+#[schema(as = Event)]
+#[expect(dead_code, reason = "it exists to be described")]
+struct EventInfo {
+    /// The index, from 0.
+    index: u32,
+    /// The kind: `started`, `stepStarted`, `stepFinished` and so on.
+    event: String,
+    #[schema(format = DateTime)]
+    at: String,
+    /// The step, with its turns.
+    step: Option<String>,
+    /// The number of the attempt.
+    attempt: Option<u32>,
+    /// The members of this kind.
+    #[serde(flatten)]
+    others: BTreeMap<String, AnyJson>,
 }
 
 fn page(events: &[Event], query: &EventsQuery) -> Result<Answer<Events>, Problem> {

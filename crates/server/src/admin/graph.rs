@@ -4,6 +4,8 @@ use engine::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::described::{BlockWord, Effect, TriggerWord};
+
 /// The steps of an automation, list by list, for drawing.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -25,6 +27,7 @@ pub(crate) struct GraphView {
 #[schema(as = GraphTrigger)]
 pub(crate) struct GraphTriggerView {
     /// `webhook`, `schedule`, `event`, `poll` or `manual`.
+    #[schema(value_type = TriggerWord)]
     kind: &'static str,
     /// The mode and the timeout, or the schedule in plain English; empty for a manual start.
     label: String,
@@ -63,7 +66,7 @@ pub(crate) struct GraphStepView {
     automation: Option<String>,
     /// The effect of its action: `pure`, `read` or `write`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Effect>)]
     effect: Option<model::action::Effect>,
     /// The steps that finish before it starts.
     needs: Vec<String>,
@@ -98,6 +101,7 @@ pub(crate) struct GraphBlockView {
     #[schema(required = true)]
     name: Option<String>,
     /// `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`.
+    #[schema(value_type = BlockWord)]
     kind: &'static str,
     #[schema(no_recursion)]
     steps: Vec<GraphStepView>,

@@ -6,7 +6,7 @@ use engine::{DerivedInput, MissingSource};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::described::AnyJson;
+use super::described::{AnyJson, ErrorInfo};
 use super::extract::{Answer, Query, Segment, outside};
 use super::{Problem, Shared};
 
@@ -38,7 +38,7 @@ pub(crate) struct StepInput {
     input: Option<serde_json::Value>,
     /// The error of the evaluation: `kind` and `message`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<ErrorInfo>)]
     error: Option<serde_json::Value>,
     /// Values that the inputs read and the log does not contain.
     missing: Vec<MissingView>,

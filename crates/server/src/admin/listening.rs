@@ -11,7 +11,7 @@ use model::{AutomationId, File, HttpResponse, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::described::{AnyJson, SavedPayloadInfo};
+use super::described::{AnyJson, CaptureWord, SavedPayloadInfo};
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::subscriptions::SubscriptionView;
 use super::{Api, Problem, Shared};
@@ -60,6 +60,7 @@ pub(crate) struct CaptureView {
     aside: Option<&'static str>,
     /// `accepted`: it would have started an execution; `filtered`: `if` is false; `declined`: the trigger's code decided
     /// that no step runs; `refused`; `nonTrigger`: see `aside`.
+    #[schema(value_type = CaptureWord)]
     verdict: &'static str,
     /// The code of the reason for which it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]

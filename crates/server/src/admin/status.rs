@@ -11,7 +11,7 @@ use model::diagnostic::{Report, Utf16Index};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::described::{AnyJson, SeverityWord};
+use super::described::{AnyJson, SegmentInfo, SeverityWord};
 use super::extract::{Answer, Body};
 use super::graph::GraphView;
 use super::{Api, Problem, Shared};
@@ -285,7 +285,7 @@ struct OutlineStep {
     /// Its verb.
     verb: &'static str,
     /// Its path in the file, for `POST /edit`: keys and indices.
-    #[schema(value_type = Vec<AnyJson>)]
+    #[schema(value_type = Vec<SegmentInfo>)]
     at: Vec<model::edit::Segment>,
     /// Start of its text, in UTF-16 units from 0.
     from: usize,

@@ -8,7 +8,7 @@ use store::Subscription;
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::described::AnyJson;
+use super::described::{AnyJson, SubscriptionWord};
 use super::extract::Answer;
 
 /// A subscription to an event of another application.
@@ -22,6 +22,7 @@ pub(crate) struct SubscriptionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     connection: Option<String>,
     /// `active`; `pending` until it is made; `leaving` until it is taken back.
+    #[schema(value_type = SubscriptionWord)]
     state: &'static str,
     /// True if it is for the test address, during a listening session.
     test: bool,

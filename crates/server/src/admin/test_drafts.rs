@@ -7,6 +7,7 @@ use engine::testing::Strictness;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::described::ExpectsWord;
 use super::extract::{Answer, Body};
 use super::{Problem, Shared};
 
@@ -37,6 +38,7 @@ pub(crate) struct TestDraftView {
     /// The text with the test, which passes.
     text: String,
     /// How much it expects: `full`, `endings` (values differ in each execution), or `outcome`.
+    #[schema(value_type = ExpectsWord)]
     expects: &'static str,
 }
 

@@ -10,7 +10,7 @@ use model::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::described::AnyJson;
+use super::described::{AnyJson, StepWord, TestWord, TrialWord};
 use super::extract::{Answer, Body, outside};
 use super::{Problem, Shared};
 
@@ -51,6 +51,7 @@ pub(crate) struct TrialView {
     id: String,
     /// `same`, `differs`, `newCall` (it ends at a call that the record has no answer for), `notStarted` (the trigger starts
     /// nothing), `waits` (for something that the record does not have), or `notRun` (the trial could not run).
+    #[schema(value_type = TrialWord)]
     verdict: &'static str,
     /// The reason, for `notStarted`, `waits` and `notRun`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +117,7 @@ pub(crate) struct StepDifferenceView {
 pub(crate) struct SideView {
     /// `succeeded`, `failed` or `skipped`; absent if it has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<StepWord>)]
     status: Option<&'static str>,
     /// The action, or the automation, that it called.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +139,7 @@ pub(crate) struct SideView {
 pub(crate) struct TestView {
     name: String,
     /// `passed`, `failed` or `skipped`.
+    #[schema(value_type = TestWord)]
     result: &'static str,
     /// The unmet expectations, or the reason for which it was skipped.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,5 +1,8 @@
 //! The answers of the API against its description.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -184,6 +187,41 @@ fn no_operation_takes_or_answers_an_untyped_object() {
     let schemas = API["components"]["schemas"].as_object().expect("schemas").iter();
     let any: Vec<_> = schemas.filter(|(_, schema)| allows_all(schema)).map(|(name, _)| name).collect();
     assert_eq!(any, ["Json"]);
+}
+
+/// The names of the schemas that the sources declare. Of two with one name the description would have either.
+#[test]
+fn no_two_types_are_described_under_one_name() {
+    let mut names = BTreeMap::new();
+    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin")) {
+        let text = fs::read_to_string(&path).expect("a source");
+        let mut add = |part: &str| {
+            let name: String = part.chars().take_while(|char| char.is_alphanumeric()).collect();
+            // A macro names its types by a parameter.
+            if !name.is_empty() {
+                let before = names.insert(name.clone(), path.clone());
+                assert_eq!(before, None, "{name} of {}", path.display());
+            }
+        };
+        let types = text
+            .split("#[derive(")
+            .skip(1)
+            .filter(|part| part.split_once(")]").is_some_and(|(derived, _)| derived.contains("ToSchema")));
+        for part in types {
+            let declared = part.find("struct ").map(|at| at + 7);
+            let declared =
+                part.find("enum ").map(|at| at + 5).into_iter().chain(declared).min().expect("a type");
+            let shown = part[..declared].find("as = ").map_or(declared, |at| at + 5);
+            add(&part[shown..]);
+        }
+        text.split("Word as ").skip(1).for_each(add);
+    }
+    assert!(names.len() > 100, "{names:?}");
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
 fn check(component: &str, values: &[Value]) {

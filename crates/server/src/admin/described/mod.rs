@@ -6,17 +6,26 @@ mod execution;
 
 use utoipa::ToSchema;
 
-pub(crate) use catalog::{ActionInfo, ConnectionTypeInfo, HostInfo, InputInfo};
+pub(crate) use catalog::{ActionInfo, ConnectionTypeInfo, Effect, HostInfo, InputInfo};
 pub(crate) use execution::{
     DelayReasonInfo, ErrorInfo, LogLineInfo, OriginInfo, OutcomeInfo, PauseInfo, PayloadInfo, ResponseInfo,
     SavedPayloadInfo, StartPayload, WaitReasonInfo,
 };
-
 /// Any JSON value: data of a person or of another system, whose form Cogwork does not decide.
 #[derive(Debug, ToSchema)]
 #[schema(as = Json, value_type = Value)]
 #[expect(dead_code, reason = "it exists to be described")]
 pub(crate) struct AnyJson(serde_json::Value);
+
+/// A segment of a path in a file: a key, or the index of an item.
+#[derive(ToSchema)]
+#[schema(as = PathSegment)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it exists to be described")]
+pub(crate) enum SegmentInfo {
+    Key(String),
+    Index(usize),
+}
 
 /// Declares enums of words, for fields that are texts in the program.
 macro_rules! words {
@@ -48,6 +57,40 @@ words! {
 
     /// The gravity of a diagnostic.
     SeverityWord as Severity { Error, Warning, Hint }
+
+    /// A list of steps: `case` (at most one of the step's lists runs), `loop`, `parallel` or `sequence`.
+    BlockWord as BlockKind { Case, Loop, Parallel, Sequence }
+
+    /// The state of the caller of a webhook: `waits` for the answer of a synchronous one, `left` if the daemon stopped before
+    /// the answer.
+    CallerWord as CallerState { Answered, Waits, Left }
+
+    /// The source of an answer: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code
+    /// of the trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
+    AnswerWord as AnswerSource { Accepted, Static, Code, Respond, Result, Failure, Timeout }
+
+    /// The state of an operation on many executions: `planned` if nothing was started.
+    BulkWord as BulkState { Planned, Running, Stopped, Finished }
+
+    /// The result of a trial: `newCall` (it ends at a call that the record has no answer for), `notStarted` (the trigger starts
+    /// nothing), `waits` (for something that the record does not have), `notRun` (the trial could not run).
+    TrialWord as TrialVerdict { Same, Differs, NewCall, NotStarted, Waits, NotRun }
+
+    /// The result of a test.
+    TestWord as TestOutcome { Passed, Failed, Skipped }
+
+    /// The expectations of a test: `endings` if values differ in each execution.
+    ExpectsWord as TestStrictness { Full, Endings, Outcome }
+
+    /// The fate of a captured request: `filtered` if `if` is false, `declined` if the code of the trigger starts no step,
+    /// `nonTrigger` if it is of a kind that never starts an execution.
+    CaptureWord as CaptureVerdict { Accepted, Filtered, Declined, Refused, NonTrigger }
+
+    /// The state of a subscription: `pending` until it is made, `leaving` until it is taken back.
+    SubscriptionWord as SubscriptionState { Active, Pending, Leaving }
+
+    /// The state of a login to a connection.
+    LoginWord as LoginState { Waiting, Connected, Failed }
 
     /// How a step ended a loop, a turn of it, or the execution.
     JumpWord as Jump { Break, Continue, Stop }

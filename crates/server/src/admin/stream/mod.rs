@@ -37,8 +37,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct StreamQuery {
-    /// Topics with commas between them: `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `polls`,
-    /// `connections`.
+    /// Topics with commas between them: `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`,
+    /// `polls`, `connections`.
     #[param(example = "catalog,executions")]
     topics: String,
 }
@@ -52,6 +52,7 @@ pub(crate) enum StreamMessage {
     Executions(ExecutionsMessage),
     Execution(ExecutionMessage),
     Listen(ListenMessage),
+    Bulk(BulkMessage),
     Polls(PollsMessage),
     Connections(ConnectionsMessage),
     Resync(ResyncMessage),
@@ -98,6 +99,14 @@ pub(crate) struct ExecutionMessage {
 #[expect(dead_code, reason = "its fields exist to be described")]
 pub(crate) struct ListenMessage {
     automation: String,
+}
+
+/// An operation on many executions went on, or ended.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct BulkMessage {
+    /// The id of the operation.
+    id: String,
 }
 
 /// Polls were made.
@@ -258,6 +267,7 @@ impl Reader {
             News::Sampled { topic, data } if self.topics.contains(topic) => {
                 let name = match topic {
                     Topic::Listen(_) => "listen",
+                    Topic::Bulk(_) => "bulk",
                     Topic::Polls => "polls",
                     _ => "connections",
                 };

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use engine::Engine;
-use model::AutomationId;
+use model::{AutomationId, ExecutionId};
 use serde_json::json;
 
 use super::topic::Topic;
@@ -31,6 +31,7 @@ impl Samples {
         for topic in wanted {
             let (name, sample) = match topic {
                 Topic::Listen(automation) => ("", listening(engine, automation).await),
+                Topic::Bulk(id) => ("", operation(engine, *id)),
                 Topic::Polls if is_slow => ("automations", polls(engine)),
                 Topic::Connections if is_slow => ("connections", connections(engine)),
                 _ => continue,
@@ -47,6 +48,7 @@ impl Samples {
             changed.sort();
             let data = match topic {
                 Topic::Listen(automation) => json!({ "automation": automation }),
+                Topic::Bulk(id) => json!({ "id": id.to_string() }),
                 _ => json!({ name: changed }),
             };
             messages.push((topic.clone(), data.to_string()));
@@ -59,7 +61,25 @@ async fn listening(engine: &Engine, automation: &AutomationId) -> HashMap<String
     let view = engine.ingress().captures(automation, 0, Duration::ZERO).await;
     let last = |view: &engine::ListenView| view.captures.last().map(|capture| capture.number);
     let state = view.map(|view| (view.listening, view.since, view.until, view.left, last(&view)));
-    HashMap::from([(String::new(), digest(|hasher| state.hash(hasher)))])
+    let digest = digest(|hasher| {
+        state.hash(hasher);
+        for one in engine.ingress().subscriptions() {
+            if one.test && one.automation == *automation {
+                (one.removing, one.remote.is_null(), &one.error, one.next_at).hash(hasher);
+            }
+        }
+    });
+    HashMap::from([(String::new(), digest)])
+}
+
+/// The digest of an operation; none if it is not known, after a restart for example.
+fn operation(engine: &Engine, id: ExecutionId) -> HashMap<String, u64> {
+    let progress = engine.bulk().get(&id.to_string()).map(|progress| {
+        let digest =
+            digest(|hasher| (progress.done, progress.failed, progress.finished_at.is_some()).hash(hasher));
+        (String::new(), digest)
+    });
+    progress.into_iter().collect()
 }
 
 fn polls(engine: &Engine) -> HashMap<String, u64> {

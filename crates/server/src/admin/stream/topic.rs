@@ -22,6 +22,8 @@ pub(crate) enum Topic {
     Polls,
     /// The health of connections changes.
     Connections,
+    /// An operation on many executions goes on. Its id has the form of an execution's.
+    Bulk(ExecutionId),
 }
 
 impl Topic {
@@ -53,6 +55,7 @@ impl Topic {
             None if word == "polls" => Some(Self::Polls),
             None if word == "connections" => Some(Self::Connections),
             Some(("execution", id)) => id.parse().ok().map(Self::Execution),
+            Some(("bulk", id)) => id.parse().ok().map(Self::Bulk),
             Some(("listen", id)) => AutomationId::parse(id).map(Self::Listen),
             _ => None,
         }
@@ -61,7 +64,7 @@ impl Topic {
 
 fn unknown(word: &str) -> Problem {
     let detail = format!(
-        "`{word}` is no topic; use `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `polls` or `connections`"
+        "`{word}` is no topic; use `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`, `polls` or `connections`"
     );
     Problem::bad_request("bad_topic", detail)
 }
@@ -73,11 +76,22 @@ mod tests {
     #[test]
     fn topics_are_read_and_what_is_none_is_a_problem() {
         let id = ExecutionId::from_bytes([7; 16]);
-        let found = Topic::parse_list(&format!("catalog, execution:{id},listen:a")).expect("topics");
+        let found =
+            Topic::parse_list(&format!("catalog, execution:{id},listen:a,bulk:{id}")).expect("topics");
         let listen = Topic::Listen(AutomationId::parse("a").expect("an id"));
-        assert_eq!(found, [Topic::Catalog, Topic::Execution(id), listen]);
+        assert_eq!(found, [Topic::Catalog, Topic::Execution(id), listen, Topic::Bulk(id)]);
         let many = "polls,".repeat(MOST + 1);
-        for wrong in ["", " , ", "catalogue", "execution:x", "execution", "polls:a", many.as_str()] {
+        for wrong in [
+            "",
+            " , ",
+            "catalogue",
+            "execution:x",
+            "execution",
+            "polls:a",
+            "bulk:",
+            "bulk:a b",
+            many.as_str(),
+        ] {
             assert!(Topic::parse_list(wrong).is_err(), "{wrong}");
         }
     }

@@ -12,3 +12,7 @@ export function asFile(value: unknown): FileValue | undefined {
   }
   return "encoding" in value && "contentType" in value && "size" in value ? (value as FileValue) : undefined;
 }
+
+/** The members of a payload without its body, which is shown apart. */
+export const withoutBody = (payload: object): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(payload).filter(([name]) => name !== "body"));

@@ -1,6 +1,6 @@
-/** The graph as a tree: the place of each step, the turns of its loops, and the way of the arrow keys through it. */
+/** The graph as a tree: the place of each step, the blocks that are folded at first, and the way of the arrow keys through it. */
 
-import { turnsOf, type Graph, type GraphBlock, type GraphStep, type StepView } from "./model";
+import type { Graph, GraphBlock, GraphStep } from "../api/types";
 
 /** A step with its place in the graph. */
 export interface Place {
@@ -13,6 +13,8 @@ export interface Place {
   loops: GraphStep[];
   /** The name of its list, such as "then" or "on error". */
   list: string;
+  /** The index of its list among those of the parent. */
+  column: number;
   /** Its position in the list, from 1, and the length of the list. */
   position: number;
   size: number;
@@ -24,6 +26,9 @@ export interface NamedList {
   kind: GraphBlock["kind"] | "error" | "undo";
   steps: GraphStep[];
 }
+
+/** True for a step whose list runs once a turn. */
+export const isLoop = (step: GraphStep): boolean => step.verb === "forEach" || step.verb === "repeat";
 
 /** The lists inside a step, in the order in which they are drawn. */
 export function lists(step: GraphStep): NamedList[] {
@@ -41,21 +46,36 @@ export function lists(step: GraphStep): NamedList[] {
   return found;
 }
 
+/** The ids of these steps and of all steps inside them, in the order of the file. */
+export const descendants = (steps: readonly GraphStep[]): string[] =>
+  steps.flatMap((step) => [step.id, ...lists(step).flatMap((inner) => descendants(inner.steps))]);
+
 /** Every step with its place, by id, in the order of the file. */
 export function places(graph: Graph): Map<string, Place> {
   const found = new Map<string, Place>();
-  const walk = (steps: GraphStep[], level: number, parent: GraphStep | undefined, loops: GraphStep[], list: string) => {
+  const walk = (steps: GraphStep[], at: Pick<Place, "level" | "parent" | "loops" | "list" | "column">) => {
     for (const [index, step] of steps.entries()) {
-      found.set(step.id, { step, level, parent, loops, list, position: index + 1, size: steps.length });
-      for (const inner of lists(step)) {
-        walk(inner.steps, level + 1, step, inner.kind === "loop" ? [...loops, step] : loops, inner.title);
+      found.set(step.id, { ...at, step, position: index + 1, size: steps.length });
+      for (const [column, inner] of lists(step).entries()) {
+        const loops = inner.kind === "loop" ? [...at.loops, step] : at.loops;
+        walk(inner.steps, { level: at.level + 1, parent: step, loops, list: inner.title, column });
       }
     }
   };
-  walk(graph.steps, 1, undefined, [], "steps");
-  walk(graph.onError ?? [], 1, undefined, [], "on error");
-  walk(graph.finally ?? [], 1, undefined, [], "finally");
+  const top = { level: 1, parent: undefined, loops: [], column: 0 };
+  walk(graph.steps, { ...top, list: "steps" });
+  walk(graph.onError ?? [], { ...top, list: "on error" });
+  walk(graph.finally ?? [], { ...top, list: "finally" });
   return found;
+}
+
+/** The index of the list of `outer` that holds a step at any depth; `undefined` if none does. */
+export function columnOf(outer: GraphStep, id: string, all: ReadonlyMap<string, Place>): number | undefined {
+  let place = all.get(id);
+  while (place && place.parent?.id !== outer.id) {
+    place = place.parent && all.get(place.parent.id);
+  }
+  return place?.column;
 }
 
 /** The most visible steps before deeper blocks are folded at first. */
@@ -64,7 +84,7 @@ const MANY = 60;
 const DEEP = 2;
 
 /** The blocks that are folded at first: of a large graph those below the second level. */
-export function foldedAtFirst(all: Map<string, Place>): Set<string> {
+export function foldedAtFirst(all: ReadonlyMap<string, Place>): Set<string> {
   if (all.size <= MANY) {
     return new Set();
   }
@@ -87,11 +107,17 @@ export function visible(graph: Graph, folded: ReadonlySet<string>): string[] {
   return found;
 }
 
-/** What a key does to the selected step: another step, or a block that folds. */
+/** The effect of a key on the selected step: another step, or a block that folds. */
 export type Move = { select: string } | { fold: string } | { unfold: string } | undefined;
 
 /** The move of a key, as in every tree: up and down, into a block and out of it. */
-export function move(key: string, at: string, graph: Graph, all: Map<string, Place>, folded: ReadonlySet<string>): Move {
+export function move(
+  key: string,
+  at: string,
+  graph: Graph,
+  all: ReadonlyMap<string, Place>,
+  folded: ReadonlySet<string>,
+): Move {
   const order = visible(graph, folded);
   const index = order.indexOf(at);
   const place = all.get(at);
@@ -118,49 +144,3 @@ export function move(key: string, at: string, graph: Graph, all: Map<string, Pla
       return undefined;
   }
 }
-
-/** The turns of one loop that an execution took. */
-export interface Turns {
-  count: number;
-  failed: number[];
-  /** The one that is shown where nobody has chosen: the first that failed, else the first that is open, else the first. */
-  first: number;
-}
-
-/** The turns of a loop, in one turn of the loops around it. */
-export function turns(loop: GraphStep, outer: readonly number[], views: Iterable<StepView>): Turns {
-  const inside = new Set<string>();
-  const walk = (steps: GraphStep[]) => {
-    for (const step of steps) {
-      inside.add(step.id);
-      lists(step).forEach((inner) => walk(inner.steps));
-    }
-  };
-  loop.blocks.forEach((block) => walk(block.steps));
-  let count = 0;
-  const failed = new Set<number>();
-  let open: number | undefined;
-  for (const view of views) {
-    const id = view.step.replace(/\[.*$/, "");
-    if (!inside.has(id)) {
-      continue;
-    }
-    const path = turnsOf(view.step);
-    const turn = path[outer.length];
-    if (turn === undefined || outer.some((index, depth) => path[depth] !== index)) {
-      continue;
-    }
-    count = Math.max(count, turn + 1);
-    if (view.status === "failed") {
-      failed.add(turn);
-    } else if (view.status === "running" || view.status === "waiting") {
-      open = Math.min(open ?? turn, turn);
-    }
-  }
-  const sorted = [...failed].sort((a, b) => a - b);
-  return { count, failed: sorted, first: sorted[0] ?? open ?? 0 };
-}
-
-/** The key of a step in the chosen turns of the loops around it. */
-export const keyIn = (id: string, chosen: readonly number[]): string =>
-  id + chosen.map((turn) => `[${turn}]`).join("");

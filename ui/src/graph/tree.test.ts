@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 
-import { foldedAtFirst, move, places, turns, visible } from "./graph";
-import type { Graph, GraphStep } from "./model";
+import type { Graph, GraphStep } from "../api/types";
+import { columnOf, foldedAtFirst, move, places, visible } from "./tree";
+import { turns } from "./turns";
 
 const span = { line: 1, column: 1, endLine: 1, endColumn: 2 };
 const step = (id: string, more: Partial<GraphStep> = {}): GraphStep => ({
@@ -29,6 +30,18 @@ it("a step knows its level, its list and the loops around it", () => {
   const place = all.get("c");
   expect([place?.level, place?.list, place?.loops.map(({ id }) => id)]).toEqual([3, "each turn", ["each", "inner"]]);
   expect([all.get("d")?.position, all.get("d")?.size]).toEqual([3, 3]);
+});
+
+it("a step at any depth belongs to one list of each step around it", () => {
+  const choice = step("choice", {
+    verb: "if",
+    blocks: [
+      { name: "then", kind: "case", steps: [step("yes")] },
+      { name: "else", kind: "case", steps: [loop("again", [step("no")])] },
+    ],
+  });
+  const found = places({ ...graph, steps: [choice] });
+  expect(["yes", "no", "again", "choice", "f"].map((id) => columnOf(choice, id, found))).toEqual([0, 1, 1, undefined, undefined]);
 });
 
 it("the arrow keys go through the tree as it is drawn", () => {

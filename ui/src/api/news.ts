@@ -1,0 +1,25 @@
+/** News of the stream: which of them concern a page. */
+
+import type { ExecutionsNews, PollsNews } from "./types";
+
+/** True if executions of an automation may be among those that went on. */
+export const ofAutomation =
+  (automation: string) =>
+  (news: unknown): boolean => {
+    const { executions, more, uncounted } = news as ExecutionsNews;
+    return more > 0 || uncounted || executions.some((one) => one.automation === automation);
+  };
+
+/** True if an execution may have begun to wait; those that wait already may have ended with any news. */
+export const ofWaiting =
+  (count: () => number) =>
+  (news: unknown): boolean => {
+    const { statuses, more, uncounted } = news as ExecutionsNews;
+    return more > 0 || uncounted || statuses["waiting"] !== undefined || count() > 0;
+  };
+
+/** True if an automation was polled. */
+export const ofPoll =
+  (automation: string) =>
+  (news: unknown): boolean =>
+    (news as PollsNews).automations.includes(automation);
