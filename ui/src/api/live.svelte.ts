@@ -13,7 +13,7 @@ type Handler = (data: unknown) => void;
 
 type Passed =
   | { kind: "event"; event: ServerEvent }
-  | { kind: "resync" }
+  | { kind: "resync"; topics?: string[] }
   | { kind: "state"; connected: boolean; at: number }
   | { kind: "follows"; tab: string; topics: string[] }
   | { kind: "gone"; tab: string }
@@ -54,6 +54,8 @@ class Live {
   /** The topics that the other tabs follow, in the tab that reads the stream. */
   private readonly others = new Map<string, string[]>();
   private last: string | undefined;
+  /** The topics of the stream before. */
+  private streamed: string[] = [];
   private reads = false;
   private again: (() => void) | undefined;
   private settling: ReturnType<typeof setTimeout> | undefined;
@@ -121,7 +123,7 @@ class Live {
     if (message.kind === "event") {
       this.take(message.event);
     } else if (message.kind === "resync") {
-      this.refresh();
+      this.refresh(message.topics);
     } else if (message.kind === "state") {
       [this.connected, this.lastNews] = [message.connected, message.at];
     } else if (message.kind === "who") {
@@ -196,6 +198,13 @@ class Live {
       return false;
     }
     this.state(true);
+    // The stream goes on after the last event of the topics before: news of the others may have come between their first read and now.
+    const added = topics.filter((topic) => !this.streamed.includes(topic));
+    this.streamed = topics;
+    if (added.length > 0) {
+      this.send({ kind: "resync", topics: added });
+      this.refresh(added);
+    }
     const parser = new Parser();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let timer = setTimeout(() => silence.abort(), SILENCE);
@@ -235,9 +244,9 @@ class Live {
     }
   }
 
-  /** Has everything that is shown read anew. */
-  refresh(): void {
-    this.handlers.forEach((handlers) => handlers.forEach((handler) => handler(undefined)));
+  /** Reads anew what is shown of these topics; of all topics if none are given. */
+  refresh(topics: string[] = [...this.handlers.keys()]): void {
+    topics.forEach((topic) => this.handlers.get(topic)?.forEach((handler) => handler(undefined)));
   }
 
   private state(connected: boolean): void {
