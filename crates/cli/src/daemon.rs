@@ -15,6 +15,11 @@ pub(crate) fn path(segments: &[&str]) -> String {
     format!("/api/v1{}", escaped.collect::<String>())
 }
 
+/// A text as the value of a parameter after the question mark.
+pub(crate) fn query(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
 /// The daemon's response to `GET path`; `None` if no daemon runs.
 ///
 /// # Errors

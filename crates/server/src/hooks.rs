@@ -4,6 +4,7 @@
 //! secret and appears in no log.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use model::value::Data;
 use tokio_util::sync::CancellationToken;
 use trigger::webhook::MAX_PARSED_BYTES;
 
+use crate::admin::forwarded_for;
+use crate::audit::{AuditLog, Entry};
 use crate::callback;
 use crate::net::{self, Budget, BufferedBody, FramingState, Outgoing, Refusal, Respond};
 use crate::options::{Deadlines, Limits};
@@ -27,6 +30,8 @@ type Answer = Response<Outgoing>;
 pub(crate) struct Hooks {
     pub(crate) engine: Engine,
     pub(crate) resume: Resume,
+    /// The log of answers; `None` for an engine without a daemon around it.
+    pub(crate) audit: Option<Arc<AuditLog>>,
     /// False if only resume addresses are served, and no webhooks.
     pub(crate) triggers: bool,
     pub(crate) limits: Limits,
@@ -54,7 +59,7 @@ impl Respond for Hooks {
                 note(&head.method, &target, answer.status());
                 answer
             }
-            Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body).await,
+            Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body, seen.peer()).await,
             Ok(Route::Callback) => callback::answer(&self.engine, &head).await,
             Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
             Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
@@ -132,6 +137,7 @@ impl Hooks {
         token: &str,
         step: Option<&str>,
         body: Incoming,
+        peer: Option<IpAddr>,
     ) -> Answer {
         let asking = match self.resume.find(head, token, step) {
             Ok(asking) => asking,
@@ -142,7 +148,16 @@ impl Hooks {
             return self.resume.look(head, &asking).await;
         }
         match net::read(body, resume::BODY_BYTES, &self.budget, &self.deadlines).await {
-            Ok(held) => self.resume.take(head, &asking, &held.bytes()).await,
+            Ok(held) => {
+                let answer = self.resume.take(head, &asking, &held.bytes()).await;
+                if let Some(audit) = &self.audit {
+                    let mut entry =
+                        Entry::of_answer(asking.execution(), answer.status(), self.engine.clock().now());
+                    (entry.address, entry.forwarded_for) = (peer, forwarded_for(&head.headers));
+                    audit.record(entry);
+                }
+                answer
+            }
             Err(refusal) => refusal.into_response(),
         }
     }

@@ -12,6 +12,7 @@ mod options;
 mod net;
 
 mod admin;
+mod audit;
 mod callback;
 mod hooks;
 mod resume;
@@ -21,7 +22,9 @@ mod server;
 
 mod client;
 
-pub use admin::{ExportFormat, Problem, describe, describe_row, export, export_lines, openapi};
+pub use admin::{
+    ExportFormat, Problem, Scope, Scopes, describe, describe_row, export, export_lines, openapi,
+};
 pub use client::{Client, Events, ServerEvent};
 pub use error::Error;
 pub use files::{Daemon, admin_token};

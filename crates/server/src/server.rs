@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{Admin, Api};
+use crate::audit::AuditLog;
 use crate::files::{Announcement, Daemon, admin_token};
 use crate::hooks::Hooks;
 use crate::net::{Budget, HalfClose, Listener, Spool};
@@ -124,6 +125,7 @@ impl Bound {
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let audit = Arc::new(AuditLog::new(&options.data_dir));
         let budget = Budget::new(options.body_budget, Some(Spool::new(engine.ingress().files())));
         let hooks = Listener {
             name: "hooks",
@@ -131,6 +133,7 @@ impl Bound {
             respond: Hooks {
                 engine: engine.clone(),
                 resume: Resume::new(engine.clone()),
+                audit: Some(audit.clone()),
                 triggers: true,
                 limits: options.hook_limits.clone(),
                 deadlines: options.deadlines.clone(),
@@ -142,7 +145,7 @@ impl Bound {
             grace: options.grace,
             on_half_close: HalfClose::Finish,
         };
-        let api = Api::new(engine, &options, addresses, closing.clone(), tasks.clone());
+        let api = Api::new(engine, &options, addresses, audit, closing.clone(), tasks.clone());
         let admin = Listener {
             name: "admin",
             socket: admin,
@@ -180,6 +183,7 @@ impl ResumeServer {
             respond: Hooks {
                 resume: Resume::new(engine.clone()),
                 engine,
+                audit: None,
                 triggers: false,
                 limits: options.hook_limits.clone(),
                 deadlines: options.deadlines.clone(),

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 
 mod addresses;
+mod audit;
 mod backup;
 mod common;
 mod completions;
@@ -33,6 +34,7 @@ mod start;
 mod state;
 mod subscriptions;
 mod test;
+mod token;
 mod ui;
 mod validate;
 mod version;
@@ -65,6 +67,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<restore::Restore>(),
     Entry::new::<connections::Connections>(),
     Entry::new::<secrets::Secrets>(),
+    Entry::new::<token::Token>(),
+    Entry::new::<audit::Audit>(),
     Entry::new::<connectors::Connectors>(),
     Entry::new::<import::Import>(),
     Entry::new::<schema::Schema>(),

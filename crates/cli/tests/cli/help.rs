@@ -40,6 +40,8 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "restore",
         "connections",
         "secrets",
+        "token",
+        "audit",
         "connectors",
         "import",
         "schema",

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod access;
 mod completions;
 mod connectors;
 mod daemon;

@@ -10,7 +10,9 @@ use http::{HeaderMap, Method, StatusCode};
 use model::Secret;
 use subtle::ConstantTimeEq as _;
 
-use super::session::{Credential, Sessions};
+use super::credential::{Credential, Owner};
+use super::session::Sessions;
+use super::tokens::Tokens;
 use super::{Problem, ui};
 use crate::net::split_host;
 use crate::options::ServerOptions;
@@ -19,6 +21,7 @@ use crate::options::ServerOptions;
 pub(crate) struct Access {
     token: Secret,
     sessions: Arc<Sessions>,
+    tokens: Arc<Tokens>,
     hosts: HashSet<String>,
     open_metrics: bool,
 }
@@ -29,6 +32,7 @@ impl Access {
         address: SocketAddr,
         options: &ServerOptions,
         sessions: Arc<Sessions>,
+        tokens: Arc<Tokens>,
     ) -> Self {
         let loopback = ["localhost", "127.0.0.1", "[::1]"].into_iter().map(str::to_owned);
         let configured = options.admin_hosts.iter().map(|name| name.trim().to_ascii_lowercase());
@@ -38,7 +42,7 @@ impl Access {
             IpAddr::V6(address) => format!("[{address}]"),
         });
         let hosts = loopback.chain(configured).chain(own).collect();
-        Self { token, sessions, hosts, open_metrics: options.open_metrics }
+        Self { token, sessions, tokens, hosts, open_metrics: options.open_metrics }
     }
 
     /// True if a request needs no credential: the files of the web UI, the exchange of a login link, and the metrics if
@@ -59,15 +63,28 @@ impl Access {
         } else if self.sessions.has_cookie(headers) && !headers.contains_key(AUTHORIZATION) {
             // The browser adds the cookie to the requests of other sites too.
             self.site(headers)?;
-            Some(Credential::Session(self.sessions.check(headers).await?))
+            Some(self.sessions.check(headers).await?)
         } else {
-            self.token(headers)?;
-            Some(Credential::Token)
+            Some(self.token(headers).await?)
         };
         if !matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS) {
             self.site(headers)?;
         }
         Ok(credential)
+    }
+
+    /// True if a credential that was accepted earlier would still be accepted.
+    pub(super) async fn is_valid(&self, credential: &Credential) -> Result<bool, Problem> {
+        match (&credential.session, &credential.owner) {
+            (Some(session), _) => self.sessions.is_valid(session).await,
+            (None, Owner::Token { id, .. }) => self.tokens.is_valid(id).await,
+            (None, Owner::Admin) => Ok(true),
+        }
+    }
+
+    /// Returns when a token or a session has been revoked since this call.
+    pub(super) fn revocation(&self) -> impl Future<Output = ()> {
+        self.tokens.revocation()
     }
 
     /// A page whose name was made to point at this machine (DNS rebinding) sends that name.
@@ -85,12 +102,24 @@ impl Access {
         name.is_some_and(|name| self.hosts.contains(&name))
     }
 
-    fn token(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    /// The credential of a bearer token: the admin token, or one that was created.
+    async fn token(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
         let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         let (scheme, token) =
             given.split_at(given.iter().position(|byte| *byte == b' ').unwrap_or(given.len()));
-        let right: bool = token.trim_ascii().ct_eq(self.token.expose().as_bytes()).into();
-        if right && scheme.eq_ignore_ascii_case(b"bearer") { Ok(()) } else { Err(Problem::unauthorized()) }
+        let token = token.trim_ascii();
+        if !scheme.eq_ignore_ascii_case(b"bearer") {
+            return Err(Problem::unauthorized());
+        }
+        if bool::from(token.ct_eq(self.token.expose().as_bytes())) {
+            return Ok(Credential::admin());
+        }
+        let found = match std::str::from_utf8(token) {
+            Ok(token) => self.tokens.check(token).await?,
+            Err(_) => None,
+        };
+        let (id, token) = found.ok_or_else(Problem::unauthorized)?;
+        Ok(Credential { scopes: token.scopes, owner: Owner::Token { id, name: token.name }, session: None })
     }
 
     /// Pages of other sites must not send requests that change something, even with credentials of the browser.
@@ -124,10 +153,12 @@ mod tests {
     async fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {
         let address = SocketAddr::from(([192, 0, 2, 7], 7071));
         let store = store::Memory::default().open();
-        let sessions = Sessions::new(store, Arc::new(engine::SystemClock), 7071);
+        let clock = Arc::new(engine::SystemClock);
+        let tokens = Tokens::new(store.clone(), clock.clone());
+        let sessions = Sessions::new(store, clock, tokens.clone(), 7071);
         let mut options = ServerOptions::new("");
         options.admin_hosts = vec!["Cogwork.Example".to_owned()];
-        let access = Access::new(Secret::new(TOKEN), address, &options, sessions);
+        let access = Access::new(Secret::new(TOKEN), address, &options, sessions, tokens);
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in fields {
             request = request.header(*name, *value);

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use engine::{Catalog, Deployment, Start};
+use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, WebhookMode};
@@ -13,9 +15,11 @@ use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::credential::Credential;
 use super::described::{AnyJson, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord};
 use super::extract::{Answer, Body, Query, Segment, outside, tagged};
 use super::graph::GraphView;
+use super::scope::Scope;
 use super::status::{DiagnosticView, diagnostics};
 use super::{Api, Problem, Shared};
 
@@ -46,10 +50,10 @@ struct AutomationView {
     path: String,
     /// The hash of the definition in force.
     definition: String,
-    /// The address that starts it.
+    /// The address that starts it; only for credentials with the scope `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     live_url: Option<String>,
-    /// The address that starts a test of it.
+    /// The address that starts a test of it; only for credentials with the scope `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     test_url: Option<String>,
     /// The next instants at which its schedule fires.
@@ -143,6 +147,16 @@ impl Api {
     }
 }
 
+impl AutomationView {
+    /// Removes the addresses, which start executions without another credential, if this one may not start them.
+    fn shown_to(mut self, credential: &Credential) -> Self {
+        if !credential.scopes.allow(Scope::Run) {
+            (self.live_url, self.test_url) = (None, None);
+        }
+        self
+    }
+}
+
 impl Api {
     fn keys_used(&self, automation: &AutomationId) -> Vec<KeyUsed> {
         let used = self.engine.ingress().keys_used(automation).into_iter();
@@ -160,11 +174,18 @@ impl Api {
         (status = 304, description = "It is the answer that the client has"),
     ),
 )]
-pub(crate) async fn list(State(api): Shared, headers: HeaderMap) -> Response {
+pub(crate) async fn list(
+    State(api): Shared,
+    Extension(credential): Extension<Credential>,
+    headers: HeaderMap,
+) -> Response {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
     let broken = catalog.invalid_files().into_iter();
     let listed = Automations {
-        automations: catalog.automations().map(|deployment| api.automation(deployment, now)).collect(),
+        automations: catalog
+            .automations()
+            .map(|deployment| api.automation(deployment, now).shown_to(&credential))
+            .collect(),
         broken: broken
             .map(|broken| BrokenView {
                 path: broken.path.clone(),
@@ -184,6 +205,7 @@ pub(crate) async fn list(State(api): Shared, headers: HeaderMap) -> Response {
 )]
 pub(crate) async fn show(
     State(api): Shared,
+    Extension(credential): Extension<Credential>,
     Segment(id): Segment,
 ) -> Result<Answer<AutomationDetail>, Problem> {
     let catalog = api.engine.catalog();
@@ -191,7 +213,7 @@ pub(crate) async fn show(
     let (automation, now) = (&deployment.automation, api.engine.clock().now());
     let report = deployment.stale.as_ref().unwrap_or(&deployment.warnings);
     Ok(Answer::ok(AutomationDetail {
-        automation: api.automation(deployment, now),
+        automation: api.automation(deployment, now).shown_to(&credential),
         source: automation.source.text().to_owned(),
         diagnostics: diagnostics([&**report]),
         plan: api.graph(deployment),
@@ -291,7 +313,7 @@ pub(crate) async fn run(
     Segment(id): Segment,
     Query(query): Query<RunQuery>,
     body: Option<Body<RunBody>>,
-) -> Result<Answer<Started>, Problem> {
+) -> Result<Response, Problem> {
     let deployment = api.engine.catalog().find(&id)?.clone();
     let automation = deployment.automation.id.clone();
     let mut body = body.map(|body| body.0).unwrap_or_default();
@@ -313,13 +335,16 @@ pub(crate) async fn run(
     {
         let outcome = outcome?;
         let status = Some(outcome.status().as_str());
-        return Ok(Answer::ok(Started {
-            execution_id: execution.to_string(),
-            status,
-            outcome: Some(outside(&outcome)),
-        }));
+        let execution_id = execution.to_string();
+        let started = Started { execution_id, status, outcome: Some(outside(&outcome)) };
+        return Ok(located(execution, Answer::ok(started)));
     }
-    Ok(Answer(StatusCode::ACCEPTED, accepted(execution)))
+    Ok(located(execution, Answer(StatusCode::ACCEPTED, accepted(execution))))
+}
+
+/// An answer that names the address of the execution that was started.
+pub(super) fn located<T: Serialize>(execution: ExecutionId, answer: Answer<T>) -> Response {
+    ([(LOCATION, format!("{}{execution}", super::executions::PATH))], answer).into_response()
 }
 
 /// The trigger of a deployment in words; `None` if its kind says it all.

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use axum::Extension;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use engine::{
     BULK_PER_SECOND, BulkAction, BulkPlan, BulkProgress, BulkSelection, MAX_BULK_PER_SECOND, ReplayRequest,
 };
@@ -15,6 +17,7 @@ use utoipa::ToSchema;
 use super::described::BulkWord;
 use super::executions::ListQuery;
 use super::extract::{Answer, Body, Segment};
+use super::guard::DryRun;
 use super::replay::Version;
 use super::{Problem, Shared};
 
@@ -222,10 +225,7 @@ impl BulkBody {
         (status = 202, description = "The operation goes on", body = BulkView),
     ),
 )]
-pub(crate) async fn begin(
-    State(api): Shared,
-    Body(mut body): Body<BulkBody>,
-) -> Result<Answer<BulkView>, Problem> {
+pub(crate) async fn begin(State(api): Shared, Body(mut body): Body<BulkBody>) -> Result<Response, Problem> {
     let per_second = body.per_second.unwrap_or(BULK_PER_SECOND);
     if !(1..=MAX_BULK_PER_SECOND).contains(&per_second) {
         let detail = format!("`perSecond` goes from 1 to {MAX_BULK_PER_SECOND}");
@@ -235,10 +235,11 @@ pub(crate) async fn begin(
     let (engine, bulk) = (&api.engine, api.engine.bulk());
     let plan = bulk.plan(engine.runtime(), &action, selection).await?;
     if body.dry_run {
-        return Ok(Answer::ok(BulkView::planned(action.as_str(), &plan)));
+        let view = BulkView::planned(action.as_str(), &plan);
+        return Ok((Extension(DryRun), Answer::ok(view)).into_response());
     }
     let progress = bulk.start((engine.runtime(), engine.ingress()), action, plan.ids, per_second)?;
-    Ok(Answer(StatusCode::ACCEPTED, progress.into()))
+    Ok(Answer(StatusCode::ACCEPTED, BulkView::from(progress)).into_response())
 }
 
 /// List the operations on many executions

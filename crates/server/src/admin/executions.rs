@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,12 +18,17 @@ use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
 
 use super::caller::CallerView;
+use super::credential::Credential;
 use super::delays::{self, DelayView};
 use super::described::{LogLineInfo, OriginInfo, OutcomeInfo, PayloadInfo, ResponseInfo, StatusWord};
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::history::{self, StepView};
+use super::scope::Scope;
 use super::turns::{self, TurnsView};
 use super::{Api, Problem, Shared, large, waiting};
+
+/// The path of an execution, without its id.
+pub(super) const PATH: &str = "/api/v1/executions/";
 
 /// Executions on a page where no number is given.
 const PAGE: u32 = 50;
@@ -369,12 +375,19 @@ enum Large {
 )]
 pub(crate) async fn show(
     State(api): Shared,
+    Extension(credential): Extension<Credential>,
     Segment(id): Segment,
     Query(query): Query<ShowQuery>,
 ) -> Result<Answer<ExecutionDetail>, Problem> {
     let mut detail = api.detail(&id).await?;
     if let Some(Large::Cut) = query.large {
         detail.cut();
+    }
+    // The resume address lets everyone answer who knows it.
+    if let Some(waiting) = detail.waiting.as_mut().and_then(serde_json::Value::as_object_mut)
+        && !credential.scopes.allow(Scope::Run)
+    {
+        waiting.remove("resumeUrl");
     }
     Ok(Answer::ok(detail))
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use engine::{Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use http::StatusCode;
@@ -11,8 +12,10 @@ use model::{AutomationId, File, HttpResponse, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::credential::Credential;
 use super::described::{AnyJson, CaptureWord, SavedPayloadInfo};
 use super::extract::{Answer, Body, Query, Segment, outside};
+use super::scope::Scope;
 use super::subscriptions::SubscriptionView;
 use super::{Api, Problem, Shared};
 
@@ -160,14 +163,15 @@ pub(crate) struct CapturesQuery {
 }
 
 impl Api {
-    fn listening(&self, view: ListenView) -> Listening {
+    fn listening(&self, view: ListenView, credential: &Credential) -> Listening {
         let catalog = self.engine.catalog();
         let deployment = catalog.get(&view.automation);
         let subscriptions = self.engine.ingress().subscriptions().into_iter();
         let for_it = subscriptions.filter(|one| one.test && one.automation == view.automation);
+        let test_url = deployment.and_then(|deployment| deployment.test_url(&self.public_url()));
         Listening {
             automation: view.automation.to_string(),
-            test_url: deployment.and_then(|deployment| deployment.test_url(&self.public_url())),
+            test_url: test_url.filter(|_| credential.scopes.allow(Scope::Run)),
             subscription: for_it.max_by_key(|one| !one.removing).map(Into::into),
             listening: view.listening,
             since: view.since,
@@ -203,6 +207,7 @@ impl Api {
 )]
 pub(crate) async fn listen(
     State(api): Shared,
+    Extension(credential): Extension<Credential>,
     Segment(id): Segment,
     body: Option<Body<ListenBody>>,
 ) -> Result<Answer<Listening>, Problem> {
@@ -213,7 +218,7 @@ pub(crate) async fn listen(
     })?;
     let time = time.unwrap_or(MAX_LISTEN_TIME);
     let view = api.engine.ingress().listen(&automation, time, count.unwrap_or(MAX_CAPTURES)).await?;
-    Ok(Answer::ok(api.listening(view)))
+    Ok(Answer::ok(api.listening(view, &credential)))
 }
 
 /// Captured requests, at once or as they come
@@ -224,13 +229,14 @@ pub(crate) async fn listen(
 )]
 pub(crate) async fn captures(
     State(api): Shared,
+    Extension(credential): Extension<Credential>,
     Segment(id): Segment,
     Query(query): Query<CapturesQuery>,
 ) -> Result<Answer<Listening>, Problem> {
     let automation = api.id_of(&id)?;
     let wait = if query.wait { LONGEST_WAIT } else { Duration::ZERO };
     let view = api.captured(&automation, query.after, wait).await?;
-    Ok(Answer::ok(api.listening(view)))
+    Ok(Answer::ok(api.listening(view, &credential)))
 }
 
 /// Listen no longer
@@ -239,11 +245,15 @@ pub(crate) async fn captures(
     params(("id" = String, Path, description = "The automation's id")),
     responses((status = 200, description = "It does not listen any more", body = Listening)),
 )]
-pub(crate) async fn stop(State(api): Shared, Segment(id): Segment) -> Result<Answer<Listening>, Problem> {
+pub(crate) async fn stop(
+    State(api): Shared,
+    Extension(credential): Extension<Credential>,
+    Segment(id): Segment,
+) -> Result<Answer<Listening>, Problem> {
     let automation = api.id_of(&id)?;
     // Checked first: without a session nothing changes.
     api.captured(&automation, u32::MAX, Duration::ZERO).await?;
     api.engine.ingress().stop_listening(&automation);
     let view = api.captured(&automation, u32::MAX, Duration::ZERO).await?;
-    Ok(Answer::ok(api.listening(view)))
+    Ok(Answer::ok(api.listening(view, &credential)))
 }

@@ -6,11 +6,13 @@
 mod access;
 mod addresses;
 mod assist;
+mod audit;
 mod automations;
 mod bulk;
 mod caller;
 mod connections;
 mod connectors;
+mod credential;
 mod definitions;
 mod delays;
 mod described;
@@ -22,6 +24,7 @@ mod extract;
 mod files;
 mod follow;
 mod graph;
+mod guard;
 mod history;
 mod hosts;
 mod input;
@@ -37,6 +40,7 @@ mod problem;
 mod replay;
 mod routes;
 mod saved_payloads;
+mod scope;
 mod secrets;
 mod session;
 mod state;
@@ -45,6 +49,7 @@ mod status;
 mod stream;
 mod subscriptions;
 mod test_drafts;
+mod tokens;
 mod trials;
 mod tries;
 mod turns;
@@ -58,7 +63,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use engine::Engine;
+use engine::{Clock, Engine};
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -68,17 +73,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
+use crate::audit::AuditLog;
 use crate::net::{self, Budget, FramingState, Respond};
 use crate::options::{Deadlines, Limits, ServerOptions};
 use crate::server::Addresses;
 use access::Access;
+use guard::Visit;
 use session::Sessions;
 use stream::Hub;
+use tokens::Tokens;
+
+pub(crate) use guard::forwarded_for;
 
 pub use executions::{describe, describe_row};
 pub use export::{ExportFormat, export, export_lines};
 pub use problem::Problem;
 pub use routes::openapi;
+pub use scope::{Scope, Scopes};
 
 /// The most bytes of a request's body.
 const BODY_BYTES: usize = 1 << 20;
@@ -108,6 +119,8 @@ pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) addresses: Addresses,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) audit: Arc<AuditLog>,
     /// How long a run that is waited for may take.
     pub(crate) wait: Duration,
     /// True if changes of project files are refused.
@@ -123,20 +136,24 @@ impl Api {
         engine: Engine,
         options: &ServerOptions,
         addresses: Addresses,
+        audit: Arc<AuditLog>,
         closing: CancellationToken,
         tasks: TaskTracker,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS));
-        let sessions = Sessions::new(engine.store().clone(), engine.clock().clone(), addresses.admin.port());
-        let hub = Arc::new(Hub::new());
+        let (store, clock) = (engine.store(), engine.clock());
+        let tokens = Tokens::new(store.clone(), clock.clone());
+        let sessions = Sessions::new(store.clone(), clock.clone(), tokens.clone(), addresses.admin.port());
         Self {
             engine,
             addresses,
             sessions,
+            tokens,
+            audit,
             wait: options.wait,
             read_only: options.read_only,
             streams,
-            hub,
+            hub: Arc::new(Hub::new()),
             closing,
             tasks,
         }
@@ -157,7 +174,9 @@ type Shared = axum::extract::State<Arc<Api>>;
 /// The service of the admin listener.
 pub(crate) struct Admin {
     router: Router,
-    access: Access,
+    access: Arc<Access>,
+    audit: Arc<AuditLog>,
+    clock: Arc<dyn Clock>,
     limits: Limits,
     deadlines: Deadlines,
     budget: Arc<Budget>,
@@ -166,7 +185,15 @@ pub(crate) struct Admin {
 impl Admin {
     pub(crate) fn new(api: Api, options: &ServerOptions, token: Secret, budget: Arc<Budget>) -> Self {
         Self {
-            access: Access::new(token, api.addresses.admin, options, Arc::clone(&api.sessions)),
+            access: Arc::new(Access::new(
+                token,
+                api.addresses.admin,
+                options,
+                Arc::clone(&api.sessions),
+                Arc::clone(&api.tokens),
+            )),
+            audit: Arc::clone(&api.audit),
+            clock: api.engine.clock().clone(),
             router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
@@ -189,6 +216,14 @@ impl Admin {
             Some(_) if is_plan => PLAN_BYTES,
             Some(_) => BODY_BYTES,
         };
+        let visit = Visit {
+            access: Arc::clone(&self.access),
+            audit: Arc::clone(&self.audit),
+            clock: Arc::clone(&self.clock),
+            peer: seen.peer(),
+            is_public: credential.is_none(),
+        };
+        head.extensions.insert(visit);
         if let Some(credential) = credential {
             seen.trust();
             head.extensions.insert(credential);
@@ -197,7 +232,10 @@ impl Admin {
             Ok(held) => held,
             Err(refusal) => return closed(Problem::from(refusal)),
         };
-        let request = Request::from_parts(head, Body::from(held.bytes()));
+        self.route(Request::from_parts(head, Body::from(held.bytes()))).await
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response<Body> {
         match self.router.clone().oneshot(request).await {
             Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
                 let allow =

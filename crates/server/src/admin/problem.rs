@@ -77,6 +77,14 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     }
 
+    /// The credential of a request has no scope for it.
+    pub(crate) fn scope_missing(needed: &dyn std::fmt::Display, credential: &dyn std::fmt::Display) -> Self {
+        let detail = format!(
+            "this needs the scope `{needed}`, which the {credential} does not have; `cogwork token create` makes a token that has it"
+        );
+        Self::new(StatusCode::FORBIDDEN, "scope_missing", detail)
+    }
+
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         // Errors of the store or a file system may contain paths and addresses, so they go to the log of the daemon
         // only.

@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
+use axum::Extension;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use engine::{RepeatedCall, ReplayPlan, ReplayRequest};
 use http::StatusCode;
 use model::payload::WebhookPayload;
@@ -12,8 +14,10 @@ use model::{Event, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::automations::located;
 use super::described::StartPayload;
 use super::extract::{Answer, Body, Segment};
+use super::guard::DryRun;
 use super::{Api, Problem, Shared};
 
 /// The version of the automation that a replay runs on.
@@ -194,16 +198,16 @@ pub(crate) async fn replay(
     State(api): Shared,
     Segment(id): Segment,
     body: Option<Body<ReplayBody>>,
-) -> Result<Answer<Replay>, Problem> {
+) -> Result<Response, Problem> {
     let (id, body) = (api.execution_id(&id).await?, body.map(|body| body.0).unwrap_or_default());
     let dry_run = body.dry_run;
     let plan = api.plan_replay(id, body).await?;
     let mut view = Replay::new(id, &plan);
     if dry_run {
-        return Ok(Answer::ok(view));
+        return Ok((Extension(DryRun), Answer::ok(view)).into_response());
     }
     let engine = api.engine.clone();
     let new = api.to_its_end(async move { engine.ingress().replay(plan).await }).await??;
     view.execution_id = Some(new.to_string());
-    Ok(Answer(StatusCode::ACCEPTED, view))
+    Ok(located(new, Answer(StatusCode::ACCEPTED, view)))
 }

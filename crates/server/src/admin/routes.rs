@@ -2,22 +2,27 @@
 
 use std::sync::Arc;
 
-use axum::routing::{MethodFilter, on};
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::middleware::{Next, from_fn};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use serde_json::{Value as Json, json};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, Predicate as _, SizeAbove};
 use utoipa::Modify;
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{OpenApi, RefOr};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{HttpMethod, OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
+use super::guard::{self, Need, Rule};
+use super::scope::Scope;
 use super::{
-    Api, Problem, addresses, assist, automations, bulk, connections, connectors, definitions, editing,
+    Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions, editing,
     executions, export, files, follow, hosts, input, listening, metrics, notices, plan, polls, problem,
     replay, saved_payloads, secrets, session, state, statistics, status, stream, subscriptions, test_drafts,
-    trials, turns, ui, values, waiting,
+    tokens, trials, turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -27,12 +32,13 @@ const COMPRESSED_FROM: u64 = 1024;
 #[openapi(
     info(
         title = "Cogwork",
-        description = "The admin API of a Cogwork daemon. Every address takes the admin token as a bearer token; \
-            errors are problems as RFC 9457 has them.",
+        description = "The admin API of a Cogwork daemon. Every address takes the admin token as a bearer token, or \
+            a token with the scope that the operation names; errors are problems as RFC 9457 has them.",
     ),
     tags(
         (name = "status", description = "The daemon itself"),
         (name = "session", description = "Sessions of browsers, for the web UI"),
+        (name = "tokens", description = "Tokens of the API, and the log of what was done with them"),
         (name = "files", description = "The files of the project"),
         (name = "automations", description = "The definitions in force"),
         (name = "executions", description = "Finished and running executions"),
@@ -55,17 +61,20 @@ impl Modify for Common {
     }
 }
 
-/// Makes the router of a table, and the description of what it routes. A row is what one path leads to; each handler says
-/// for itself by which path and with which method. Nobody may ever ask for the description, and it takes more memory than
-/// the rest of a small daemon, so it is made apart.
+/// Makes the router of a table. A row is what one path leads to: each handler after the [`Need`] of its route and, if it changes
+/// something, the word for that in the audit log. A handler says for itself by which path and with which method. Nobody may ever ask for the
+/// description, and it takes more memory than the rest of a small daemon, so it is made apart.
 macro_rules! table {
-    ($($first_in:ident::$first:ident $(, $more_in:ident::$more:ident)*;)+) => {
+    ($($need:ident $($act:literal)? $first_in:ident::$first:ident
+        $(, $more_need:ident $($more_act:literal)? $more_in:ident::$more:ident)*;)+) => {
         fn routed() -> axum::Router<Arc<Api>> {
             paste! {
                 axum::Router::new()$(.route(
                     &<$first_in::[<__path_ $first>] as utoipa::Path>::path(),
-                    on(taken::<$first_in::[<__path_ $first>]>(), $first_in::$first)
-                        $(.on(taken::<$more_in::[<__path_ $more>]>(), $more_in::$more))*,
+                    guarded::<$first_in::[<__path_ $first>], _, _>(rule!($need $($act)?), $first_in::$first)
+                        $(.merge(guarded::<$more_in::[<__path_ $more>], _, _>(
+                            rule!($more_need $($more_act)?), $more_in::$more,
+                        )))*,
                 ))+
             }
         }
@@ -74,77 +83,117 @@ macro_rules! table {
             OpenApiRouter::with_openapi(<Head as utoipa::OpenApi>::openapi())
                 $(.routes(routes!($first_in::$first $(, $more_in::$more)*)))+
         }
+
+        /// Each operation with its rule.
+        fn rules() -> Vec<(String, Vec<HttpMethod>, Rule)> {
+            paste! {
+                vec![$(
+                    row::<$first_in::[<__path_ $first>]>(rule!($need $($act)?)),
+                    $(row::<$more_in::[<__path_ $more>]>(rule!($more_need $($more_act)?)),)*
+                )+]
+            }
+        }
+    };
+}
+
+macro_rules! rule {
+    ($need:ident) => {
+        Rule { need: Need::$need, action: None }
+    };
+    ($need:ident $action:literal) => {
+        Rule { need: Need::$need, action: Some($action) }
     };
 }
 
 table! {
-    status::status;
-    status::reload;
-    plan::plan, plan::plan_of;
-    status::validate;
-    automations::list;
-    automations::show;
-    automations::run;
-    definitions::versions;
-    definitions::show;
-    automations::pair, automations::pairing;
-    editing::enable;
-    editing::disable;
-    statistics::refusals;
-    statistics::statistics;
-    listening::listen, listening::captures, listening::stop;
-    saved_payloads::payloads, saved_payloads::save;
-    saved_payloads::preview;
-    saved_payloads::payload, saved_payloads::put, saved_payloads::delete;
-    saved_payloads::rename;
-    addresses::rotate;
-    subscriptions::list;
-    polls::list;
-    polls::show;
-    polls::now;
-    polls::reset;
-    polls::rewind;
-    executions::list;
-    executions::show;
-    values::values;
-    input::input;
-    export::route;
-    turns::turns;
-    executions::logs;
-    executions::cancel;
-    replay::replay;
-    bulk::list, bulk::begin;
-    bulk::show, bulk::stop;
-    trials::run;
-    test_drafts::from_execution;
-    follow::events;
-    stream::stream;
-    waiting::signal;
-    notices::events, waiting::emit;
-    files::list;
-    files::show, files::put, files::delete;
-    editing::edit;
-    assist::complete;
-    assist::hover;
-    assist::definition;
-    assist::schema;
-    assist::preview_schedule;
-    assist::scaffold;
-    session::begin, session::show, session::end;
-    session::link;
-    state::list;
-    state::show, state::put, state::delete;
-    secrets::list;
-    secrets::put, secrets::delete;
-    secrets::rotate;
-    connectors::list;
-    connectors::show;
-    connections::list;
-    connections::test;
-    connections::begin_login, connections::login_state;
-    hosts::list;
-    status::description;
-    metrics::metrics;
+    Read status::status;
+    Write "reload" status::reload;
+    Read plan::plan, Read plan::plan_of;
+    Read status::validate;
+    Read automations::list;
+    Read automations::show;
+    Run "start" automations::run;
+    Read definitions::versions;
+    Read definitions::show;
+    Secrets "pair" automations::pair, Read automations::pairing;
+    Write "enable" editing::enable;
+    Write "disable" editing::disable;
+    Read statistics::refusals;
+    Read statistics::statistics;
+    Run "listen" listening::listen, Read listening::captures, Run "stopListening" listening::stop;
+    Read saved_payloads::payloads, Write "savePayload" saved_payloads::save;
+    Read saved_payloads::preview;
+    Read saved_payloads::payload, Write "savePayload" saved_payloads::put, Write "deletePayload" saved_payloads::delete;
+    Write "renamePayload" saved_payloads::rename;
+    Secrets "rotateAddress" addresses::rotate;
+    Read subscriptions::list;
+    Read polls::list;
+    Read polls::show;
+    Run "poll" polls::now;
+    Write "resetPoll" polls::reset;
+    Write "rewindPoll" polls::rewind;
+    Read executions::list;
+    Read executions::show;
+    Read values::values;
+    Read input::input;
+    Read export::route;
+    Read turns::turns;
+    Read executions::logs;
+    Run "cancel" executions::cancel;
+    Run "replay" replay::replay;
+    Read bulk::list, Run "startBulk" bulk::begin;
+    Read bulk::show, Run "stopBulk" bulk::stop;
+    Run trials::run;
+    Run test_drafts::from_execution;
+    Read follow::events;
+    Read stream::stream;
+    Run "answer" waiting::signal;
+    Read notices::events, Run "sendEvent" waiting::emit;
+    Read files::list;
+    Read files::show, Write "changeFile" files::put, Write "deleteFile" files::delete;
+    Read editing::edit;
+    Read assist::complete;
+    Read assist::hover;
+    Read assist::definition;
+    Read assist::schema;
+    Read assist::preview_schedule;
+    Read assist::scaffold;
+    Nothing "logIn" session::begin, Credential session::show, Credential "logOut" session::end;
+    Credential "createLink" session::link;
+    Read state::list;
+    Read state::show, Write "changeState" state::put, Write "deleteState" state::delete;
+    Secrets secrets::list;
+    Secrets "setSecret" secrets::put, Secrets "deleteSecret" secrets::delete;
+    Secrets "changeKey" secrets::rotate;
+    Read connectors::list;
+    Read connectors::show;
+    Read connections::list;
+    Run "testConnection" connections::test;
+    Secrets "connect" connections::begin_login, Read connections::login_state;
+    Read hosts::list;
+    Credential status::description;
+    Metrics metrics::metrics;
+    Admin tokens::list, Admin "createToken" tokens::create;
+    Admin "revokeToken" tokens::revoke;
+    Admin audit::list;
+}
+
+/// A handler behind the rule of its route.
+fn guarded<P: utoipa::Path, H, T>(rule: Rule, handler: H) -> MethodRouter<Arc<Api>>
+where
+    H: Handler<T, Arc<Api>>,
+    T: 'static,
+{
+    behind(rule, on(taken::<P>(), handler))
+}
+
+/// A route behind its rule. Not generic, so that the compiler makes the layer once and not for each handler.
+fn behind(rule: Rule, route: MethodRouter<Arc<Api>>) -> MethodRouter<Arc<Api>> {
+    route.route_layer(from_fn(move |request: Request, next: Next| guard::check(rule, request, next)))
+}
+
+fn row<P: utoipa::Path>(rule: Rule) -> (String, Vec<HttpMethod>, Rule) {
+    (P::path(), P::methods(), rule)
 }
 
 /// The methods by which a handler is reached.
@@ -169,6 +218,7 @@ fn api() -> OpenApi {
     env!("CARGO_PKG_VERSION").clone_into(&mut api.info.version);
     add_problems(&mut api);
     name_operations(&mut api);
+    add_scopes(&mut api);
     api
 }
 
@@ -243,6 +293,30 @@ fn add_problems(api: &mut OpenApi) {
     }
 }
 
+/// Adds the needed scope to every operation.
+fn add_scopes(api: &mut OpenApi) {
+    for (path, methods, rule) in rules() {
+        let Some(item) = api.paths.paths.get_mut(&path) else { continue };
+        for method in methods {
+            let operation = match method {
+                HttpMethod::Get => &mut item.get,
+                HttpMethod::Post => &mut item.post,
+                HttpMethod::Put => &mut item.put,
+                HttpMethod::Delete => &mut item.delete,
+                HttpMethod::Patch => &mut item.patch,
+                _ => continue,
+            };
+            let requirement = match rule.need {
+                Need::Nothing => SecurityRequirement::default(),
+                need => SecurityRequirement::new("token", need.scope().map(Scope::as_str)),
+            };
+            if let Some(operation) = operation {
+                operation.security = Some(vec![requirement]);
+            }
+        }
+    }
+}
+
 /// The OpenAPI 3.1 description of the admin API, as JSON.
 #[must_use]
 pub fn openapi() -> String {
@@ -293,6 +367,68 @@ mod tests {
                 let name = operation.operation_id.expect("a name");
                 assert!(names.insert(name.clone()), "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn every_operation_of_the_description_has_a_rule_and_names_its_scope() {
+        let mut ruled = BTreeSet::new();
+        for (path, methods, _) in rules() {
+            for method in methods {
+                assert!(ruled.insert(format!("{} {path}", key(&method))), "two rules for {path}");
+            }
+        }
+        let api: serde_json::Value = serde_json::from_str(&openapi()).expect("JSON");
+        let mut described = BTreeSet::new();
+        for (path, item) in api["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                described.insert(format!("{method} {path}"));
+                let security = operation["security"].as_array().expect("a requirement of its own");
+                assert_eq!(security.len(), 1, "{method} {path}");
+            }
+        }
+        assert_eq!(ruled, described);
+    }
+
+    fn key(method: &HttpMethod) -> &'static str {
+        match method {
+            HttpMethod::Get => "get",
+            HttpMethod::Post => "post",
+            HttpMethod::Put => "put",
+            HttpMethod::Delete => "delete",
+            _ => "other",
+        }
+    }
+
+    /// Operations that are no `GET` and yet change nothing: they check or describe what is sent to them.
+    const ONLY_ANSWER: [&str; 11] = [
+        "/api/v1/plan",
+        "/api/v1/validate",
+        "/api/v1/automations/{id}/preview-payload",
+        "/api/v1/trials",
+        "/api/v1/tests/from-execution",
+        "/api/v1/edit",
+        "/api/v1/complete",
+        "/api/v1/hover",
+        "/api/v1/definition",
+        "/api/v1/schedules/preview",
+        "/api/v1/scaffold",
+    ];
+
+    #[test]
+    fn changes_need_more_than_read_and_are_audited() {
+        for (path, methods, Rule { need, action }) in rules() {
+            let changes = !methods.iter().all(|method| matches!(method, HttpMethod::Get))
+                && !ONLY_ANSWER.contains(&path.as_str());
+            assert_eq!(action.is_some(), changes, "{path}");
+            let is_own_session = path.starts_with("/api/v1/session");
+            if changes && !is_own_session {
+                assert!(need.scope().is_some_and(|scope| scope >= Scope::Run), "{path} {need:?}");
+            }
+            let is_secret = ["/secret", "/tokens", "/audit"].iter().any(|part| path.contains(part));
+            assert!(!is_secret || matches!(need, Need::Secrets | Need::Admin), "{path} {need:?}");
+            let needs_none = path == "/api/v1/session" && methods == [HttpMethod::Post];
+            assert_eq!(need == Need::Nothing, needs_none, "{path}");
         }
     }
 

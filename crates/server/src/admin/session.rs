@@ -11,20 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Clock;
 use http::header::{COOKIE, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use model::Secret;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use store::{StateWrite, Store};
 use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 
+use super::credential::{Credential, Hash, Owner, encode, hash, random};
 use super::extract::{Answer, Body};
+use super::scope::Scopes;
+use super::tokens::Tokens;
 use super::{Problem, Shared};
 
 /// The header field with the second secret of a session.
@@ -38,45 +38,44 @@ const LINKS: usize = 64;
 /// The scope of sessions in the state of the store. No scope of an automation has a colon in it.
 const SCOPE: &str = "sessions:";
 
-/// A SHA-256 hash of a secret.
-type Hash = [u8; 32];
-
-fn hash(secret: &str) -> Hash {
-    Sha256::digest(secret.as_bytes()).into()
-}
-
-/// A new secret of 256 random bits, as text.
-fn random() -> Result<String, Problem> {
-    let mut bits = [0; 32];
-    getrandom::fill(&mut bits).map_err(|error| Problem::internal(&error))?;
-    Ok(URL_SAFE_NO_PAD.encode(bits))
-}
-
-/// The credential that a request has shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Credential {
-    /// The admin token.
-    Token,
-    /// A session.
-    Session(SessionId),
-}
-
 /// The key of a session in the store: the hash of its cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionId(String);
+
+/// The rights of a session: those of the credential that created its login link, or fewer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Grant {
+    owner: Owner,
+    scopes: Scopes,
+}
+
+/// A session as the store has it. Its end is the expiry of the stored value.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct StoredSession {
+    /// The hash of the second secret.
+    secret: String,
+    #[serde(flatten)]
+    grant: Grant,
+}
 
 /// The login links and sessions of a daemon.
 pub(crate) struct Sessions {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    tokens: Arc<Tokens>,
     /// `cogwork_<port>`: daemons on two ports of a host do not overwrite each other's cookies.
     cookie: String,
-    links: Mutex<VecDeque<(Hash, Timestamp)>>,
+    links: Mutex<VecDeque<(Hash, Timestamp, Grant)>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, port: u16) -> Arc<Self> {
-        Arc::new(Self { store, clock, cookie: format!("cogwork_{port}"), links: Mutex::default() })
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        tokens: Arc<Tokens>,
+        port: u16,
+    ) -> Arc<Self> {
+        Arc::new(Self { store, clock, tokens, cookie: format!("cogwork_{port}"), links: Mutex::default() })
     }
 
     fn now(&self) -> Timestamp {
@@ -84,35 +83,35 @@ impl Sessions {
     }
 
     /// Creates a login link, and returns its token and its end.
-    fn new_link(&self) -> Result<(String, Timestamp), Problem> {
+    fn new_link(&self, grant: Grant) -> Result<(String, Timestamp), Problem> {
         let (token, now) = (random()?, self.now());
         let until = now.saturating_add(LINK_FOR).unwrap_or(Timestamp::MAX);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|(_, until)| *until > now);
+        links.retain(|(_, until, _)| *until > now);
         if links.len() >= LINKS {
             links.pop_front();
         }
-        links.push_back((hash(&token), until));
+        links.push_back((hash(&token), until, grant));
         Ok((token, until))
     }
 
-    /// Uses up a login link. Returns false if there is no such link.
-    fn take_link(&self, token: &str) -> bool {
+    /// Uses up a login link. Returns the rights of its session; `None` if there is no such link.
+    fn take_link(&self, token: &str) -> Option<Grant> {
         let (given, now) = (hash(token), self.now());
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = links.iter().position(|(known, until)| *until > now && known.ct_eq(&given).into());
-        found.and_then(|index| links.remove(index)).is_some()
+        let found = links.iter().position(|(known, until, _)| *until > now && known.ct_eq(&given).into());
+        found.and_then(|index| links.remove(index)).map(|(_, _, grant)| grant)
     }
 
     /// Writes a session that is valid from now on, and returns its end.
-    async fn put(&self, SessionId(key): &SessionId, secret_hash: &str) -> Result<Timestamp, Problem> {
+    async fn put(&self, SessionId(key): &SessionId, session: &StoredSession) -> Result<Timestamp, Problem> {
         let until = self.now().saturating_add(SESSION_FOR).unwrap_or(Timestamp::MAX);
         let expected = self.store.read_state(SCOPE, key).await?.map(|entry| entry.version);
         let write = StateWrite {
             scope: SCOPE.to_owned(),
             key: key.clone(),
             expected,
-            value: Some(model::Value::from(secret_hash)),
+            value: serde_json::to_value(session).and_then(serde_json::from_value).ok(),
             expires_at: Some(until),
         };
         match self.store.write_state(vec![write]).await {
@@ -122,11 +121,25 @@ impl Sessions {
         }
     }
 
-    /// The hash of the second secret of a session; `None` if the session is over.
-    async fn find(&self, SessionId(key): &SessionId) -> Result<Option<(String, Timestamp)>, Problem> {
-        let entry = self.store.read_state(SCOPE, key).await?;
-        let entry = entry.and_then(|entry| Some((entry.value.as_str()?.to_owned(), entry.expires_at?)));
-        Ok(entry.filter(|(_, until)| *until > self.now()))
+    /// A session; `None` if it is over, or the token with which it was begun is.
+    async fn find(&self, SessionId(key): &SessionId) -> Result<Option<StoredSession>, Problem> {
+        let Some(entry) = self.store.read_state(SCOPE, key).await? else { return Ok(None) };
+        if entry.expires_at.is_none_or(|until| until <= self.now()) {
+            return Ok(None);
+        }
+        let Ok(session) = serde_json::from_value::<StoredSession>(entry.value.to_serde()) else {
+            return Ok(None);
+        };
+        let is_valid = match &session.grant.owner {
+            Owner::Admin => true,
+            Owner::Token { id, .. } => self.tokens.is_valid(id).await?,
+        };
+        Ok(is_valid.then_some(session))
+    }
+
+    /// True if the session has neither ended nor lost the token with which it was begun.
+    pub(super) async fn is_valid(&self, id: &SessionId) -> Result<bool, Problem> {
+        Ok(self.find(id).await?.is_some())
     }
 
     async fn delete(&self, SessionId(key): &SessionId) -> Result<(), Problem> {
@@ -139,7 +152,9 @@ impl Sessions {
             value: None,
             expires_at: None,
         };
-        Ok(self.store.write_state(vec![write]).await?)
+        self.store.write_state(vec![write]).await?;
+        self.tokens.note_revocation();
+        Ok(())
     }
 
     /// True if the request has a cookie of this daemon.
@@ -151,7 +166,7 @@ impl Sessions {
     ///
     /// # Errors
     /// 403 without the second secret, and 401 if there is no such session.
-    pub(crate) async fn check(&self, headers: &HeaderMap) -> Result<SessionId, Problem> {
+    pub(crate) async fn check(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
         let cookie = self.cookie(headers).unwrap_or_default();
         let Some(secret) = headers.get(SECRET_HEADER).and_then(|secret| secret.to_str().ok()) else {
             let detail =
@@ -159,10 +174,12 @@ impl Sessions {
             return Err(Problem::new(StatusCode::FORBIDDEN, "session_header_missing", detail));
         };
         let id = SessionId(encode(&hash(cookie)));
-        let found = self.find(&id).await?;
-        let right =
-            found.is_some_and(|(known, _)| known.as_bytes().ct_eq(encode(&hash(secret)).as_bytes()).into());
-        if right { Ok(id) } else { Err(over()) }
+        let is_right = |session: &StoredSession| {
+            bool::from(session.secret.as_bytes().ct_eq(encode(&hash(secret)).as_bytes()))
+        };
+        let session = self.find(&id).await?.filter(is_right).ok_or_else(over)?;
+        let Grant { owner, scopes } = session.grant;
+        Ok(Credential { owner, session: Some(id), scopes })
     }
 
     /// The value of the cookie, with the longer name that it has over HTTPS first.
@@ -196,10 +213,6 @@ impl Sessions {
     }
 }
 
-fn encode(hash: &Hash) -> String {
-    URL_SAFE_NO_PAD.encode(hash)
-}
-
 fn over() -> Problem {
     let detail = "the session is over; `cogwork ui` prints a new login link";
     Problem::new(StatusCode::UNAUTHORIZED, "session_over", detail)
@@ -216,13 +229,33 @@ pub(crate) struct LoginLink {
     expires_at: Timestamp,
 }
 
+/// The rights of a session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NewLink {
+    /// Fewer scopes than those of the credential that asks for the link; all of them if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<String>>)]
+    scopes: Option<Scopes>,
+}
+
 /// Create a login link for the web UI
+///
+/// The session has the scopes of the credential that asks for the link, and ends with it.
 #[utoipa::path(
-    post, path = "/api/v1/session/link", tag = "session",
+    post, path = "/api/v1/session/link", tag = "session", request_body = Option<NewLink>,
     responses((status = 201, description = "Valid for 10 minutes and one use", body = LoginLink)),
 )]
-pub(crate) async fn link(State(api): Shared) -> Result<Answer<LoginLink>, Problem> {
-    let (token, expires_at) = api.sessions.new_link()?;
+pub(crate) async fn link(
+    State(api): Shared,
+    Extension(credential): Extension<Credential>,
+    body: Option<Body<NewLink>>,
+) -> Result<Answer<LoginLink>, Problem> {
+    let scopes = body.and_then(|body| body.0.scopes).unwrap_or(credential.scopes);
+    if !scopes.within(credential.scopes) {
+        return Err(Problem::scope_missing(&scopes, &credential));
+    }
+    let (token, expires_at) = api.sessions.new_link(Grant { owner: credential.owner, scopes })?;
     Ok(Answer(StatusCode::CREATED, LoginLink { path: format!("/login#{token}"), expires_at }))
 }
 
@@ -245,6 +278,17 @@ pub(crate) struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
+    /// What the session, or the token, may do.
+    #[schema(value_type = Vec<String>)]
+    scopes: Scopes,
+    /// The credential, as the audit log names it.
+    name: String,
+}
+
+impl SessionView {
+    fn new(credential: &Credential, secret: Option<String>, expires_at: Option<Timestamp>) -> Self {
+        Self { secret, expires_at, scopes: credential.scopes, name: credential.to_string() }
+    }
 }
 
 /// Begin a session with a login link
@@ -258,16 +302,21 @@ pub(crate) async fn begin(
     Body(login): Body<Login>,
 ) -> Result<Response, Problem> {
     let token = Secret::new(login.token);
-    if !api.sessions.take_link(token.expose()) {
+    let Some(grant) = api.sessions.take_link(token.expose()) else {
         let detail =
             "the login link was used already, or is older than 10 minutes; `cogwork ui` prints a new one";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "link_over", detail));
-    }
+    };
     let (cookie, secret) = (random()?, random()?);
-    let id = SessionId(encode(&hash(&cookie)));
-    let until = api.sessions.put(&id, &encode(&hash(&secret))).await?;
-    let view = SessionView { secret: Some(secret), expires_at: Some(until) };
-    Ok(with_cookie(&api.sessions, &headers, &cookie, Answer(StatusCode::CREATED, view)))
+    let (id, scopes) = (SessionId(encode(&hash(&cookie))), grant.scopes);
+    let credential = Credential { owner: grant.owner.clone(), session: Some(id.clone()), scopes };
+    let session = StoredSession { secret: encode(&hash(&secret)), grant };
+    let until = api.sessions.put(&id, &session).await?;
+    let view = SessionView::new(&credential, Some(secret), Some(until));
+    let mut response = with_cookie(&api.sessions, &headers, &cookie, Answer(StatusCode::CREATED, view));
+    // For the audit log.
+    response.extensions_mut().insert(credential);
+    Ok(response)
 }
 
 /// Show and renew the session
@@ -280,13 +329,13 @@ pub(crate) async fn show(
     headers: HeaderMap,
     Extension(credential): Extension<Credential>,
 ) -> Result<Response, Problem> {
-    let Credential::Session(id) = credential else {
-        return Ok(Answer::ok(SessionView { secret: None, expires_at: None }).into_response());
+    let Some(id) = &credential.session else {
+        return Ok(Answer::ok(SessionView::new(&credential, None, None)).into_response());
     };
-    let Some((secret_hash, _)) = api.sessions.find(&id).await? else { return Err(over()) };
-    let until = api.sessions.put(&id, &secret_hash).await?;
+    let Some(session) = api.sessions.find(id).await? else { return Err(over()) };
+    let until = api.sessions.put(id, &session).await?;
     let cookie = api.sessions.cookie(&headers).unwrap_or_default().to_owned();
-    let view = SessionView { secret: None, expires_at: Some(until) };
+    let view = SessionView::new(&credential, None, Some(until));
     Ok(with_cookie(&api.sessions, &headers, &cookie, Answer::ok(view)))
 }
 
@@ -300,7 +349,7 @@ pub(crate) async fn end(
     headers: HeaderMap,
     Extension(credential): Extension<Credential>,
 ) -> Result<Response, Problem> {
-    if let Credential::Session(id) = credential {
+    if let Some(id) = credential.session {
         api.sessions.delete(&id).await?;
     }
     Ok(with_cookie(&api.sessions, &headers, "", StatusCode::NO_CONTENT))

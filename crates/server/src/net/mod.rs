@@ -164,7 +164,7 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot switch off delayed sending");
     }
-    let framing = FramingState::nothing_of(slot.anonymous());
+    let framing = FramingState::new(peer.ip(), slot.anonymous());
     let service = service_fn(|request| {
         framing.set_request();
         let answer = AssertUnwindSafe(shared.respond.respond(request, &framing)).catch_unwind();

@@ -1,6 +1,7 @@
 //! A connection's bytes: scanned as they arrive, never stuck on a peer that does not read, closed with care.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
@@ -24,12 +25,18 @@ pub(crate) struct FramingState {
     /// Set if unauthenticated connections are counted separately.
     anonymous: Option<AnonymousSlot>,
     trusted: AtomicBool,
+    peer: Option<IpAddr>,
 }
 
 impl FramingState {
-    /// Nothing yet, of a connection that may be a stranger's.
-    pub(crate) fn nothing_of(anonymous: Option<AnonymousSlot>) -> Self {
-        Self { anonymous, ..Self::default() }
+    /// The initial state of a connection from `peer`. `anonymous` is its slot until a request shows a credential.
+    pub(crate) fn new(peer: IpAddr, anonymous: Option<AnonymousSlot>) -> Self {
+        Self { anonymous, peer: Some(peer.to_canonical()), ..Self::default() }
+    }
+
+    /// The address of the other side of the connection, which may be a proxy.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// Notes that a request has shown a credential.

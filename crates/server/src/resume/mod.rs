@@ -77,6 +77,13 @@ pub(crate) struct Target {
     step: Option<String>,
 }
 
+impl Target {
+    /// The execution that the address leads to.
+    pub(crate) fn execution(&self) -> ExecutionId {
+        self.id
+    }
+}
+
 /// An error response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResumeError {

@@ -23,5 +23,6 @@ mod runs;
 mod sessions;
 mod streams;
 mod trials;
+mod tokens;
 mod uploads;
 mod waiting;
