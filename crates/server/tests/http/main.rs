@@ -22,7 +22,7 @@ mod resume;
 mod runs;
 mod sessions;
 mod streams;
-mod trials;
 mod tokens;
+mod trials;
 mod uploads;
 mod waiting;
