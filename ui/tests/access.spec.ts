@@ -1,5 +1,3 @@
-import { AxeBuilder } from "@axe-core/playwright";
-
 import { expect, test } from "./harness";
 
 test.use({ own: "access" });
@@ -49,25 +47,3 @@ test("a session without the scope is told so in words", async ({ page, daemon })
   await expect(page.getByRole("alert").first()).toContainText("needs the scope `admin`");
   await expect(page.locator(".tag")).toHaveText("read");
 });
-
-for (const width of [1440, 360]) {
-  test(`the page of access has no serious finding at ${width} px`, async ({ open, daemon }) => {
-    await open.setViewportSize({ width, height: 800 });
-    await daemon.api("POST", "/tokens", { name: `ci-${width}`, scopes: ["read", "write"] });
-    for (const [colorScheme, tab] of [
-      ["light", "tokens"],
-      ["dark", "audit"],
-    ] as const) {
-      await open.emulateMedia({ colorScheme });
-      await open.goto(`${daemon.base}/access?tab=${tab}`);
-      await expect(open.getByRole("table")).toBeVisible();
-      if (tab === "tokens") {
-        await open.getByRole("button", { name: "New token" }).click();
-      }
-      const { violations } = await new AxeBuilder({ page: open }).analyze();
-      expect(violations.filter(({ impact }) => impact === "serious" || impact === "critical")).toEqual([]);
-      const overflow = await open.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      expect(overflow).toBeLessThanOrEqual(0);
-    }
-  });
-}

@@ -163,6 +163,16 @@ const ROWS: Row[] = [
     path: () => "/status?refusals=a11y-hook",
     act: (page) => expect(page.getByRole("row", { name: /bad_json/ }).first()).toBeVisible(),
   },
+  {
+    page: "Access",
+    name: "the tokens and the form of a new one",
+    path: () => "/access",
+    act: async (page) => {
+      await button(page, "New token").click();
+      await expect(page.getByRole("form", { name: "New token" })).toBeVisible();
+    },
+  },
+  { page: "Access", name: "the audit log", path: () => "/access?tab=audit", act: (page) => expect(page.getByRole("table")).toBeVisible() },
   { page: "New", name: "a new automation", path: () => "/new", act: (page) => expect(page.getByRole("region").first()).toBeVisible() },
   { page: "File", name: "a file that does not load", path: () => "/files/automations%2Fa11y-broken.yaml", act: (page) => expect(page.getByText("unknown key `on`").first()).toBeVisible() },
   {

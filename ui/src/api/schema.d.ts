@@ -21,6 +21,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who changed, started, answered and cancelled something */
+        get: operations["get-audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/automations": {
         parameters: {
             query?: never;
@@ -1030,7 +1047,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Create a login link for the web UI */
+        /**
+         * Create a login link for the web UI
+         * @description The session has the scopes of the credential that asks for the link, and ends with it.
+         */
         post: operations["post-session-link"];
         delete?: never;
         options?: never;
@@ -1171,6 +1191,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The tokens that are valid */
+        get: operations["get-tokens"];
+        put?: never;
+        /** Create a token */
+        post: operations["post-tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a token
+         * @description Requests with it, and sessions that were begun with it, are refused from now on, and their event streams end.
+         */
+        delete: operations["delete-tokens-name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials": {
         parameters: {
             query?: never;
@@ -1285,6 +1343,43 @@ export interface components {
          * @enum {string}
          */
         AnswerSource: "accepted" | "static" | "code" | "respond" | "result" | "failure" | "timeout";
+        /** @description A page of the audit log. */
+        Audit: {
+            /** @description Newest first. */
+            entries: components["schemas"]["AuditEntry"][];
+            /**
+             * Format: date-time
+             * @description The `until` of the next page; absent on the last one.
+             */
+            next?: string;
+        };
+        /** @description An entry of the audit log. */
+        AuditEntry: {
+            /**
+             * Format: date-time
+             * @description When the request was answered. No two entries have the same time.
+             */
+            at: string;
+            /** @description The credential: `admin token`, `token NAME`, each also `… in a browser`, or `resume address`. */
+            by: string;
+            /** @description The address of the other side of the connection, which may be a proxy. */
+            address?: string;
+            /** @description The last address of `X-Forwarded-For`. A client that needs no proxy can invent it. */
+            forwardedFor?: string;
+            /** @description A word for the operation, such as `start`, `cancel`, `answer`, `changeFile`, `setSecret`, `logIn`. */
+            action: string;
+            /** @description The method of the request. */
+            method: string;
+            /** @description The path of the request: it names the automation, execution, file, secret or token. */
+            path: string;
+            /**
+             * Format: int32
+             * @description The status of the answer: 2xx if it was done. Absent if the client left before the answer; then it may have been done.
+             */
+            status?: number;
+            /** @description The execution that it started, if it started one. */
+            execution?: string;
+        };
         /** @description An automation. */
         Automation: {
             id: string;
@@ -1302,9 +1397,9 @@ export interface components {
             path: string;
             /** @description The hash of the definition in force. */
             definition: string;
-            /** @description The address that starts it. */
+            /** @description The address that starts it; only for credentials with the scope `run`. */
             liveUrl?: string;
-            /** @description The address that starts a test of it. */
+            /** @description The address that starts a test of it; only for credentials with the scope `run`. */
             testUrl?: string;
             /** @description The next instants at which its schedule fires. */
             nextFires: string[];
@@ -1767,6 +1862,11 @@ export interface components {
         /** @description The connectors. */
         Connectors: {
             connectors: components["schemas"]["Connector"][];
+        };
+        /** @description A new token. */
+        CreatedToken: components["schemas"]["Token"] & {
+            /** @description The token itself. It is shown only here. */
+            token: string;
         };
         /** @description The decision of a trigger's code about a request. */
         Decided: {
@@ -2662,6 +2762,26 @@ export interface components {
             /** @description Its text. */
             text: string;
         };
+        /** @description The rights of a session. */
+        NewLink: {
+            /** @description Fewer scopes than those of the credential that asks for the link; all of them if absent. */
+            scopes?: string[];
+        };
+        /** @description A token to create. */
+        NewToken: {
+            /**
+             * @description The name, such as the program that uses it.
+             * @example prometheus
+             */
+            name: string;
+            /** @description What it may do: `metrics`, `read`, `run`, `write`, `secrets`, `admin`. */
+            scopes: string[];
+            /**
+             * Format: int64
+             * @description For how many seconds it is valid: up to ten years, 90 days if absent.
+             */
+            validFor?: number;
+        };
         /** @description The operations on many executions. */
         Operations: {
             /** @description Newest first, at most 50. */
@@ -3326,6 +3446,11 @@ export interface components {
             /** @description Why, in words. */
             reason: string;
         };
+        /** @description A token that was revoked. */
+        Revoked: {
+            /** @description Its name. */
+            revoked: string;
+        };
         /** @description The cursor from which a poll continues. */
         RewindBody: {
             /** @description For an event an instant, else a value as the trigger's `cursor` gives it. */
@@ -3497,6 +3622,10 @@ export interface components {
              * @description The end of the session, unless it is renewed; absent for the admin token, which has none.
              */
             expiresAt?: string;
+            /** @description What the session, or the token, may do. */
+            scopes: string[];
+            /** @description The credential, as the audit log names it. */
+            name: string;
         };
         /**
          * @description The gravity of a diagnostic.
@@ -3943,6 +4072,31 @@ export interface components {
             /** @description The offset in UTF-16 units from 0. */
             offset: number;
         };
+        /** @description A token, without the token itself. */
+        Token: {
+            name: string;
+            /** @description What it may do. */
+            scopes: string[];
+            /** Format: date-time */
+            createdAt: string;
+            /** @description The credential that created it. */
+            createdBy: string;
+            /**
+             * Format: date-time
+             * @description It is valid until then.
+             */
+            expiresAt: string;
+            /**
+             * Format: date-time
+             * @description When it was used last, to ten minutes; absent if it never was.
+             */
+            usedAt?: string;
+        };
+        /** @description The tokens. */
+        Tokens: {
+            /** @description By name. */
+            tokens: components["schemas"]["Token"][];
+        };
         /** @description The text and the recorded executions. */
         TrialBody: {
             /**
@@ -4184,6 +4338,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Json"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-audit": {
+        parameters: {
+            query?: {
+                /** @description From this time on. */
+                since?: string;
+                /** @description Before this time: the `next` of the page before. */
+                until?: string;
+                /** @description A part of the credential's name. */
+                by?: string;
+                /** @description The word for the operation, such as `start` or `changeFile`. */
+                action?: string;
+                /** @description A part of the path, or of the id of the execution that was started. */
+                about?: string;
+                /** @description How many at most: 1 to 1000, 100 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the audit log */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Audit"];
                 };
             };
             /** @description The problem (RFC 9457) */
@@ -6711,7 +6907,11 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NewLink"] | null;
+            };
+        };
         responses: {
             /** @description Valid for 10 minutes and one use */
             201: {
@@ -7040,6 +7240,100 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TestDraftView"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Without the tokens themselves */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tokens"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            /** @description The token, which is shown only once */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedToken"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-tokens-name": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the token */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is revoked */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Revoked"];
                 };
             };
             /** @description The problem (RFC 9457) */

@@ -24,6 +24,20 @@ Scopes: metrics (the metrics), read (everything but secrets and the audit log), 
 answer, cancel), write (files, state), secrets (set and delete), admin (everything, tokens too).
 It needs the daemon, and a credential with the scope admin.";
 
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  cogwork token create prometheus --scope metrics
+  cogwork token create ci --scope read --scope write --valid-for 30d";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  cogwork token list
+  cogwork token list --json | jq -r '.tokens[].name'";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  cogwork token revoke ci";
+
 /// Create, list and revoke tokens of the API
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -43,6 +57,7 @@ enum Action {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = CREATE_EXAMPLES)]
 struct Create {
     /// The name, such as the program that uses it
     name: String,
@@ -57,12 +72,14 @@ struct Create {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = LIST_EXAMPLES)]
 struct List {
     #[command(flatten)]
     shown: DaemonOptions,
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = REVOKE_EXAMPLES)]
 struct Revoke {
     /// The name of the token
     name: String,
