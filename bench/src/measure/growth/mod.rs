@@ -35,7 +35,10 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
         let mut points = Vec::with_capacity(SIZES);
         for doubling in 0..SIZES {
             let size = dimension.first << doubling;
-            points.push((size, load::costs(terms, dimension.load, size).await?));
+            let costs = load::costs(terms, dimension.load, size).await;
+            let costs =
+                costs.map_err(|error| Error::Server(format!("{}, {size}: {error}", dimension.name)))?;
+            points.push((size, costs));
         }
         let name = |what: &str| {
             let last = dimension.first << (SIZES - 1);
