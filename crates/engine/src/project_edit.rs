@@ -115,8 +115,8 @@ fn check_path(path: &str) -> Result<(), EditError> {
         Component::Normal(name) => name.to_str().is_some_and(|name| !name.starts_with('.')),
         _ => false,
     });
-    let is_test =
-        path.starts_with("automations/") && path.ends_with(".yaml") && model::test_suite::is_test_file(path);
+    let is_yaml = [".yaml", ".yml"].iter().any(|suffix| path.ends_with(suffix));
+    let is_test = path.starts_with("automations/") && is_yaml && model::test_suite::is_test_file(path);
     let is_file = is_test || FileKind::from_path(Path::new(path)).is_some();
     if plain.all(|part| part) && is_file && !path.contains('\\') && !path.contains("//") {
         return Ok(());
@@ -209,6 +209,7 @@ mod tests {
             "automations/a.yaml",
             "automations/sub/a.yml",
             "automations/a.test.yaml",
+            "automations/a.test.yml",
             "automations/x.js",
             "connections/c.yaml",
         ] {

@@ -179,6 +179,7 @@ pub(super) fn value_at(site: &Site<'_>) -> Option<String> {
     Some(text)
 }
 
+/// The word at the cursor, its path and its type; the text is empty if the type of a member is not known.
 pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
     let (path, word) = path_at(site)?;
     if let [name] = path.as_slice()
@@ -196,7 +197,12 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
         let (last, parents) = names.split_last()?;
         let all = members(automation, unreadable, registry, parents, step.as_deref());
         all.into_iter().find(|member| member.name == *last).map(|member| member.detail)
-    })?;
-    let text = if text.is_empty() { "known here".to_owned() } else { text };
+    });
+    let text = match text {
+        Some(text) if text.is_empty() => "known here".to_owned(),
+        Some(text) => text,
+        None if names.len() > 1 => String::new(),
+        None => return None,
+    };
     Some((word, names.join("."), text))
 }

@@ -94,7 +94,7 @@ pub struct Hover {
     pub range: TextRange,
     /// A title: a key, an action, an expression.
     pub title: String,
-    /// The description, as plain text.
+    /// The description, as plain text; empty for a member whose type is not known, which may have a value.
     pub text: String,
     /// The expression that it describes, if it has a value: a path such as `steps.page.results`.
     pub expression: Option<String>,

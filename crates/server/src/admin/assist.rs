@@ -208,11 +208,15 @@ pub(crate) async fn hover(
         }
         _ => None,
     };
+    let text = (!hover.text.is_empty()).then_some(hover.text);
+    if text.is_none() && value.is_none() {
+        return Ok(Answer::ok(HoverView::default()));
+    }
     Ok(Answer::ok(HoverView {
         from: Some(hover.range.from),
         to: Some(hover.range.to),
         title: Some(hover.title),
-        text: Some(hover.text),
+        text,
         value: value.map(HoverValue::from),
     }))
 }

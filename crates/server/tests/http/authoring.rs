@@ -58,6 +58,25 @@ async fn a_hover_shows_the_value_that_an_expression_had_where_its_step_began() {
 }
 
 #[tokio::test]
+async fn a_hover_shows_the_value_of_a_member_whose_type_is_not_known() {
+    let text = "trigger: {webhook: {verify: none}}\nsteps:\n  - {id: one, set: {total: \"${{ trigger.results.body.data.total› }}\"}}\n";
+    let clean = text.replace('›', "");
+    let daemon = daemon(&[("m", &clean)]).await;
+    let started =
+        post(&daemon, "/api/v1/automations/m/run?wait=true", json!({"payload": {"body": {"total": 12}}}))
+            .await;
+    let id = started.json()["executionId"].as_str().unwrap().to_owned();
+    assert_eq!(value(&daemon, text, &id).await["json"], "12");
+    let place = clean.find("total }}").unwrap();
+    let body = json!({"path": "automations/m.yaml", "text": clean, "offset": place});
+    assert_eq!(
+        post(&daemon, "/api/v1/hover", body).await.json(),
+        json!({}),
+        "nothing is known without an execution"
+    );
+}
+
+#[tokio::test]
 async fn a_new_automation_reads_a_payload_of_an_execution_or_a_saved_one_and_its_test_passes() {
     let daemon = daemon(&[("echo", ECHO), ("m", MANUAL)]).await;
     let fields = "content-type: application/json\r\nauthorization: Bearer canary\r\n";
