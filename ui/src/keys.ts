@@ -5,7 +5,7 @@ export const KEYS: [string, [string, string][]][] = [
   [
     "Everywhere",
     [
-      ["Ctrl K", "go to an automation, an execution, a page"],
+      ["Ctrl K", "go to an automation, an execution, a step, a line; run, listen, enable, theme"],
       ["/", "filter"],
       ["g a · e · i · c · k · t · s", "automations, executions, inbox, connections, connectors, state, status"],
       ["?", "this map"],
@@ -24,8 +24,32 @@ export const KEYS: [string, [string, string][]][] = [
   [
     "Editor",
     [
-      ["Ctrl S", "review and save"],
+      ["Ctrl S", "review, and save the second time"],
+      ["Ctrl Enter", "to the button that runs"],
+      ["F8 · Shift F8", "next and previous problem"],
+      ["Ctrl .", "apply the correction"],
+      ["F12 · F2", "definition of a step, rename it"],
+      ["Alt G", "to the step in the graph"],
       ["Ctrl M", "let Tab leave the editor"],
+    ],
+  ],
+  [
+    "Graph of an execution",
+    [
+      ["↑ · ↓", "step above and below"],
+      ["→ · ←", "into a block and out of it"],
+      ["< · >", "another turn of the loop"],
+      ["Space · Enter", "fold the block, go to the inspector"],
+      ["e", "lines of the step"],
+      ["+ · - · 0", "zoom"],
+    ],
+  ],
+  [
+    "Timeline",
+    [
+      ["↑ · ↓", "rows"],
+      [", · .", "one event back and on"],
+      ["f", "follow what runs"],
     ],
   ],
 ];

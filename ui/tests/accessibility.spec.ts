@@ -268,6 +268,60 @@ const ROWS: Row[] = [
       await expect(sheet.getByRole("region", { name: "Difference" })).toContainText("schedule");
     },
   },
+  {
+    page: "Automation",
+    name: "the tests of an automation",
+    path: () => "/automations/page-from-webhook?tab=tests",
+    act: (page) => expect(page.getByText(/of \d+ passed/)).toBeVisible(),
+  },
+  {
+    page: "Automation",
+    name: "a version of an automation",
+    path: () => "/automations/page-from-webhook?tab=versions",
+    act: async (page) => {
+      await page.getByRole("list", { name: "Versions" }).getByRole("button").first().click();
+      await expect(page.getByRole("region", { name: /^Difference of version/ })).toBeVisible();
+    },
+  },
+  {
+    page: "Automation",
+    name: "an editor with values from an execution",
+    path: ({ waiting }) => `/automations/approval?tab=source&values=${waiting}`,
+    act: (page) => expect(page.getByLabel("Values from an execution")).toBeVisible(),
+  },
+  {
+    page: "New",
+    name: "an automation from a payload",
+    path: ({ waiting }) => `/new?trigger=webhook&execution=${waiting}`,
+    act: (page) => expect(page.getByText("It reads the fields of")).toBeVisible(),
+  },
+  {
+    page: "NewConnection",
+    name: "a new connection",
+    path: () => "/new/connection",
+    act: async (page) => {
+      await page.getByLabel("Type").selectOption("wiki.basic");
+      await expect(page.getByLabel(/^apiToken/)).toBeVisible();
+    },
+  },
+  {
+    page: "Connectors",
+    name: "an action to insert",
+    path: () => "/connectors/log",
+    act: async (page) => {
+      await page.getByText("log.info", { exact: true }).click();
+      await expect(page.getByLabel("Automation that gets log.info")).toBeVisible();
+    },
+  },
+  {
+    page: "Execution",
+    name: "the executions to compare with",
+    path: ({ failed }) => `/executions/${failed}`,
+    act: async (page) => {
+      await button(page, "Compare with …").click();
+      await expect(page.getByRole("dialog").getByRole("link").first()).toBeVisible();
+    },
+  },
   { page: "Automation", name: "an automation that is not there", path: () => "/automations/nowhere", act: (page) => expect(page.getByRole("alert")).toBeVisible() },
 ];
 

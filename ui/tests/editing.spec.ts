@@ -251,7 +251,9 @@ for (const card of ["Webhook", "Signed webhook", "Code block", "Poll", "Manual",
     await expect(open.getByRole("region", { name: `Preview of automations/${id}.yaml` })).toBeVisible();
     await open.getByRole("button", { name: "Create" }).click();
     await expect(open).toHaveURL(new RegExp(`automations/${id}`));
+    await expect(open.getByRole("heading", { name: /^Trigger/ })).toBeVisible();
+    await expect(open.getByRole("tab", { name: "Configure" })).toHaveAttribute("aria-selected", "true");
+    await open.getByRole("tab", { name: "Source" }).click();
     await expect(editor(open)).toContainText("trigger:");
-    await expect(open.getByRole("heading", { name: `A ${card}` })).toBeVisible();
   });
 }

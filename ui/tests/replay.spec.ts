@@ -118,7 +118,7 @@ test("a draft is tried on recorded executions before it is saved", async ({ open
   await page.keyboard.type("  - id: more\nset: {a: 1}");
   await page.getByRole("button", { name: "Save …" }).click();
   await page.getByRole("button", { name: "Try on recorded executions" }).click();
-  await expect(page.getByText("1 differs")).toBeVisible();
+  await expect(page.getByText("1 differs", { exact: true })).toBeVisible();
   await expect(page.getByText("Nothing was called")).toBeVisible();
   await expect(page.getByRole("list", { name: "Executions that differ" })).toContainText("runs");
   expect(peer.lines).toEqual(["/load", "/save"]);

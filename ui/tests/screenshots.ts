@@ -116,8 +116,13 @@ everyPage("every page, to look at", async ({ open, daemon }) => {
     "automation-configure": "/automations/page-from-webhook?tab=test&drawer=configure",
     "automation-limits": "/automations/page-from-webhook?tab=test&drawer=limits",
     "automation-details": "/automations/page-from-webhook?tab=test&drawer=details",
+    "automation-source": "/automations/approval?tab=source",
+    "automation-tests": "/automations/page-from-webhook?tab=tests",
+    "automation-versions": "/automations/page-from-webhook?tab=versions",
     "automation-executions": "/automations/approval?tab=executions",
     new: "/new",
+    "new-from-execution": `/new?trigger=webhook&execution=${executions[0]?.id}`,
+    "new-connection": "/new/connection",
     executions: "/executions",
     "execution-failed": `/executions/${failed}`,
     "execution-waiting": `/executions/${executions[0]?.id}`,
@@ -133,7 +138,7 @@ everyPage("every page, to look at", async ({ open, daemon }) => {
   for (const [name, path] of Object.entries(pages)) {
     await open.setViewportSize({ width: 1440, height: 900 });
     await open.goto(daemon.base + path);
-    await expect(open.getByRole("heading").first().or(open.getByRole("alert"))).toBeVisible();
+    await expect(open.getByRole("heading").or(open.getByRole("alert")).first()).toBeVisible();
     await expect(open.getByRole("status", { name: "Loading" })).toHaveCount(0);
     // A page has several reads, and no event that says that all of them are there.
     await open.waitForTimeout(400);

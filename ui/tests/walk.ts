@@ -51,7 +51,8 @@ export async function walk(page: Page, daemon: Daemon, picture: Picture): Promis
   await page.getByRole("button", { name: "Create" }).click();
   await expect(page.getByRole("heading", { name: "Order intake" })).toBeVisible();
 
-  await page.getByRole("tab", { name: "Trigger and test" }).click();
+  await expect(page.getByRole("tab", { name: "Configure" })).toHaveAttribute("aria-selected", "true");
+  await page.getByRole("tab", { name: "Test", exact: true }).click();
   await page.getByRole("button", { name: "Enter listening mode" }).click();
   await expect(page.getByRole("timer")).toBeVisible();
   await daemon.send("order-intake", { id: "17", quantity: 2, price: 30 }, "testUrl");

@@ -16,7 +16,7 @@ function contrast(one: string, other: string): number {
 }
 
 const css = readFileSync(new URL("./tokens.css", import.meta.url), "utf8");
-const [light = "", dark = ""] = css.split("@media (prefers-color-scheme: dark)");
+const [light = "", dark = "", chosen = ""] = css.split(/@media \(prefers-color-scheme: dark\)|:root\[data-theme="dark"\]/);
 const read = (text: string) => new Map([...text.matchAll(/--([a-z-]+): (#[0-9a-f]{6});/g)].map(([, name, hex]) => [name, hex]));
 
 it("texts have a contrast of 4.5 and marks one of 3 on both grounds, in both themes", () => {
@@ -32,4 +32,9 @@ it("texts have a contrast of 4.5 and marks one of 3 on both grounds, in both the
     expect(contrast(theme.get("on-accent") ?? "", theme.get("accent") ?? "")).toBeGreaterThanOrEqual(4.5);
     expect(contrast(theme.get("failed") ?? "", theme.get("failed-ground") ?? "")).toBeGreaterThanOrEqual(4.5);
   }
+});
+
+it("the dark theme is the same whether the system or a person chooses it", () => {
+  expect(read(dark).size).toBeGreaterThan(10);
+  expect([...read(chosen)]).toEqual([...read(dark)]);
 });

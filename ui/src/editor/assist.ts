@@ -6,7 +6,7 @@ import type { Extension } from "@codemirror/state";
 import { type EditorView, hoverTooltip } from "@codemirror/view";
 
 import { api, data } from "../api/client";
-import type { CompletionItem } from "../api/types";
+import type { CompletionItem, HoverValue } from "../api/types";
 
 /** The kinds of items, as the icons of the editor name them. */
 const ICONS: Record<string, string> = {
@@ -61,12 +61,25 @@ function source(path: string) {
   };
 }
 
-/** Completion and descriptions for the file at a path. */
-export function assist(path: string): Extension {
+/** The value of an expression in an execution, as lines of a description. */
+function valueOf(value: HoverValue): HTMLElement {
+  const dom = document.createElement("div");
+  dom.className = "cm-value";
+  const where = document.createElement("div");
+  where.textContent = value.step === undefined ? "At the end of the execution:" : `Where ${value.step} began:`;
+  const shown = document.createElement("code");
+  shown.textContent = value.error ?? `${value.json}${value.cut ? "…" : ""}`;
+  dom.append(where, shown);
+  return dom;
+}
+
+/** Completion and descriptions for the file at a path, with the values of the execution that `execution` returns. */
+export function assist(path: string, execution: () => string | undefined): Extension {
   return [
     autocompletion({ override: [source(path)], icons: true }),
     hoverTooltip(async (view, offset) => {
-      const body = { path, text: view.state.doc.toString(), offset };
+      const chosen = execution();
+      const body = { path, text: view.state.doc.toString(), offset, ...(chosen === undefined ? {} : { execution: chosen }) };
       const found = await data(api.POST("/api/v1/hover", { body })).catch(() => undefined);
       if (found?.from === undefined || found.to === undefined) {
         return null;
@@ -82,7 +95,7 @@ export function assist(path: string): Extension {
           title.textContent = found.title ?? "";
           const text = document.createElement("div");
           text.textContent = found.text ?? "";
-          dom.append(title, text);
+          dom.append(title, text, ...(found.value ? [valueOf(found.value)] : []));
           return { dom };
         },
       };

@@ -10,12 +10,15 @@ import { readFile, writeFile } from "../api/files";
 import { Resource, readAtNews } from "../api/resource.svelte";
 import type { Checked, Diagnostic, Operation, OutlineStep, ProjectFile } from "../api/types";
 import { applied, stepAt } from "./outline";
+import { type Rename, type TestChange, holding, testChanges, withRename, writeTests } from "./renames";
 import type { EditorHandle } from "./types";
 
 export type FileText = Pick<ProjectFile, "text" | "etag">;
 interface Draft extends FileText {
   /** The text that the draft began with. */
   base: string;
+  /** The steps that were renamed in it. */
+  renames?: Rename[];
 }
 
 /** This tab among those of the browser. */
@@ -33,9 +36,12 @@ export class Buffer {
   failure = $state<unknown>();
   /** True if another tab has opened the file since. */
   elsewhere = $state(false);
+  /** The steps that were renamed since the text was saved. */
+  private renames: Rename[] = [];
   /** The editor, while it is shown. */
   editor: EditorHandle | undefined;
-  private checking: AbortController | undefined;
+  /** The check that runs, and its text. */
+  private checking: { text: string; stop: AbortController; done: Promise<void> } | undefined;
   private readonly key: string;
 
   constructor(readonly path: string) {
@@ -76,6 +82,7 @@ export class Buffer {
       this.base = draft ? { text: draft.base, etag: draft.etag } : found;
       this.text = draft?.text ?? found.text;
       this.said = draft ? "This is the draft that you had not saved." : "";
+      this.renames = draft?.renames ?? [];
       void this.check(this.text).catch(() => {});
     }
     if (found.etag === this.base.etag) {
@@ -105,19 +112,30 @@ export class Buffer {
     if (now === this.base.text) {
       localStorage.removeItem(this.key);
     } else {
-      localStorage.setItem(this.key, JSON.stringify({ text: now, base: this.base.text, etag: this.base.etag } satisfies Draft));
+      localStorage.setItem(this.key, JSON.stringify({ text: now, base: this.base.text, etag: this.base.etag, renames: this.renames } satisfies Draft));
     }
   }
 
-  /** Asks the daemon about a text. The newest text wins. */
+  /** Asks the daemon about a text. The newest text wins, and one text is asked about once at a time. */
   async check(now: string): Promise<Diagnostic[]> {
-    this.checking?.abort();
-    const own = new AbortController();
-    this.checking = own;
+    if (this.checking?.text !== now) {
+      this.checking?.stop.abort();
+      const stop = new AbortController();
+      this.checking = { text: now, stop, done: this.ask(now, stop.signal) };
+    }
+    const own = this.checking;
+    await own.done;
+    if (this.checking === own) {
+      this.checking = undefined;
+    }
+    return this.problems;
+  }
+
+  private async ask(now: string, signal: AbortSignal): Promise<void> {
     try {
       const include = ["graph" as const, "outline" as const, "references" as const, "data" as const];
       const body = { path: this.path, text: now, include };
-      const checked = await data(api.POST("/api/v1/validate", { body, signal: own.signal }));
+      const checked = await data(api.POST("/api/v1/validate", { body, signal }));
       this.problems = checked.diagnostics;
       if (checked.outline) {
         this.structure = { text: now, checked };
@@ -125,7 +143,6 @@ export class Buffer {
     } catch {
       // Without the daemon, or behind a newer text, the last problems stay.
     }
-    return this.problems;
   }
 
   /** Changes the text by operations; every other byte of it stays. */
@@ -143,15 +160,43 @@ export class Buffer {
     await this.check(this.text ?? "");
   }
 
+  /** Renames a step with everything in the file that names it; the tests beside it follow when the file is saved. */
+  async rename(from: string, to: string): Promise<void> {
+    const earlier = this.renames;
+    this.renames = withRename(earlier, { from, to });
+    try {
+      await this.edit([{ op: "renameStep", from, to }]);
+    } catch (error) {
+      this.renames = earlier;
+      throw error;
+    }
+  }
+
+  /** The changes of the tests beside the automation that follow renamed steps. */
+  async tests(): Promise<TestChange[]> {
+    if (this.isBehind) {
+      await this.check(this.text ?? "");
+    }
+    return testChanges(this.path, holding(this.renames, this.outline.map((one) => one.id)));
+  }
+
   /** Takes a version in place of the draft. */
   take(found: FileText, words: string): void {
+    this.renames = [];
     [this.base, this.text, this.theirs, this.said] = [found, found.text, undefined, words];
     localStorage.removeItem(this.key);
     void this.check(found.text).catch(() => {});
   }
 
-  /** Writes the text over the version with this tag. True if it is written. */
-  async write(etag: string, withErrors: boolean): Promise<boolean> {
+  /** Writes the text over the version with this tag, and then the tests that follow it. True if the text is written. */
+  async write(etag: string, withErrors: boolean, following?: Promise<TestChange[]>): Promise<boolean> {
+    let tests: TestChange[] = [];
+    try {
+      tests = (await following) ?? [];
+    } catch (error) {
+      this.failure = error;
+      return false;
+    }
     const sent = this.text ?? "";
     this.failure = undefined;
     try {
@@ -166,6 +211,7 @@ export class Buffer {
         if (typed !== undefined && typed !== sent) {
           this.changed(typed);
         }
+        await this.follow(tests);
         return true;
       } else {
         this.failure = new Error("The file is gone. Discard the draft, or create the file again with its text.");
@@ -174,6 +220,16 @@ export class Buffer {
       this.failure = error;
     }
     return false;
+  }
+
+  /** Writes the tests that follow the saved file. */
+  private async follow(tests: TestChange[]): Promise<void> {
+    try {
+      await writeTests(tests);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.failure = new Error(`The file is saved. Its tests still name the step as before: ${reason}`);
+    }
   }
 
   /** The step that holds an offset. */

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 
-import { MOST, type Place, executionOf, matching } from "./palette";
+import type { Automation } from "../api/types";
+import { type Entry, lineOf, offer, offered, wordOf } from "./commands";
+import { MOST, actions, executionOf, matching } from "./palette";
 
 const places = ["Order intake", "Reorder paper", "Heartbeat", "Bored clerk"].map(
-  (name): Place => ({ kind: "Automation", name, path: "/" }),
+  (name): Entry => ({ kind: "Automation", name, path: "/" }),
 );
 const names = (text: string) => matching(places, text).map(({ name }) => name);
 
@@ -17,7 +19,7 @@ test("a beginning goes before a word, a word before a part, a part before letter
 
 test("no text offers the first places, and never too many", () => {
   expect(names("")).toHaveLength(4);
-  expect(matching(Array.from({ length: 500 }, () => places[0] as Place), "o")).toHaveLength(MOST);
+  expect(matching(Array.from({ length: 500 }, () => places[0] as Entry), "o")).toHaveLength(MOST);
 });
 
 test("a beginning of an id is an execution", () => {
@@ -26,4 +28,46 @@ test("a beginning of an id is an execution", () => {
   for (const text of ["", "01a", "order", "01a2 04", "../../x"]) {
     expect(executionOf(text)).toBeUndefined();
   }
+});
+
+test("an automation is run, listened at where it takes requests, and switched to the other state", async () => {
+  const one = (id: string, trigger: string, enabled: boolean) => ({ id, name: id.toUpperCase(), trigger, enabled }) as Automation;
+  const done: unknown[] = [];
+  const effects = {
+    setEnabled: async (id: string, enabled: boolean) => void done.push([id, enabled]),
+    setTheme: (theme: string) => void done.push(theme),
+  };
+  const found = actions([one("a b", "webhook", true), one("c", "manual", false)], effects);
+  const offers = found.map(({ name, path }) => [name, path]);
+  expect(offers).toEqual([
+    ["New automation", "/new"],
+    ["Run A B", "/automations/a%20b?tab=test&focus=run"],
+    ["Listen at A B", "/automations/a%20b?tab=test&focus=listen"],
+    ["Disable A B", undefined],
+    ["Run C", "/automations/c?tab=test&focus=run"],
+    ["Enable C", undefined],
+    ["Theme: as the system", undefined],
+    ["Theme: light", undefined],
+    ["Theme: dark", undefined],
+  ]);
+  for (const name of ["Disable A B", "Enable C", "Theme: dark"]) {
+    await found.find((entry) => entry.name === name)?.act?.();
+  }
+  expect(done).toEqual([["a b", false], ["c", true], "dark"]);
+});
+
+test("a page offers commands while it is open", () => {
+  const end = offer((text) => [{ kind: "Line", name: `Line ${text}` }]);
+  expect(offered("7").map(({ name }) => name)).toEqual(["Line 7"]);
+  end();
+  expect(offered("7")).toEqual([]);
+});
+
+test("a line is a number, with or without a colon", () => {
+  expect(["58", ":58", " 7 ", "0", "58a", "", "1234567"].map(lineOf)).toEqual([58, 58, 7, undefined, undefined, undefined, undefined]);
+});
+
+test("a line begins at its first word, and a line behind the end is the last one", () => {
+  const text = "steps:\n  - id: page\n    set: {}";
+  expect([1, 2, 3, 99].map((line) => text.slice(wordOf(text, line)).split(":")[0])).toEqual(["steps", "id", "set", "set"]);
 });

@@ -26,6 +26,35 @@ const CODE = `export default async (context, payload) => {
 };
 `;
 
+/** A payload that has come already, which the new automation reads. */
+export type Source = { execution: string } | { automation: string; saved: string } | { automation: string; capture: number };
+
+/** The payload that an address names; `undefined` if it names none. */
+export function sourceOf(query: URLSearchParams): Source | undefined {
+  const [execution, automation, saved, capture] = ["execution", "automation", "saved", "capture"].map((name) => query.get(name));
+  if (execution) {
+    return { execution };
+  }
+  if (automation && saved) {
+    return { automation, saved };
+  }
+  return automation && capture ? { automation, capture: Number(capture) } : undefined;
+}
+
+/** A source in words. */
+export function sourceWords(source: Source): string {
+  if ("execution" in source) {
+    return `execution ${source.execution.slice(0, 8)}…`;
+  }
+  return "saved" in source ? `the saved payload ${source.saved} of ${source.automation}` : `request ${source.capture} captured by ${source.automation}`;
+}
+
+/** True if an automation with the trigger of a card can start with a payload that came to a trigger of this kind. */
+export function fits(card: Card, kind: string): boolean {
+  const polled = ["poll", "event"];
+  return card.kind === kind || (polled.includes(card.kind) && polled.includes(kind));
+}
+
 /** The operations on the scaffold of the card's kind. */
 export function operations(card: Card, isSync: boolean): Operation[] {
   const at = ["trigger", "webhook"];

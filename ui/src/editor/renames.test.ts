@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+
+import { holding, testPaths, withRename } from "./renames";
+
+test("renames of one step in a row are one rename, and none if it has its name again", () => {
+  const one = withRename([], { from: "a", to: "b" });
+  const two = withRename(one, { from: "b", to: "c" });
+  expect(two).toEqual([{ from: "a", to: "c" }]);
+  expect(withRename(two, { from: "x", to: "y" })).toEqual([{ from: "a", to: "c" }, { from: "x", to: "y" }]);
+  expect(withRename(two, { from: "c", to: "a" })).toEqual([]);
+});
+
+test("a rename that was undone does not hold", () => {
+  const renames = [{ from: "a", to: "b" }];
+  expect(holding(renames, ["b", "c"])).toEqual(renames);
+  expect(holding(renames, ["a", "c"])).toEqual([]);
+  expect(holding(renames, ["c"])).toEqual([]);
+});
+
+test("the tests stand beside the automation", () => {
+  expect(testPaths("automations/sub/a.yml")).toEqual(["automations/sub/a.test.yaml", "automations/sub/a.test.yml"]);
+});

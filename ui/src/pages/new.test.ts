@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+
+import { CARDS, fits, sourceOf, sourceWords } from "./new";
+
+const of = (query: string) => sourceOf(new URLSearchParams(query));
+
+test("an address names an execution, a saved payload or a capture", () => {
+  expect(of("execution=01a2")).toEqual({ execution: "01a2" });
+  expect(of("automation=a&saved=first")).toEqual({ automation: "a", saved: "first" });
+  expect(of("automation=a&capture=3")).toEqual({ automation: "a", capture: 3 });
+  expect(of("automation=a")).toBeUndefined();
+  expect(of("saved=first")).toBeUndefined();
+  expect(sourceWords({ automation: "a", saved: "first" })).toBe("the saved payload first of a");
+});
+
+test("a payload fits the cards of the trigger that it came to", () => {
+  const fitting = (kind: string) => CARDS.filter((card) => fits(card, kind)).map(({ key }) => key);
+  expect(fitting("webhook")).toEqual(["webhook", "signed", "code"]);
+  expect(fitting("event")).toEqual(["event", "poll"]);
+  expect(fitting("manual")).toEqual(["manual"]);
+});

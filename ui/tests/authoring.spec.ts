@@ -1,0 +1,218 @@
+/** From what ran to a file: palette, values in the editor, new automations from payloads, tests that follow, versions. */
+
+import type { Page } from "@playwright/test";
+
+import { type Daemon, expect, test } from "./harness";
+
+test.use({ own: "authoring" });
+
+const FILE = `name: Greeter
+
+trigger:
+  webhook:
+    mode: async
+    verify: none
+
+steps:
+  - id: page
+    set:
+      greeting: Hello \${{ trigger.results.body.data.name }}
+  - id: other
+    set:
+      a: \${{ steps.page.results.greeting }}
+`;
+const TESTS = `tests:
+  - name: it greets # by name
+    payload: {body: {name: Ada}}
+    expect: {steps: {page: succeeded}, that: "steps.page.result.greeting == 'Hello Ada'"}
+`;
+
+const editor = (page: Page) => page.getByRole("textbox", { name: "Text of the file" });
+const palette = async (page: Page, text: string) => {
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Go to" }).fill(text);
+};
+const offered = (page: Page) => page.getByRole("listbox", { name: "Places and actions" }).getByRole("option");
+/** Rests the mouse on a word of the text: the line is wider than its words. */
+async function hover(page: Page, word: string) {
+  const line = editor(page).locator(".cm-line", { hasText: word });
+  const { x, y } = await line.evaluate((element, found) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const at = node.textContent?.indexOf(found) ?? -1;
+      if (at >= 0) {
+        const range = document.createRange();
+        range.setStart(node, at);
+        range.setEnd(node, at + found.length);
+        const box = range.getBoundingClientRect();
+        return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+      }
+    }
+    throw new Error(`no text ${found}`);
+  }, word);
+  await page.mouse.move(x, y);
+}
+const onDisk = async (daemon: Daemon, path: string) =>
+  ((await daemon.api("GET", `/files/${encodeURIComponent(path)}`)) as { text: string }).text;
+const latest = async (daemon: Daemon, automation: string) =>
+  ((await daemon.api("GET", `/executions?automation=${automation}&limit=1`)) as { executions: { id: string; status: string }[] })
+    .executions[0];
+
+test("the palette disables an automation, changes the theme, and leads to the button that runs", async ({ open, daemon }) => {
+  await daemon.write("automations/greeter.yaml", FILE);
+  await daemon.write("automations/by-hand.yaml", "name: By hand\ntrigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
+  await open.goto(daemon.base);
+  await palette(open, "disable greeter");
+  await expect(offered(open).first()).toContainText("Disable Greeter");
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("dialog")).toHaveCount(0);
+  await expect.poll(() => onDisk(daemon, "automations/greeter.yaml")).toContain("enabled: false");
+  await palette(open, "theme dark");
+  await open.keyboard.press("Enter");
+  await expect(open.locator("html")).toHaveAttribute("data-theme", "dark");
+  await open.reload();
+  await expect(open.locator("html")).toHaveAttribute("data-theme", "dark");
+  expect(await open.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe("rgb(20, 22, 26)");
+  await palette(open, "theme as the system");
+  await open.keyboard.press("Enter");
+  await palette(open, "run by hand");
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("button", { name: "Run now" })).toBeFocused();
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("region", { name: "Test executions" })).toContainText("The execution succeeded");
+});
+
+test("the palette goes to a step and to a line of the open file", async ({ open, daemon }) => {
+  await daemon.write("automations/places.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/places`);
+  await expect(open.getByRole("tree")).toBeVisible();
+  await palette(open, "other");
+  await expect(offered(open).first()).toContainText("Step");
+  await open.keyboard.press("Enter");
+  await expect(open).toHaveURL(/step=other/);
+  await palette(open, "9");
+  await expect(offered(open).first()).toContainText("Line 9 of automations/places.yaml");
+  await open.keyboard.press("Enter");
+  await expect(editor(open)).toBeFocused();
+  await expect(open).toHaveURL(/step=page/);
+});
+
+test("an expression shows the value that it had in a chosen execution", async ({ open, daemon }) => {
+  await daemon.write("automations/values.yaml", FILE);
+  await daemon.send("values", { name: "Ada" });
+  await expect.poll(async () => (await latest(daemon, "values"))?.status).toBe("succeeded");
+  await open.goto(`${daemon.base}/automations/values?tab=source`);
+  await open.getByLabel("Values from an execution").selectOption({ index: 1 });
+  await expect(open).toHaveURL(/values=/);
+  const described = open.locator(".cm-value");
+  await hover(open, ".name");
+  await expect(described).toHaveText('Where page began:"Ada"');
+  await hover(open, ".greeting");
+  await expect(described).toHaveText('Where other began:"Hello Ada"');
+});
+
+test("a new automation is made from an execution, and its test passes", async ({ open, daemon }) => {
+  await daemon.write("automations/source.yaml", FILE);
+  await daemon.send("source", { invoice: "A-17", total: 12 });
+  await expect.poll(async () => (await latest(daemon, "source"))?.status).not.toBe("running");
+  const id = (await latest(daemon, "source"))?.id ?? "";
+  await open.goto(`${daemon.base}/executions/${id}`);
+  await open.getByRole("link", { name: "New automation" }).click();
+  await expect(open.getByText("It reads the fields of")).toContainText(`execution ${id.slice(0, 8)}`);
+  await open.getByLabel("Name", { exact: true }).fill("Invoice intake");
+  await expect(open.getByRole("region", { name: "Preview of automations/invoice-intake.yaml" })).toContainText("total:");
+  await open.getByRole("radio", { name: /^Schedule/ }).check();
+  await expect(open.getByText("starts no automation with this trigger")).toBeVisible();
+  await open.getByRole("radio", { name: /^Webhook/ }).check();
+  await open.getByRole("button", { name: "Create" }).click();
+  await expect(open).toHaveURL(/automations\/invoice-intake\?tab=test&drawer=configure/);
+  await open.getByRole("tab", { name: "Tests" }).click();
+  await expect(open.getByText("1 of 1 passed")).toBeVisible();
+});
+
+test("a new automation is made from a saved payload that is chosen among those of an automation", async ({ open, daemon }) => {
+  await daemon.write("automations/saver.yaml", FILE);
+  await daemon.api("POST", "/automations/saver/payloads", { name: "first", payload: { body: { ticket: 4 } } });
+  await open.goto(`${daemon.base}/new`);
+  await open.getByLabel("Name", { exact: true }).fill("Ticket intake");
+  await open.getByRole("button", { name: /^From a capture/ }).click();
+  await open.getByLabel("Automation that received it").selectOption("saver");
+  await open.getByRole("button", { name: "saved first" }).click();
+  await expect(open.getByRole("region", { name: "Preview of automations/ticket-intake.yaml" })).toContainText(
+    "ticket: ${{ trigger.results.body.data.ticket }}",
+  );
+});
+
+test("an action is inserted as a step into the draft of an automation", async ({ open, daemon }) => {
+  await daemon.write("automations/inserted.yaml", FILE);
+  await open.goto(`${daemon.base}/connectors/log`);
+  await open.getByText("log.info", { exact: true }).click();
+  const chosen = open.getByLabel("Automation that gets log.info");
+  await chosen.focus();
+  await chosen.selectOption("inserted");
+  await open.getByRole("button", { name: "Insert as a step" }).first().click();
+  await expect(editor(open)).toContainText("action: log.info");
+  await expect(open.getByText("unsaved changes")).toBeVisible();
+  expect(await onDisk(daemon, "automations/inserted.yaml")).toBe(FILE);
+});
+
+test("the tests beside an automation follow the new name of a step, as one change", async ({ open, daemon }) => {
+  await daemon.write("automations/renamed.yaml", FILE);
+  await daemon.write("automations/renamed.test.yaml", TESTS);
+  await open.goto(`${daemon.base}/automations/renamed?tab=source`);
+  await editor(open).getByText("id: page").click();
+  await open.keyboard.press("F2");
+  await open.getByLabel("New id of step page").fill("made");
+  await open.keyboard.press("Enter");
+  await expect(editor(open)).toContainText("steps.made.results");
+  await open.getByRole("button", { name: "Save …" }).click();
+  const difference = open.getByRole("region", { name: "Difference" });
+  await expect(difference).toContainText("automations/renamed.test.yaml");
+  await expect(difference).toContainText("made: succeeded");
+  await open.getByRole("button", { name: "Save now" }).click();
+  await expect(open.getByText("Saved, and in force.")).toBeVisible();
+  await expect.poll(() => onDisk(daemon, "automations/renamed.test.yaml")).toBe(TESTS.replaceAll("page", "made"));
+  expect(daemon.command(["test", "automations/renamed.test.yaml"])).toContain("1 passed");
+});
+
+test("versions show what has changed since, and how many executions ran on them", async ({ open, daemon }) => {
+  await daemon.write("automations/versions.yaml", FILE);
+  await daemon.send("versions", { name: "Ada" });
+  await expect.poll(async () => (await latest(daemon, "versions"))?.status).toBe("succeeded");
+  await daemon.write("automations/versions.yaml", FILE.replace("Hello", "Goodbye"));
+  await open.goto(`${daemon.base}/automations/versions?tab=versions`);
+  const versions = open.getByRole("list", { name: "Versions" });
+  await expect(versions.getByRole("listitem")).toHaveCount(2);
+  await versions.getByRole("listitem").filter({ hasText: "1 execution" }).getByRole("button").click();
+  await expect(open.getByRole("region", { name: /^Difference of version/ })).toContainText("+       greeting: Goodbye");
+});
+
+test("an execution is compared with any other one of its automation", async ({ open, daemon }) => {
+  await daemon.write("automations/compared.yaml", "trigger: {manual: {}}\ninputs: {name: {}}\nsteps: [{id: said, set: {word: \"${{ inputs.name }}\"}}]\n");
+  const one = await daemon.run("compared", { inputs: { name: "one" } });
+  const two = await daemon.run("compared", { inputs: { name: "two" } });
+  await open.goto(`${daemon.base}/executions/${two}`);
+  await open.getByRole("button", { name: "Compare with …" }).click();
+  await open.getByRole("dialog").getByRole("link", { name: one.slice(0, 8) }).click();
+  await expect(open).toHaveURL(`${daemon.base}/executions/${two}/compare/${one}`);
+  await expect(open.getByText("payload.inputs.name")).toBeVisible();
+});
+
+test("a connection is made from its type; its secret goes into the store, and the file names it", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/connections`);
+  await open.getByRole("link", { name: "New" }).click();
+  await open.getByLabel("Name", { exact: true }).fill("secondWiki");
+  await open.getByLabel("Type").selectOption("wiki.basic");
+  await open.getByLabel(/^email/).fill("ops@example.com");
+  await open.getByLabel(/^host/).fill("https://wiki.example.com");
+  await open.getByLabel(/^apiToken/).fill("canary-token");
+  await open.getByRole("button", { name: "Create" }).click();
+  await expect(open).toHaveURL(/connections\/secondWiki$/);
+  await expect(open.getByRole("region", { name: "secondWiki" })).toBeVisible();
+  await expect(open.getByRole("region", { name: "mainWiki" })).toHaveCount(0);
+  const text = await onDisk(daemon, "connections/secondWiki.yaml");
+  expect(text).toContain("apiToken: ${{ secrets.secondWikiApiToken }}");
+  expect(text).not.toContain("canary");
+  await open.getByRole("link", { name: "connections/secondWiki.yaml" }).click();
+  await expect(editor(open)).toContainText("wiki.basic");
+});
