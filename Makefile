@@ -45,7 +45,7 @@ api-check: # The types of the API in the UI are fresh.
 	@$(API_TYPES) --check || { echo 'write the types of the API anew: make ui-types' >&2; exit 1; }
 
 ui-test: # The UI of the real daemon in a real browser.
-	@scripts/need.sh chromium
+	@scripts/need.sh chromium-headless-shell
 	COGWORK_BIN=$(abspath $(TARGET))/debug npm run --prefix ui --silent e2e
 
 ui/node_modules: ui/package.json ui/package-lock.json

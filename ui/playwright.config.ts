@@ -12,8 +12,8 @@ export default defineConfig({
   reporter: "list",
   outputDir: "test-results",
   use: {
-    // The browser of the distribution: nothing is downloaded.
-    launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] },
+    // Chromium of the distribution, in its build without a window: its processes need about a quarter less time.
+    launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell", args: ["--no-sandbox"] },
     actionTimeout: 10_000,
     viewport: { width: 1440, height: 900 },
     screenshot: "only-on-failure",
