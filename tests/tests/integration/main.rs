@@ -16,6 +16,8 @@ mod listening;
 mod metrics;
 mod news;
 mod pauses;
+#[cfg(unix)]
+mod postgres;
 mod reload;
 mod repeats;
 mod resume;

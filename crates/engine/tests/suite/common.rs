@@ -92,8 +92,36 @@ impl Drop for Project {
     }
 }
 
+/// Opens the store of a data folder: a file in it, or, if `COGWORK_TEST_STORE` is `postgres`, a schema of its own on a server that
+/// all tests of the process share.
 pub(crate) fn open_store(dir: &Path) -> Arc<dyn Store> {
-    store::open(&Location::from(dir), store::Options::default()).expect("the store opens")
+    open_store_with(dir, store::Options::default())
+}
+
+pub(crate) fn open_store_with(dir: &Path, options: store::Options) -> Arc<dyn Store> {
+    #[cfg(unix)]
+    if std::env::var_os("COGWORK_TEST_STORE").is_some_and(|kind| kind == "postgres") {
+        return open_on_server(dir, options);
+    }
+    store::open(&Location::from(dir), options).expect("the store opens")
+}
+
+#[cfg(unix)]
+fn open_on_server(dir: &Path, options: store::Options) -> Arc<dyn Store> {
+    use std::collections::HashMap;
+    use std::path::PathBuf;
+    use std::sync::{LazyLock, Mutex, PoisonError};
+
+    use store::conformance::{PostgresServer, PostgresSpace};
+
+    static SERVER: LazyLock<PostgresServer> =
+        LazyLock::new(|| PostgresServer::start().expect("PostgreSQL is installed"));
+    static SPACES: LazyLock<Mutex<HashMap<PathBuf, PostgresSpace>>> = LazyLock::new(Mutex::default);
+    let mut spaces = SPACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let space = spaces.entry(dir.to_owned()).or_insert_with(|| SERVER.space()).clone();
+    drop(spaces);
+    let options = store::Options { local: Some(dir.to_owned()), ..options };
+    store::open(&Location::parse(&space.url(), dir).expect("an address"), options).expect("the store opens")
 }
 
 /// Stops an engine and lets go of its store, so that another can open it.
