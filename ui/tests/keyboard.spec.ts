@@ -61,6 +61,19 @@ test("by keyboard alone: a failed execution is found and replayed", async ({ ope
   other.server.close();
 });
 
+test("letters that are typed before the palette is loaded are in it", async ({ open }) => {
+  let release = () => {};
+  const typed = new Promise<void>((done) => (release = done));
+  await open.route("**/assets/Palette*", async (route) => {
+    await typed;
+    await route.continue();
+  });
+  await open.keyboard.press("Control+k");
+  await open.keyboard.type("status g?");
+  release();
+  await expect(open.getByRole("combobox", { name: "Go to" })).toHaveValue("status g?");
+});
+
 test("by keyboard alone: a step is edited, saved and seen to run", async ({ open, daemon }) => {
   const text = "trigger: {manual: {}}\nsteps:\n  - id: greet\n    set: {word: hello}\n";
   await daemon.write("automations/keys-edit.yaml", text);
