@@ -112,7 +112,7 @@ pub(super) const DIMENSIONS: [Dimension; 23] = [
         name: "keys of concurrency",
         first: 500,
         load: Load::Executions(
-            "concurrency: {key: \"${{ trigger.results.body.data.n }}\"}\nsteps:\n  - set: {a: 1}\n",
+            "concurrency: {limit: 1, key: \"${{ trigger.results.body.data.n }}\"}\nsteps:\n  - set: {a: 1}\n",
         ),
         most: MOST,
     },

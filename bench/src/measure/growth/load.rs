@@ -55,6 +55,7 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
         _ => Run::of(&daemon, MEASURED).await?,
     };
     run.prepare(load, size).await?;
+    run.reconnect().await?;
     let before = reading(&daemon).await?;
     run.take(load, size).await?;
     if !matches!(load, Load::WaitingExecutions(_) | Load::WaitingDefinitions(_)) {
@@ -129,6 +130,13 @@ impl<'daemon> Run<'daemon> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Opens both connections anew: the daemon closes one that was idle while a large load was prepared.
+    async fn reconnect(&mut self) -> Result<(), Error> {
+        self.connection = Connection::open(self.daemon.hooks()).await?;
+        self.admin = Connection::open(self.daemon.admin()).await?;
+        Ok(())
     }
 
     /// Puts the load on the daemon.

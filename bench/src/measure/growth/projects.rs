@@ -55,7 +55,7 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
                 project.put(&id, &calling(&id))?;
                 let file = format!("connections/{id}.yaml");
                 project.write(&file, &connection(load, &id, server))?;
-                project.write(&format!("secrets/{id}"), &format!("secret-of-{id}"))?;
+                project.write(&format!("secrets/{}", secret(&id)), &format!("secret-of-{id}"))?;
             }
             Load::Subscriptions => {
                 let trigger = "trigger:\n  event: github.push\n  connection: hub\n";
@@ -77,14 +77,20 @@ fn calling(id: &str) -> String {
     )
 }
 
-/// A connection whose secret has its name.
+/// The secret of a connection: its name without hyphens, which would subtract in an expression.
+fn secret(connection: &str) -> String {
+    connection.replace('-', "_")
+}
+
+/// A connection with its secret.
 fn connection(load: Load, id: &str, server: SocketAddr) -> String {
+    let secret = secret(id);
     let base = format!("baseUrl: \"http://{server}\"");
     match load {
         Load::Tokens => format!(
-            "type: http.clientCredentials\nwith:\n  {base}\n  tokenUrl: \"http://{server}/token\"\n  clientId: measured\n  clientSecret: ${{{{ secrets.{id} }}}}\n"
+            "type: http.clientCredentials\nwith:\n  {base}\n  tokenUrl: \"http://{server}/token\"\n  clientId: measured\n  clientSecret: ${{{{ secrets.{secret} }}}}\n"
         ),
-        _ => format!("type: http.bearer\nwith:\n  {base}\n  token: ${{{{ secrets.{id} }}}}\n"),
+        _ => format!("type: http.bearer\nwith:\n  {base}\n  token: ${{{{ secrets.{secret} }}}}\n"),
     }
 }
 
