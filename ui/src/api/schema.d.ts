@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who changed, started, answered and cancelled something */
+        /** Entries of the audit log: changes, starts, answers and cancellations */
         get: operations["get-audit"];
         put?: never;
         post?: never;
@@ -2774,7 +2774,7 @@ export interface components {
              * @example prometheus
              */
             name: string;
-            /** @description What it may do: `metrics`, `read`, `run`, `write`, `secrets`, `admin`. */
+            /** @description Its scopes: `metrics`, `read`, `run`, `write`, `secrets`, `admin`. */
             scopes: string[];
             /**
              * Format: int64
@@ -3622,7 +3622,7 @@ export interface components {
              * @description The end of the session, unless it is renewed; absent for the admin token, which has none.
              */
             expiresAt?: string;
-            /** @description What the session, or the token, may do. */
+            /** @description The scopes of the session, or of the token. */
             scopes: string[];
             /** @description The credential, as the audit log names it. */
             name: string;
@@ -4075,7 +4075,7 @@ export interface components {
         /** @description A token, without the token itself. */
         Token: {
             name: string;
-            /** @description What it may do. */
+            /** @description Its scopes. */
             scopes: string[];
             /** Format: date-time */
             createdAt: string;

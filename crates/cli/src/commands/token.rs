@@ -61,7 +61,7 @@ enum Action {
 struct Create {
     /// The name, such as the program that uses it
     name: String,
-    /// What it may do; repeat it for several
+    /// A scope of the token; repeat it for several
     #[arg(long = "scope", value_name = "SCOPE", required = true)]
     scopes: Vec<Scope>,
     /// How long it is valid, up to ten years

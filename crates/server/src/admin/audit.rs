@@ -48,7 +48,7 @@ pub(crate) struct Audit {
     next: Option<Timestamp>,
 }
 
-/// Who changed, started, answered and cancelled something
+/// Entries of the audit log: changes, starts, answers and cancellations
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "tokens", params(AuditQuery),
     responses((status = 200, description = "A page of the audit log", body = Audit)),

@@ -36,11 +36,11 @@ pub(crate) struct Credential {
     pub(crate) owner: Owner,
     /// The session through which the owner acts, if the request came from a browser.
     pub(crate) session: Option<SessionId>,
-    /// What it may do.
+    /// Its scopes.
     pub(crate) scopes: Scopes,
 }
 
-/// Whose credential it is.
+/// The owner of a credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub(crate) enum Owner {

@@ -29,26 +29,17 @@ pub(super) enum Need {
     Nothing,
     /// Any credential.
     Credential,
-    Metrics,
-    Read,
-    Run,
-    Write,
-    Secrets,
-    Admin,
+    /// A credential with this scope.
+    Scope(Scope),
 }
 
 impl Need {
     /// The scope of the credential; `None` if every credential is enough, or none is needed.
     pub(super) fn scope(self) -> Option<Scope> {
-        Some(match self {
-            Self::Nothing | Self::Credential => return None,
-            Self::Metrics => Scope::Metrics,
-            Self::Read => Scope::Read,
-            Self::Run => Scope::Run,
-            Self::Write => Scope::Write,
-            Self::Secrets => Scope::Secrets,
-            Self::Admin => Scope::Admin,
-        })
+        match self {
+            Self::Scope(scope) => Some(scope),
+            Self::Nothing | Self::Credential => None,
+        }
     }
 }
 

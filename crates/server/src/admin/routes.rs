@@ -98,10 +98,22 @@ macro_rules! table {
 
 macro_rules! rule {
     ($need:ident) => {
-        Rule { need: Need::$need, action: None }
+        Rule { need: need!($need), action: None }
     };
     ($need:ident $action:literal) => {
-        Rule { need: Need::$need, action: Some($action) }
+        Rule { need: need!($need), action: Some($action) }
+    };
+}
+
+macro_rules! need {
+    (Nothing) => {
+        Need::Nothing
+    };
+    (Credential) => {
+        Need::Credential
+    };
+    ($scope:ident) => {
+        Need::Scope(Scope::$scope)
     };
 }
 
@@ -426,7 +438,10 @@ mod tests {
                 assert!(need.scope().is_some_and(|scope| scope >= Scope::Run), "{path} {need:?}");
             }
             let is_secret = ["/secret", "/tokens", "/audit"].iter().any(|part| path.contains(part));
-            assert!(!is_secret || matches!(need, Need::Secrets | Need::Admin), "{path} {need:?}");
+            assert!(
+                !is_secret || matches!(need, Need::Scope(Scope::Secrets | Scope::Admin)),
+                "{path} {need:?}"
+            );
             let needs_none = path == "/api/v1/session" && methods == [HttpMethod::Post];
             assert_eq!(need == Need::Nothing, needs_none, "{path}");
         }

@@ -278,7 +278,7 @@ pub(crate) struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    /// What the session, or the token, may do.
+    /// The scopes of the session, or of the token.
     #[schema(value_type = Vec<String>)]
     scopes: Scopes,
     /// The credential, as the audit log names it.

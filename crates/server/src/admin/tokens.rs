@@ -20,7 +20,7 @@ use super::{Problem, Shared};
 
 /// The scope of tokens in the state of the store. No scope of an automation has a colon in it.
 const SCOPE: &str = "tokens:";
-/// What every token begins with, so that scanners for leaked secrets find it.
+/// The prefix of every token, by which scanners for leaked secrets find it.
 const PREFIX: &str = "cogwork_";
 /// The most tokens at one time.
 const MOST_TOKENS: u32 = 500;
@@ -172,7 +172,7 @@ fn read(entry: store::StateEntry) -> Option<StoredToken> {
 #[schema(as = Token)]
 pub(crate) struct TokenView {
     name: String,
-    /// What it may do.
+    /// Its scopes.
     #[schema(value_type = Vec<String>)]
     scopes: Scopes,
     #[schema(value_type = String, format = DateTime)]
@@ -221,7 +221,7 @@ pub(crate) struct NewToken {
     /// The name, such as the program that uses it.
     #[schema(example = "prometheus")]
     name: String,
-    /// What it may do: `metrics`, `read`, `run`, `write`, `secrets`, `admin`.
+    /// Its scopes: `metrics`, `read`, `run`, `write`, `secrets`, `admin`.
     #[schema(value_type = Vec<String>)]
     scopes: Scopes,
     /// For how many seconds it is valid: up to ten years, 90 days if absent.
