@@ -74,6 +74,20 @@ test("letters that are typed before the palette is loaded are in it", async ({ o
   await expect(open.getByRole("combobox", { name: "Go to" })).toHaveValue("status g?");
 });
 
+test("Enter that is pressed before the palette has read its commands runs the command", async ({ open }) => {
+  let release = () => {};
+  const pressed = new Promise<void>((done) => (release = done));
+  await open.route("**/api/v1/connectors", async (route) => {
+    await pressed;
+    await route.continue();
+  });
+  await open.keyboard.press("Control+k");
+  await open.getByRole("combobox", { name: "Go to" }).fill("theme dark");
+  await open.keyboard.press("Enter");
+  release();
+  await expect(open.locator("html")).toHaveAttribute("data-theme", "dark");
+});
+
 test("by keyboard alone: a step is edited, saved and seen to run", async ({ open, daemon }) => {
   const text = "trigger: {manual: {}}\nsteps:\n  - id: greet\n    set: {word: hello}\n";
   await daemon.write("automations/keys-edit.yaml", text);
