@@ -5,8 +5,9 @@
 mod call;
 mod orphans;
 mod receive;
+mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use catalog::{Catalog, Deployment, trigger_hook};
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
+use table::SubscriptionTable;
 
 /// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 8;
@@ -34,7 +36,7 @@ const MAX_FAILURES: u32 = 32;
 
 /// Existing subscriptions and pending changes, by their local ids.
 pub(crate) struct Subscriptions {
-    state: Mutex<BTreeMap<String, Entry>>,
+    table: Mutex<SubscriptionTable>,
     /// Serialises read-modify-write of a subscription. Otherwise a removal during the creation could overwrite the
     /// remote id, and unsubscribing would be impossible.
     changing: tokio::sync::Mutex<()>,
@@ -45,19 +47,10 @@ pub(crate) struct Subscriptions {
     locks: KeyedLocks,
 }
 
-struct Entry {
-    subscription: Subscription,
-    /// Next attempt on the monotonic clock. The subscription itself has the wall-clock time; `None` if nothing is
-    /// pending.
-    next: Option<MonotonicTime>,
-    /// True while a remote request runs.
-    busy: bool,
-}
-
 impl Default for Subscriptions {
     fn default() -> Self {
         Self {
-            state: Mutex::default(),
+            table: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             wake: Notify::new(),
             slots: Semaphore::new(MAX_CONCURRENT),
@@ -119,11 +112,9 @@ impl Ingress {
         let catalog = self.runtime.catalog.load_full();
         let deployment = catalog.get(id).filter(|deployment| deployment.automation.enabled);
         let wanted = deployment.and_then(|deployment| self.wanted_subscription(&catalog, deployment, false));
-        let is_of_automation =
-            |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
-        for subscription in self.subscriptions.all().into_iter().filter(is_of_automation) {
-            if subscription.removing {
+        for subscription in self.subscriptions.of_automation(id) {
+            if subscription.removing || subscription.test {
                 continue;
             }
             if wanted.as_ref().is_some_and(|wanted| wanted.source == subscription.source) && !there {
@@ -174,9 +165,8 @@ impl Ingress {
 
     /// Subscribes for the test address of an Automation, if it has no such subscription yet.
     pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployment: &Deployment) {
-        let is_of_automation =
-            |one: &Subscription| one.automation == deployment.automation.id && one.test && !one.removing;
-        if self.subscriptions.all().iter().any(is_of_automation) {
+        let existing = self.subscriptions.of_automation(&deployment.automation.id);
+        if existing.iter().any(|one| one.test && !one.removing) {
             return;
         }
         if let Some(wanted) = self.wanted_subscription(catalog, deployment, true) {
@@ -189,8 +179,8 @@ impl Ingress {
 
     /// Schedules the removal of the subscription for a test address.
     pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
-        for one in self.subscriptions.all() {
-            if one.automation == *id && one.test && !one.removing {
+        for one in self.subscriptions.of_automation(id) {
+            if one.test && !one.removing {
                 self.schedule_removal(&one.id).await;
             }
         }
@@ -275,7 +265,7 @@ impl Ingress {
         if let Err(error) = self.runtime.store.delete_subscription(id).await {
             return self.runtime.lost(&error);
         }
-        self.subscriptions.state().remove(id);
+        self.subscriptions.table().forget(id);
     }
 }
 
@@ -286,8 +276,8 @@ fn retry_at(now: Timestamp, failures: u32) -> Timestamp {
 }
 
 impl Subscriptions {
-    fn state(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, SubscriptionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the stored subscriptions and returns their Automations. Subscriptions of test addresses are scheduled for
@@ -296,65 +286,54 @@ impl Subscriptions {
         // The wall clock may have been changed while the daemon was stopped.
         let furthest = clock.monotonic_now().after(MAX_DELAY);
         let ahead = clock.wall_offset();
-        let mut state = self.state();
+        let mut table = self.table();
         let mut ids = BTreeSet::new();
         for mut subscription in stored {
             ids.insert(subscription.automation.clone());
-            if state.contains_key(&subscription.id) {
+            if table.get(&subscription.id).is_some() {
                 continue;
             }
             if subscription.test && !subscription.removing {
                 (subscription.removing, subscription.next_at) = (true, Some(subscription.since));
             }
             let next = subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead).min(furthest));
-            state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });
+            table.put(subscription, next);
         }
         ids
     }
 
-    fn all(&self) -> Vec<Subscription> {
-        self.state().values().map(|entry| entry.subscription.clone()).collect()
+    fn of_automation(&self, id: &AutomationId) -> Vec<Subscription> {
+        self.table().of_automation(id).cloned().collect()
     }
 
     fn get(&self, id: &str) -> Option<Subscription> {
-        self.state().get(id).map(|entry| entry.subscription.clone())
+        self.table().get(id).map(|(subscription, _)| subscription.clone())
     }
 
-    /// The next due time of all entries that are not busy.
+    /// The next due time of all subscriptions without a remote request in flight.
     fn next(&self) -> Option<MonotonicTime> {
-        let state = self.state();
-        let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
-        due.min()
+        self.table().next_due()
     }
 
     fn take_due(&self, now: MonotonicTime) -> Vec<Subscription> {
-        let mut state = self.state();
-        let due = |entry: &&mut Entry| !entry.busy && entry.next.is_some_and(|at| at <= now);
-        let due = state.values_mut().filter(due).map(|entry| {
-            entry.busy = true;
-            entry.subscription.clone()
-        });
-        due.collect()
+        self.table().take_due(now)
     }
 
     /// Marks the end of a remote request.
     fn release(&self, id: &str) {
-        if let Some(entry) = self.state().get_mut(id) {
-            entry.busy = false;
-        }
+        self.table().release(id);
     }
 
     /// Updates a subscription in memory. `ahead` is the current wall-clock offset.
     fn update(&self, subscription: Subscription, ahead: SignedDuration) {
-        let mut state = self.state();
-        let before = state.get(&subscription.id);
-        let busy = before.is_some_and(|entry| entry.busy);
+        let mut table = self.table();
         // An unchanged due time keeps its monotonic time, even if the wall clock was changed.
-        let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
-            Some(entry) => entry.next,
+        let before = table.get(&subscription.id);
+        let next = match before.filter(|(before, _)| before.next_at == subscription.next_at) {
+            Some((_, next)) => next,
             None => subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead)),
         };
-        state.insert(subscription.id.clone(), Entry { subscription, next, busy });
+        table.put(subscription, next);
     }
 }
 
@@ -363,12 +342,11 @@ impl Ingress {
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         let ahead = self.runtime.clock.wall_offset();
-        let state = self.subscriptions.state();
-        let shown = |entry: &Entry| Subscription {
-            next_at: entry.next.map(|at| at.to_wall(ahead)),
-            ..entry.subscription.clone()
+        let shown = |(subscription, next): (&Subscription, Option<MonotonicTime>)| Subscription {
+            next_at: next.map(|at| at.to_wall(ahead)),
+            ..subscription.clone()
         };
-        let mut all: Vec<Subscription> = state.values().map(shown).collect();
+        let mut all: Vec<Subscription> = self.subscriptions.table().all().map(shown).collect();
         all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
         all
     }

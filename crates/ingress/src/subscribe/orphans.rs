@@ -68,11 +68,9 @@ impl Ingress {
             return Ok(Vec::new());
         };
         let connector = |event: &str| event.split('.').next().map(str::to_owned);
-        let is_of_automation = |one: &Subscription| {
-            one.automation == about.automation && connector(&one.event) == connector(&about.event)
-        };
-        let known: Vec<Value> =
-            self.subscriptions.all().into_iter().filter(is_of_automation).map(|one| one.remote).collect();
+        let of_connector = |one: &Subscription| connector(&one.event) == connector(&about.event);
+        let existing = self.subscriptions.of_automation(&about.automation).into_iter();
+        let known: Vec<Value> = existing.filter(of_connector).map(|one| one.remote).collect();
         let mut orphans = Vec::new();
         for item in self.listed(catalog, list, about).await? {
             let Some(remote) = item.path(&hook.id).filter(|id| !id.is_null()) else { continue };

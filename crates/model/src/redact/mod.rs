@@ -7,25 +7,21 @@
 //! [`Redactor::redact_excerpt`] redacts before it truncates, and [`Redactor::redact_message`] also replaces the beginning of
 //! a secret directly before the mark [`TRUNCATION_MARK`], for texts that other code has truncated.
 
+mod encodings;
+mod matcher;
 mod names;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode_byte, utf8_percent_encode};
-
+use matcher::{SecretAutomaton, SecretMatcher};
 pub use names::{is_credential_name, query_without_credentials};
 
 use crate::action::ActionError;
 use crate::connection::Secret;
-use crate::execution::LogLine;
-use crate::value::{File, List, Map, Value};
+use crate::value::Value;
 
 /// The replacement for a secret.
 pub const MASK: &str = "***";
@@ -40,8 +36,10 @@ const MIN_SECRET_BYTES: usize = 8;
 /// The maximum number of known secrets; a further one evicts the least recently read.
 const MAX_SECRETS: usize = 1000;
 
-/// The encode set of a query: all but the unreserved characters.
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The maximum number of secrets in each tier of automata but the last, which takes all others. A new secret has only the
+/// first tier built again; a tier that is full moves into the next one. So the cost of a secret does not depend on the number
+/// of secrets: with 1,000 of them it is that of some 15, and a search runs over at most three automata.
+const TIERS: [usize; 2] = [10, 100];
 
 /// The maximum length of a text for [`Redactor::redact_excerpt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,23 +95,45 @@ struct SecretSet {
     secrets: HashMap<Secret, AtomicU64>,
     /// The logical time of the next read.
     clock: AtomicU64,
-    /// The matcher of all secrets; `None` if there are none. Built on first use, because secrets are added in groups.
+    /// The secrets by tier. An evicted secret stays in the last tier until that one is built again.
+    tiers: [Tier; TIERS.len() + 1],
+    /// The matcher over all tiers; `None` if there are no secrets.
     matcher: OnceLock<Option<Arc<SecretMatcher>>>,
+}
+
+/// A part of the secrets, with an automaton of its own.
+#[derive(Default)]
+struct Tier {
+    secrets: Vec<Secret>,
+    /// Built on first use, because secrets are added in groups.
+    automaton: OnceLock<Option<Arc<SecretAutomaton>>>,
 }
 
 impl SecretSet {
     fn build_matcher(&self) -> Option<Arc<SecretMatcher>> {
-        let mut encodings: Vec<String> =
-            self.secrets.keys().flat_map(|secret| encodings_of(secret.expose())).collect();
-        encodings.sort_unstable();
-        encodings.dedup();
-        if encodings.is_empty() {
-            return None;
-        }
-        // Building fails only above the automaton's limit on patterns, which `MAX_SECRETS` rules out.
         let automaton =
-            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&encodings).ok()?;
-        Some(Arc::new(SecretMatcher { automaton, encodings, prefixes: OnceLock::new() }))
+            |tier: &Tier| tier.automaton.get_or_init(|| SecretAutomaton::build(&tier.secrets)).clone();
+        SecretMatcher::new(self.tiers.iter().filter_map(automaton).collect())
+    }
+
+    /// Adds a secret to the first tier, and moves the secrets of full tiers.
+    fn add(&mut self, secret: Secret) {
+        let mut moved = vec![secret];
+        for (number, tier) in self.tiers.iter_mut().enumerate() {
+            tier.automaton = OnceLock::new();
+            tier.secrets.append(&mut moved);
+            match TIERS.get(number) {
+                Some(&most) if tier.secrets.len() > most => moved = std::mem::take(&mut tier.secrets),
+                Some(_) => break,
+                None => {
+                    // An evicted secret that was added again came twice.
+                    let mut seen = HashSet::new();
+                    tier.secrets
+                        .retain(|secret| self.secrets.contains_key(secret) && seen.insert(secret.clone()));
+                }
+            }
+        }
+        self.matcher = OnceLock::new();
     }
 
     /// Records a read of the secret. Returns false if the secret is not in the set.
@@ -150,8 +170,8 @@ impl Redactor {
             oldest.and_then(|oldest| set.secrets.remove(&oldest));
         }
         let now = set.clock.fetch_add(1, Ordering::Relaxed);
-        set.secrets.insert(secret, AtomicU64::new(now));
-        set.matcher = OnceLock::new();
+        set.secrets.insert(secret.clone(), AtomicU64::new(now));
+        set.add(secret);
     }
 
     /// True if no secret is known.
@@ -188,13 +208,13 @@ impl Redactor {
         let mut out = Excerpt { text: String::new(), limit, is_full: false };
         let mut done = 0;
         if let Some(matcher) = self.matcher() {
-            for found in matcher.automaton.find_iter(text) {
-                out.push(text.get(done..found.start()).unwrap_or_default());
+            for found in matcher.matches(text) {
+                out.push(text.get(done..found.start).unwrap_or_default());
                 if out.is_full {
                     break;
                 }
                 out.push(MASK);
-                done = found.end();
+                done = found.end;
             }
         }
         out.push(text.get(done..).unwrap_or_default());
@@ -205,7 +225,7 @@ impl Redactor {
     #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let matcher = self.matcher()?;
-        matcher.automaton.is_match(bytes).then(|| matcher.masked_bytes(bytes))
+        matcher.is_match(bytes).then(|| matcher.masked_bytes(bytes))
     }
 
     /// Redacts a value: its texts, numbers, map keys and files in memory.
@@ -270,212 +290,6 @@ impl Excerpt {
             self.is_full = true;
         }
     }
-}
-
-/// Finds and replaces every encoding of every secret.
-struct SecretMatcher {
-    /// Matches whole encodings.
-    automaton: AhoCorasick,
-    /// All encodings of all secrets.
-    encodings: Vec<String>,
-    /// Matches the shortest recognised prefixes of `encodings`, with the same indices. Built for the first truncated text.
-    prefixes: OnceLock<Option<AhoCorasick>>,
-}
-
-impl SecretMatcher {
-    fn is_match(&self, text: &str) -> bool {
-        self.automaton.is_match(text)
-    }
-
-    /// Masks secrets, and prefixes of secrets before [`TRUNCATION_MARK`]; `None` if there are none.
-    fn masked_message(&self, text: &str) -> Option<String> {
-        let truncated = self.truncated_secrets(text);
-        if truncated.is_empty() {
-            return self.is_match(text).then(|| self.masked(text));
-        }
-        let mut hidden: Vec<Range<usize>> =
-            self.automaton.find_iter(text).map(|found| found.range()).collect();
-        hidden.extend(truncated);
-        hidden.sort_unstable_by_key(|range| range.start);
-        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
-        for range in hidden {
-            // Overlapping matches share one mask.
-            if range.start >= done {
-                out.push_str(text.get(done..range.start).unwrap_or_default());
-                out.push_str(MASK);
-            }
-            done = done.max(range.end);
-        }
-        out.push_str(text.get(done..).unwrap_or_default());
-        Some(out)
-    }
-
-    /// Returns the ranges of prefixes of encodings that end directly before [`TRUNCATION_MARK`].
-    fn truncated_secrets(&self, text: &str) -> Vec<Range<usize>> {
-        if !text.contains(TRUNCATION_MARK) {
-            return Vec::new();
-        }
-        let prefixes = self.prefixes.get_or_init(|| {
-            let prefixes =
-                self.encodings.iter().map(|encoding| &encoding.as_bytes()[..min_prefix_len(encoding)]);
-            AhoCorasick::builder().build(prefixes).ok()
-        });
-        let Some(prefixes) = prefixes else { return Vec::new() };
-        let found = prefixes.find_overlapping_iter(text).filter_map(|found| {
-            let encoding = self.encodings.get(found.pattern().as_usize())?;
-            let rest = text.get(found.start()..)?;
-            let alike = encoding.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
-            let alike = encoding.floor_char_boundary(alike);
-            rest.get(alike..)?.starts_with(TRUNCATION_MARK).then(|| found.start()..found.start() + alike)
-        });
-        found.collect()
-    }
-
-    fn masked(&self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        self.automaton.replace_all_with(text, &mut out, |_, _, out| {
-            out.push_str(MASK);
-            true
-        });
-        out
-    }
-
-    fn masked_bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(bytes.len());
-        self.automaton.replace_all_with_bytes(bytes, &mut out, |_, _, out| {
-            out.extend_from_slice(MASK.as_bytes());
-            true
-        });
-        out
-    }
-
-    /// Masks secrets in a value; `None` if it contains none, so that nothing is copied.
-    fn masked_value(&self, value: &Value) -> Option<Value> {
-        match value {
-            Value::Null | Value::Bool(_) => None,
-            Value::Number(number) => {
-                let text = number.to_string();
-                (text.len() >= MIN_SECRET_BYTES && self.is_match(&text))
-                    .then(|| Value::from(self.masked(&text)))
-            }
-            Value::String(text) => self.is_match(text).then(|| Value::from(self.masked(text))),
-            Value::List(list) => {
-                let changed: Vec<Option<Value>> = list.0.iter().map(|item| self.masked_value(item)).collect();
-                changed.iter().any(Option::is_some).then(|| {
-                    let items = list.0.iter().zip(changed);
-                    let items = items.map(|(item, changed)| changed.unwrap_or_else(|| item.clone()));
-                    Value::List(Arc::new(List(items.collect())))
-                })
-            }
-            Value::Map(map) => self.masked_map(map).map(|map| Value::Map(Arc::new(map))),
-            Value::File(file) => {
-                let filename = file.filename.as_deref().filter(|name| self.is_match(name));
-                // Bytes outside of memory stay unchanged, as the body of a request does.
-                let data = file.data.in_memory().filter(|bytes| self.automaton.is_match(&bytes[..]));
-                let data = data.map(|bytes| self.masked_bytes(bytes));
-                (filename.is_some() || data.is_some()).then(|| {
-                    Value::File(Arc::new(File {
-                        content_type: file.content_type.clone(),
-                        filename: match filename {
-                            Some(name) => Some(self.masked(name).into()),
-                            None => file.filename.clone(),
-                        },
-                        data: data.map_or_else(|| file.data.clone(), Into::into),
-                    }))
-                })
-            }
-        }
-    }
-
-    fn masked_map(&self, map: &Map) -> Option<Map> {
-        let changed: Vec<(bool, Option<Value>)> =
-            map.iter().map(|(key, value)| (self.is_match(key), self.masked_value(value))).collect();
-        if !changed.iter().any(|(key, value)| *key || value.is_some()) {
-            return None;
-        }
-        let mut masked_map = map.clone();
-        for ((key, old), (key_changed, value)) in map.iter().zip(changed) {
-            let value = value.unwrap_or_else(|| old.clone());
-            if key_changed {
-                masked_map.remove(key);
-                masked_map.insert(self.masked(key), value);
-            } else if let Some(slot) = masked_map.get_mut(key) {
-                *slot = value;
-            }
-        }
-        Some(masked_map)
-    }
-}
-
-/// Returns the minimum length, in bytes, at which a prefix of an encoding counts as a secret: 8, or half of an encoding that
-/// is shorter than 16.
-fn min_prefix_len(encoding: &str) -> usize {
-    encoding.len().div_ceil(2).min(MIN_SECRET_BYTES)
-}
-
-/// Returns the usual encodings of a secret, without those that are too short to match.
-fn encodings_of(secret: &str) -> Vec<String> {
-    let escaped = serde_json::Value::from(secret).to_string();
-    let escaped = &escaped[1..escaped.len() - 1];
-    let encoded = utf8_percent_encode(secret, UNRESERVED).to_string();
-    let every_byte: String = secret.bytes().map(percent_encode_byte).collect();
-    let mut encodings = vec![
-        secret.to_owned(),
-        escaped.to_owned(),
-        // Some JSON encoders escape the slash.
-        escaped.replace('/', "\\/"),
-        escape_controls(secret),
-        every_byte.to_ascii_lowercase(),
-        every_byte,
-        lower_escapes(&encoded),
-        lower_escapes(&encoded).replace("%20", "+"),
-        encoded.replace("%20", "+"),
-        encoded,
-        hex::encode(secret),
-        hex::encode_upper(secret),
-        // Padded: if nothing follows the secret, the last characters depend on it alone.
-        STANDARD.encode(secret),
-        URL_SAFE.encode(secret),
-        STANDARD_NO_PAD.encode(secret),
-        URL_SAFE_NO_PAD.encode(secret),
-    ];
-    for before in 0..3 {
-        encodings.extend(inside_base64(secret, before));
-    }
-    encodings.retain(|encoding| encoding.len() >= MIN_SECRET_BYTES);
-    encodings.sort_unstable();
-    encodings.dedup();
-    encodings
-}
-
-/// Converts the hex digits of percent escapes to lower case.
-fn lower_escapes(encoded: &str) -> String {
-    let mut left = 0_u8;
-    let lower = |character: char| {
-        let is_digit = left > 0;
-        left = if character == '%' { 2 } else { left.saturating_sub(1) };
-        if is_digit { character.to_ascii_lowercase() } else { character }
-    };
-    encoded.chars().map(lower).collect()
-}
-
-/// Escapes control characters as log lines do.
-fn escape_controls(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    text.chars().for_each(|character| LogLine::push_escaped(&mut out, character));
-    out
-}
-
-/// Returns the part of the base64 of a longer text that depends on the secret alone, with `before` bytes (modulo 3) before
-/// the secret. `Basic` credentials are such a text: the user name precedes the password.
-fn inside_base64(secret: &str, before: usize) -> [String; 2] {
-    let mut bytes = vec![0; before];
-    bytes.extend_from_slice(secret.as_bytes());
-    // A character encodes 6 bits. Those that share bits with a neighbouring byte do not depend on the secret alone.
-    let first = (before * 8).div_ceil(6);
-    let last = bytes.len() * 8 / 6;
-    [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)]
-        .map(|text| text.get(first..last).unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

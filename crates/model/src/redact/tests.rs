@@ -1,6 +1,12 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use percent_encoding::{percent_encode_byte, utf8_percent_encode};
 use proptest::prelude::*;
 
+use super::encodings::{UNRESERVED, encodings_of, min_prefix_len};
 use super::*;
+use crate::execution::LogLine;
+use crate::value::{File, Map};
 
 const SECRET: &str = "p@ss/w\"rd +1";
 
@@ -93,13 +99,65 @@ fn what_holds_no_secret_is_not_copied() {
 fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
     let redactor = redactor();
     redactor.add_secret("never-read-again");
-    for number in 0..MAX_SECRETS {
+    // An evicted secret stays until the last tier is built again.
+    let count = MAX_SECRETS + TIERS.iter().sum::<usize>() + TIERS.len();
+    for number in 0..count {
         redactor.add_secret(&format!("rotated-token-{number}"));
         redactor.add_secret(SECRET);
     }
     assert_eq!(redactor.redact_text(SECRET), MASK);
     assert_eq!(redactor.redact_text("never-read-again"), "never-read-again");
-    assert_eq!(redactor.redact_text("rotated-token-999"), MASK);
+    for number in [count - 1, count - 50, count - MAX_SECRETS + 1] {
+        assert_eq!(redactor.redact_text(&format!("rotated-token-{number}")), MASK, "{number}");
+    }
+}
+
+#[test]
+fn a_new_secret_leaves_the_automata_of_older_ones_as_they_are() {
+    let redactor = redactor();
+    for number in 0..500 {
+        redactor.add_secret(&format!("first-token-{number}"));
+    }
+    let largest = || {
+        let _ = redactor.redact_text("");
+        let set = redactor.0.read().unwrap();
+        let tier = set.tiers.iter().max_by_key(|tier| tier.secrets.len()).unwrap();
+        tier.automaton.get().cloned().flatten().unwrap()
+    };
+    let before = largest();
+    for number in 0..5 {
+        redactor.add_secret(&format!("later-token-{number}"));
+        assert_eq!(redactor.redact_text(&format!("first-token-7 later-token-{number}")), "*** ***");
+        assert!(Arc::ptr_eq(&before, &largest()), "{number}");
+    }
+}
+
+#[test]
+fn secrets_that_come_back_after_their_eviction_take_no_further_room() {
+    let redactor = redactor();
+    for number in 0..5 * MAX_SECRETS {
+        redactor.add_secret(&format!("rotated-token-{}", number % (MAX_SECRETS + 1)));
+    }
+    let set = redactor.0.read().unwrap();
+    let count: usize = set.tiers.iter().map(|tier| tier.secrets.len()).sum();
+    assert!(count <= MAX_SECRETS + TIERS.iter().sum::<usize>(), "{count}");
+}
+
+#[test]
+fn secrets_of_different_tiers_that_overlap_share_one_mask() {
+    let redactor = Redactor::default();
+    redactor.add_secret("left-part-middle");
+    for number in 0..50 {
+        redactor.add_secret(&format!("between-them-{number}"));
+    }
+    redactor.add_secret("middle-right-part");
+    let tiers = redactor.0.read().unwrap().tiers.iter().filter(|tier| !tier.secrets.is_empty()).count();
+    assert_eq!(tiers, 2);
+    assert_eq!(redactor.redact_text("a left-part-middle-right-part z"), "a *** z");
+    assert_eq!(redactor.redact_text("left-part-middlebetween-them-1 z"), "****** z");
+    let text = "middle-right-part left-part-middle";
+    assert_eq!(redactor.redact_excerpt(text, LengthLimit::Chars(5)), "*** *…");
+    assert_eq!(redactor.redact_bytes(text.as_bytes()).unwrap(), b"*** ***");
 }
 
 #[test]
