@@ -6,14 +6,18 @@
 
 import { ticker } from "../design/ticker.svelte";
 import { fields, secret } from "./client";
-import { Parser, type ServerEvent, concerns, delay } from "./sse";
+import { type ServerEvent, concerns } from "./sse";
+import { StreamReader } from "./stream";
 
-/** Receives news; `undefined` if some may be missing, so that everything has to be read anew. */
-type Handler = (data: unknown) => void;
+/**
+ * Receives news; `undefined` if some may be missing, so that everything has to be read anew that was read before the instant
+ * `opened`, in milliseconds since 1970.
+ */
+type Handler = (data: unknown, opened?: number) => void;
 
 type Passed =
   | { kind: "event"; event: ServerEvent }
-  | { kind: "resync"; topics?: string[] }
+  | { kind: "resync"; opened: number; topics?: string[] }
   | { kind: "state"; connected: boolean; at: number }
   | { kind: "follows"; tab: string; topics: string[] }
   | { kind: "gone"; tab: string }
@@ -22,15 +26,6 @@ type Passed =
 const NAME = "cogwork-stream";
 /** The topics that every tab follows: for the badge of the inbox and the state of the project. */
 const ALWAYS = ["catalog", "executions"];
-/** The most topics of one stream. A tab whose topics have no room reads anew when the stream is opened again. */
-const MOST_TOPICS = 32;
-/** The time without a sign of life after which the stream counts as broken; the daemon gives one every 10 s. */
-const SILENCE = 25_000;
-/** Events that change nothing that is shown. After `dropped` the next stream begins with `resync`. */
-const QUIET = ["closing", "dropped"];
-/** The time in which changes of what is followed are gathered, before the stream is opened again. */
-const SETTLE = 50;
-
 /** The time without news after which the daemon counts as gone, in milliseconds. */
 const OFFLINE_AFTER = 3000;
 
@@ -53,12 +48,24 @@ class Live {
   private readonly handlers = new Map<string, Set<Handler>>();
   /** The topics that the other tabs follow, in the tab that reads the stream. */
   private readonly others = new Map<string, string[]>();
-  private last: string | undefined;
-  /** The topics of the stream before. */
-  private streamed: string[] = [];
-  private reads = false;
-  private again: (() => void) | undefined;
-  private settling: ReturnType<typeof setTimeout> | undefined;
+  private readonly reader = new StreamReader({
+    topics: () => [...this.topics(), ...[...this.others.values()].flat()],
+    open: async (topics, last, signal) => {
+      const headers = { ...fields(), ...(last && { "last-event-id": last }) };
+      const response = await fetch(`/api/v1/stream?topics=${encodeURIComponent(topics.join())}`, { headers, signal });
+      return response.ok ? response.body?.pipeThrough(new TextDecoderStream()) : undefined;
+    },
+    isAllowed: () => secret() !== null,
+    event: (event) => {
+      this.send({ kind: "event", event });
+      this.take(event);
+    },
+    refresh: (opened, topics) => {
+      this.send({ kind: "resync", opened, ...(topics && { topics }) });
+      this.refresh(topics, opened);
+    },
+    state: (connected) => this.state(connected),
+  });
 
   /** Follows the news until `signal` is aborted. */
   async run(signal: AbortSignal): Promise<void> {
@@ -75,7 +82,7 @@ class Live {
     try {
       await navigator.locks.request(NAME, { signal }, async () => {
         this.send({ kind: "who" });
-        await this.read(signal);
+        await this.reader.read(signal);
       });
     } catch (error) {
       if (!signal.aborted) {
@@ -108,8 +115,8 @@ class Live {
 
   /** Says what this tab follows. */
   private tell(): void {
-    if (this.reads) {
-      this.settle();
+    if (this.reader.isReading) {
+      this.reader.settle();
     } else {
       this.send({ kind: "follows", tab: this.tab, topics: this.topics() });
     }
@@ -123,27 +130,21 @@ class Live {
     if (message.kind === "event") {
       this.take(message.event);
     } else if (message.kind === "resync") {
-      this.refresh(message.topics);
+      this.refresh(message.topics, message.opened);
     } else if (message.kind === "state") {
       [this.connected, this.lastNews] = [message.connected, message.at];
     } else if (message.kind === "who") {
       this.tell();
-    } else if (this.reads && message.kind === "follows") {
+    } else if (this.reader.isReading && message.kind === "follows") {
       const before = this.others.get(message.tab);
       this.others.set(message.tab, message.topics);
       this.state(this.connected);
       if (before?.join() !== message.topics.join()) {
-        this.settle();
+        this.reader.settle();
       }
-    } else if (this.reads && message.kind === "gone" && this.others.delete(message.tab)) {
-      this.settle();
+    } else if (this.reader.isReading && message.kind === "gone" && this.others.delete(message.tab)) {
+      this.reader.settle();
     }
-  }
-
-  /** Opens the stream again once what is followed has settled. */
-  private settle(): void {
-    clearTimeout(this.settling);
-    this.settling = setTimeout(() => this.again?.(), SETTLE);
   }
 
   private async whileVisible(signal: AbortSignal): Promise<void> {
@@ -152,7 +153,7 @@ class Live {
       const change = () => document.visibilityState === "hidden" && hidden.abort();
       document.addEventListener("visibilitychange", change);
       if (document.visibilityState !== "hidden") {
-        await this.read(AbortSignal.any([signal, hidden.signal]));
+        await this.reader.read(AbortSignal.any([signal, hidden.signal]));
       }
       document.removeEventListener("visibilitychange", change);
       if (!signal.aborted && document.visibilityState === "hidden") {
@@ -161,82 +162,8 @@ class Live {
     }
   }
 
-  /** Reads the stream until `signal` is aborted, and opens it again when it ends. */
-  private async read(signal: AbortSignal): Promise<void> {
-    this.reads = true;
-    let failures = 0;
-    while (!signal.aborted && secret() !== null) {
-      const restart = new AbortController();
-      let wanted = false;
-      this.again = () => {
-        wanted = true;
-        restart.abort();
-      };
-      const opened = await this.once(AbortSignal.any([signal, restart.signal])).catch(() => false);
-      if (wanted) {
-        continue;
-      }
-      failures = opened ? 1 : failures + 1;
-      this.state(false);
-      await new Promise<void>((done) => {
-        const timer = setTimeout(done, delay(failures, Math.random()));
-        this.again = () => (clearTimeout(timer), done());
-      });
-    }
-    this.reads = false;
-    this.again = undefined;
-  }
-
-  /** Reads one stream to its end. True if it was opened. */
-  private async once(signal: AbortSignal): Promise<boolean> {
-    const topics = [...new Set([...this.topics(), ...[...this.others.values()].flat()])].slice(0, MOST_TOPICS);
-    const silence = new AbortController();
-    const path = `/api/v1/stream?topics=${encodeURIComponent(topics.join())}`;
-    const headers = { ...fields(), ...(this.last && { "last-event-id": this.last }) };
-    const response = await fetch(path, { headers, signal: AbortSignal.any([signal, silence.signal]) });
-    if (!response.ok || !response.body) {
-      return false;
-    }
-    this.state(true);
-    // The stream goes on after the last event of the topics before: news of the others may have come between their first read and now.
-    const added = topics.filter((topic) => !this.streamed.includes(topic));
-    this.streamed = topics;
-    if (added.length > 0) {
-      this.send({ kind: "resync", topics: added });
-      this.refresh(added);
-    }
-    const parser = new Parser();
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let timer = setTimeout(() => silence.abort(), SILENCE);
-    try {
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
-        clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), SILENCE);
-        this.state(true);
-        parser.add(part.value).forEach((event) => this.receive(event));
-      }
-    } catch {
-      // Broken, silent, or opened again: the caller knows.
-    } finally {
-      clearTimeout(timer);
-    }
-    return true;
-  }
-
-  private receive(event: ServerEvent): void {
-    this.last = event.id ?? this.last;
-    // Pages may have read before the stream was open: `open` says that news before it are not known.
-    if (event.name === "resync" || event.name === "open") {
-      this.send({ kind: "resync" });
-      this.refresh();
-    } else if (!QUIET.includes(event.name)) {
-      this.send({ kind: "event", event });
-      this.take(event);
-    }
-  }
-
   private take(event: ServerEvent): void {
-    this.last = event.id ?? this.last;
+    this.reader.last = event.id ?? this.reader.last;
     for (const [topic, handlers] of this.handlers) {
       if (concerns(topic, event)) {
         handlers.forEach((handler) => handler(event.data));
@@ -244,9 +171,9 @@ class Live {
     }
   }
 
-  /** Reads anew what is shown of these topics; of all topics if none are given. */
-  refresh(topics: string[] = [...this.handlers.keys()]): void {
-    topics.forEach((topic) => this.handlers.get(topic)?.forEach((handler) => handler(undefined)));
+  /** Reads anew what is shown of these topics and was read before the instant `opened`; of all topics if none are given. */
+  refresh(topics: string[] = [...this.handlers.keys()], opened = Date.now()): void {
+    topics.forEach((topic) => this.handlers.get(topic)?.forEach((handler) => handler(undefined, opened)));
   }
 
   private state(connected: boolean): void {

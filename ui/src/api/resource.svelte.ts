@@ -52,8 +52,9 @@ export function readAtNews<T>(
     let busy = false;
     let isDue = false;
     let isOver = false;
+    let began = 0;
     const read = async () => {
-      [busy, isDue] = [true, false];
+      [busy, isDue, began] = [true, false, Date.now()];
       await resource.load();
       if (isOver) {
         return;
@@ -65,8 +66,8 @@ export function readAtNews<T>(
         }
       }, PACE);
     };
-    const news = (message: unknown) => {
-      if (message !== undefined && !matters(message)) {
+    const news = (message: unknown, opened = Infinity) => {
+      if (message === undefined ? began > opened : !matters(message)) {
         return;
       }
       isDue = true;
