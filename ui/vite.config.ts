@@ -8,5 +8,14 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: "es2022",
+    // One file of styles, and one of what most pages share: a page needs a few requests.
+    cssCodeSplit: false,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [{ name: "base", test: /node_modules\/(svelte|esm-env|clsx|openapi-fetch|@tanstack)\/|\/src\/(api|design|format|keys|router|lists\/(rows|automations))/ }],
+        },
+      },
+    },
   },
 });

@@ -1,3 +1,4 @@
 import { defineConfig } from "vitest/config";
 
-export default defineConfig({ test: { include: ["src/**/*.test.ts"] } });
+// The tests are of pure functions: they need no worker of their own for each file.
+export default defineConfig({ test: { include: ["src/**/*.test.ts"], isolate: false } });

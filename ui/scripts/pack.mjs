@@ -6,6 +6,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 const dist = new URL("../dist/", import.meta.url).pathname;
 /** The most bytes of the whole first page, as brotli, and of the whole build. */
 const LIMITS = { first: 60 * 1024, whole: 1.5 * 1024 * 1024 };
+// The first page is all in the files that index.html names.
 
 const files = readdirSync(dist, { recursive: true })
   .map((name) => join(dist, name))

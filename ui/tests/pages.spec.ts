@@ -24,12 +24,20 @@ test("a link logs in once, and its token leaves the address", async ({ stranger:
   await expect(page.getByRole("alert")).toContainText("was used already");
 });
 
+test("the first page is on the screen after at most twelve requests", async ({ open: page, daemon }) => {
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  await page.goto(daemon.base);
+  await expect(page.getByRole("row").nth(1)).toBeVisible();
+  expect(asked.length, asked.join("\n")).toBeLessThanOrEqual(12);
+});
+
 test("without a session a page says how to get one", async ({ stranger: page, daemon }) => {
   await page.goto(`${daemon.base}/executions`);
   await expect(page.getByText("cogwork ui")).toBeVisible();
 });
 
-test("the list shows what does not load first, and filters", async ({ open, daemon }) => {
+test("the list shows what does not load first, and filters", async ({ home: open, daemon }) => {
   await daemon.write("automations/wrong.yaml", "trigger: {manual: {}}\non: x\nsteps: []\n");
   await expect(open.getByText("automations/wrong.yaml")).toBeVisible();
   await expect(open.locator(".broken", { hasText: "automations/wrong.yaml" }).getByText("unknown key `on`")).toBeVisible();
