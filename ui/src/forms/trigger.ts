@@ -136,11 +136,11 @@ export const CONFIGURE: Record<string, Field[]> = { webhook: WEBHOOK, schedule: 
 export function limits(kind: string): Field[] {
   const common: Field[] = [
     { at: ["trigger", "if"], label: "Only if", kind: "text", help: "A condition: where it is false, no execution starts." },
-    { at: ["concurrency", "limit"], label: "At the same time", kind: "number", standard: "any number" },
-    { at: ["concurrency", "key"], label: "Counted apart by", kind: "text", help: "${{ trigger.results.body.data.customer }}" },
+    { at: ["concurrency", "limit"], label: "Executions at the same time", kind: "number", standard: "any number" },
+    { at: ["concurrency", "key"], label: "Counted separately for each", kind: "text", help: "${{ trigger.results.body.data.customer }}" },
     {
       at: ["concurrency", "policy"],
-      label: "Over the limit",
+      label: "Over that limit",
       kind: "choice",
       options: [
         ["queue", "waits"],
@@ -155,11 +155,11 @@ export function limits(kind: string): Field[] {
   }
   return [
     ...common,
-    { at: hook("rateLimit", "max"), label: "Requests", kind: "number", standard: "no limit" },
-    { at: hook("rateLimit", "per"), label: "in", kind: "text", standard: "1s" },
-    { at: hook("rateLimit", "burst"), label: "at once after a quiet period", kind: "number", standard: "as many" },
-    { at: hook("dedup", "by"), label: "A repeated delivery has the same", kind: "json", help: '"id", "mac", {"header": "x-id"} or {"json": "/id"}' },
-    { at: hook("dedup", "window"), label: "remembered for", kind: "text", standard: "7d" },
+    { at: hook("rateLimit", "max"), label: "Requests in a period", kind: "number", standard: "no limit" },
+    { at: hook("rateLimit", "per"), label: "Period", kind: "text", standard: "1s" },
+    { at: hook("rateLimit", "burst"), label: "Requests at once after a quiet period", kind: "number", standard: "as many" },
+    { at: hook("dedup", "by"), label: "Repeated deliveries have the same", kind: "json", help: '"id", "mac", {"header": "x-id"} or {"json": "/id"}' },
+    { at: hook("dedup", "window"), label: "Deliveries are remembered for", kind: "text", standard: "7d" },
     { at: hook("schema"), label: "Schema of the body", kind: "json", help: "JSON Schema, draft 2020-12." },
   ];
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
-import { CARDS, fits, sourceOf, sourceWords } from "./new";
+import { CARDS } from "../forms/cards";
+import { PRESETS, fits, operations, sourceOf, sourceWords } from "./new";
 
 const of = (query: string) => sourceOf(new URLSearchParams(query));
 
@@ -18,4 +19,14 @@ test("a payload fits the cards of the trigger that it came to", () => {
   expect(fitting("webhook")).toEqual(["webhook", "signed", "code"]);
   expect(fitting("event")).toEqual(["event", "poll"]);
   expect(fitting("manual")).toEqual(["manual"]);
+});
+
+test("a card and the choice of who may start it are operations on the scaffold of its kind", () => {
+  const written = (key: string, isSync: boolean, preset: string) =>
+    operations(CARDS.find((card) => card.key === key) ?? CARDS[0]!, isSync, preset).map((one) => ("at" in one ? one.at.at(-1) : one.op));
+  expect(written("webhook", false, "")).toEqual([]);
+  expect(written("webhook", true, "github")).toEqual(["mode", "verify"]);
+  expect(written("code", true, "hmac")).toEqual(["verify", "code"]);
+  expect(written("schedule", true, "hmac")).toEqual([]);
+  expect(PRESETS[0]?.[0]).toBe("hmac");
 });

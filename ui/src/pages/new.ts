@@ -1,30 +1,7 @@
-/** The cards of triggers, and what each changes in the text of a new automation. */
+/** A new automation: the payload that it reads, and the changes of its scaffold by the card of its trigger. */
 
-import type { Automation, Operation } from "../api/types";
-
-export interface Card {
-  key: string;
-  /** The kind of trigger, as `POST /scaffold` takes it. */
-  kind: Automation["trigger"];
-  title: string;
-  about: string;
-}
-
-export const CARDS: readonly Card[] = [
-  { key: "webhook", kind: "webhook", title: "Webhook", about: "A request to an address of its own starts it." },
-  { key: "signed", kind: "webhook", title: "Signed webhook", about: "Only requests with a valid signature start it: the sender shares a secret." },
-  { key: "code", kind: "webhook", title: "Code block", about: "Code of yours decides the payload and the response of each request." },
-  { key: "schedule", kind: "schedule", title: "Schedule", about: "The clock starts it: every few minutes, daily, weekly or by cron." },
-  { key: "event", kind: "event", title: "App event", about: "Something that happens in another application starts it." },
-  { key: "poll", kind: "poll", title: "Poll", about: "An action is called regularly; what is new in its result starts it." },
-  { key: "manual", kind: "manual", title: "Manual", about: "A person, the command line or the API starts it, with inputs." },
-];
-
-const CODE = `export default async (context, payload) => {
-  // The value of trigger.results in the steps, and what the caller gets.
-  return { payload, response: { statusCode: 202 } };
-};
-`;
+import type { Operation } from "../api/types";
+import { CODE, type Card, HMAC } from "../forms/cards";
 
 /** A payload that has come already, which the new automation reads. */
 export type Source = { execution: string } | { automation: string; saved: string } | { automation: string; capture: number };
@@ -55,8 +32,20 @@ export function fits(card: Card, kind: string): boolean {
   return card.kind === kind || (polled.includes(card.kind) && polled.includes(kind));
 }
 
-/** The operations on the scaffold of the card's kind. */
-export function operations(card: Card, isSync: boolean): Operation[] {
+/** The presets of signatures that need no more than a secret, each with its meaning. */
+export const PRESETS: readonly [string, string][] = [
+  ["hmac", "who signs with a secret (HMAC)"],
+  ["sharedToken", "who sends a secret token"],
+  ["standardWebhooks", "who signs as Standard Webhooks has it"],
+  ["github", "GitHub"],
+  ["gitlab", "GitLab"],
+  ["shopify", "Shopify"],
+  ["slack", "Slack"],
+  ["stripe", "Stripe"],
+];
+
+/** The operations on the scaffold of the card's kind. `preset` is that of the signature, empty for none. */
+export function operations(card: Card, isSync: boolean, preset: string): Operation[] {
   const at = ["trigger", "webhook"];
   const found: Operation[] = [];
   if (card.kind !== "webhook") {
@@ -65,8 +54,8 @@ export function operations(card: Card, isSync: boolean): Operation[] {
   if (isSync && card.key !== "code") {
     found.push({ op: "set", at: [...at, "mode"], value: "sync" });
   }
-  if (card.key === "signed") {
-    found.push({ op: "set", at: [...at, "verify"], value: { preset: "hmac", secret: "${{ secrets.webhookSecret }}" } });
+  if (preset) {
+    found.push({ op: "set", at: [...at, "verify"], value: { ...HMAC, preset } });
   }
   if (card.key === "code") {
     found.push({ op: "set", at: [...at, "code"], value: CODE });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { expression, reference } from "./reference";
-import { pointer, rows, search } from "./rows";
+import { pointer, rows, search, text } from "./rows";
 
 const value = { status: 200, items: [{ id: "a/b" }, { id: "c" }], empty: [], big: { $large: { at: "/x", bytes: 9000, type: "list", start: "[" } } };
 const open = (...keys: string[]) => ({ opened: new Set(keys), closed: new Set<string>(), depth: 1 });
@@ -37,4 +37,15 @@ it("a path is an expression of its author, and a pointer of the API", () => {
   expect(expression("trigger.results", ["headers", "x-id"])).toBe("trigger.results.headers['x-id']");
   expect(expression("trigger.results", ["it's"])).toBe("trigger.results['it\\'s']");
   expect(pointer(["a/b", 0, "~"])).toBe("/a~1b/0/~0");
+});
+
+it("a text stands in quotes, so that it differs from a number and from null", () => {
+  expect(["1", 1, "null", null, "", "a\nb", undefined].map(text)).toEqual(['"1"', "1", '"null"', "null", '""', '"a\\nb"', "nothing"]);
+});
+
+it("a file among the values is closed at first, and says what it is", () => {
+  const file = { encoding: "kept", contentType: "image/png", filename: "a.png", size: 9 };
+  const found = rows({ file, other: { a: 1 } }, { opened: new Set(), closed: new Set(), depth: 2 });
+  expect(found.map(({ key }) => key)).toEqual(["", "/file", "/other", "/other/a"]);
+  expect(found[1]?.file?.contentType).toBe("image/png");
 });

@@ -1,5 +1,8 @@
 /** A JSON value as rows of a tree: only what is open, so that a large value costs what is seen of it. */
 
+import type { FileValue } from "../api/types";
+import { asFile } from "./file";
+
 /** A value that the answer left out, with its size and its beginning. */
 export interface LargeValue {
   at: string;
@@ -26,6 +29,8 @@ export interface Row {
   /** The number of entries of a list or an object. */
   count?: number;
   large?: LargeValue;
+  /** The file that the value is. It is closed at first. */
+  file?: FileValue;
   /** The position among its siblings, from 1, and their number. */
   position: number;
   siblings: number;
@@ -86,7 +91,11 @@ export function rows(root: unknown, state: Opened, loaded: ReadonlyMap<string, u
     if (inner.length === 0) {
       return;
     }
-    row.open = state.opened.has(key) || (depth < state.depth && !state.closed.has(key));
+    const file = asFile(value);
+    if (file) {
+      row.file = file;
+    }
+    row.open = state.opened.has(key) || (!file && depth < state.depth && !state.closed.has(key));
     if (row.open) {
       inner.forEach(([part, item], index) => walk(item, [...path, part], part, index + 1, inner.length));
     }
@@ -118,10 +127,13 @@ export function search(root: unknown, text: string): { open: Set<string>; hits: 
   return { open, hits };
 }
 
-/** The short text of a leaf. */
+/** The most characters of a text that stands in a row. */
+const SHORT = 300;
+
+/** The short text of a leaf. A string stands in quotes: "1" is not 1, and "null" not null. */
 export function text(value: unknown): string {
-  if (typeof value === "string") {
-    return value === "" ? '""' : value;
+  if (typeof value !== "string") {
+    return value === undefined ? "nothing" : String(value);
   }
-  return value === undefined ? "nothing" : String(value);
+  return value.length > SHORT ? `${JSON.stringify(value.slice(0, SHORT)).slice(0, -1)}…` : JSON.stringify(value);
 }

@@ -1,0 +1,14 @@
+/** Work that a person asked for, and the reason for which it failed last. */
+export class Attempt {
+  failure = $state<unknown>();
+
+  /** Does the work. A failure is kept until the next success. */
+  run = async (work: () => Promise<unknown>): Promise<void> => {
+    try {
+      await work();
+      this.failure = undefined;
+    } catch (error) {
+      this.failure = error;
+    }
+  };
+}
