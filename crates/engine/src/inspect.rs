@@ -6,6 +6,7 @@ use std::sync::Arc;
 use catalog::{Catalog, FileKind, Graph, Plan};
 use model::diagnostic::{Report, Source, Span, Utf16Index};
 use model::edit::{Segment, outline, step_references};
+use model::yaml::Node;
 use serde_json::Value;
 
 use crate::assist::TextRange;
@@ -17,6 +18,8 @@ pub struct Inspection {
     pub report: Report,
     /// The structure; `None` if the text does not parse or is no automation.
     pub structure: Option<Structure>,
+    /// The data of the file; `None` if the text does not parse, is code, or is an automation without a structure.
+    pub data: Option<Value>,
 }
 
 /// The structure of an automation's text, as far as it loads.
@@ -27,8 +30,6 @@ pub struct Structure {
     pub outline: Vec<StepPlace>,
     /// The places that read steps.
     pub references: Vec<(String, TextRange)>,
-    /// The data of the file.
-    pub data: Value,
 }
 
 /// A step and its place.
@@ -50,12 +51,16 @@ pub struct StepPlace {
 pub fn inspect_text(catalog: &Catalog, path: &str, text: &str) -> Inspection {
     let report = check_text(catalog, path, text);
     let kind = FileKind::from_path(Path::new(path));
-    let structure = (kind == Some(FileKind::Automation)).then(|| structure(catalog, path, text)).flatten();
-    Inspection { report, structure }
+    let tree = (kind != Some(FileKind::Code)).then(|| model::yaml::parse_text(path, text).ok()).flatten();
+    if kind != Some(FileKind::Automation) {
+        return Inspection { report, structure: None, data: tree.map(|tree| tree.to_json()) };
+    }
+    let found = tree.and_then(|tree| Some((structure(catalog, path, text, &tree)?, tree.to_json())));
+    let (structure, data) = found.unzip();
+    Inspection { report, structure, data }
 }
 
-fn structure(catalog: &Catalog, path: &str, text: &str) -> Option<Structure> {
-    let tree = model::yaml::parse_text(path, text).ok()?;
+fn structure(catalog: &Catalog, path: &str, text: &str, tree: &Node) -> Option<Structure> {
     let loaded = model::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
     let (automation, _) = loaded.for_checking()?;
     let index = Utf16Index::new(text);
@@ -64,7 +69,7 @@ fn structure(catalog: &Catalog, path: &str, text: &str) -> Option<Structure> {
         to: index.units_at(span.end as usize),
     };
     let (plan, _) = Plan::build(automation);
-    let steps = outline(automation, &tree).into_iter().map(|step| StepPlace {
+    let steps = outline(automation, tree).into_iter().map(|step| StepPlace {
         id: step.id,
         name: step.name,
         verb: step.verb,
@@ -76,6 +81,5 @@ fn structure(catalog: &Catalog, path: &str, text: &str) -> Option<Structure> {
         graph: Graph::new(automation, &plan, Some(catalog.registry())),
         outline: steps.collect(),
         references: references.collect(),
-        data: tree.to_json(),
     })
 }

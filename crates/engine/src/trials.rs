@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Deployment};
@@ -16,6 +17,8 @@ use crate::engine::Engine;
 pub const MAX_TRIALS: usize = 50;
 /// The time after which no further trial of a request begins.
 const MAX_TIME: Duration = Duration::from_secs(30);
+/// How long a request waits for the end of another one.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// The maximum number of recorded events of an execution that is tried.
 const MAX_EVENTS: u32 = 10_000;
 
@@ -61,18 +64,49 @@ pub struct Trials {
     pub tests: Vec<TestOutcome>,
 }
 
+/// The limits of one request: its time, and the presence of its caller.
+#[derive(Clone)]
+struct Patience {
+    begun: Instant,
+    is_dropped: Arc<AtomicBool>,
+}
+
+impl Patience {
+    /// The reason for which no further trial begins; `None` while there is none.
+    fn reason(&self) -> Option<String> {
+        if self.is_dropped.load(Ordering::Relaxed) {
+            return Some("the request was cancelled".to_owned());
+        }
+        (self.begun.elapsed() > MAX_TIME)
+            .then(|| format!("the trials took longer than {} s", MAX_TIME.as_secs()))
+    }
+}
+
+/// Tells the blocking work that the future which waits for it was dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Engine {
-    /// Tries recorded executions on a text that is not saved. Nothing is called, and nothing changes.
+    /// Tries recorded executions on a text that is not saved. Nothing is called, and nothing changes. If the future is dropped,
+    /// the trial under way is the last one.
     ///
     /// # Errors
-    /// The text has errors, there are too many executions, another request runs, or the store failed.
+    /// The text has errors, there are too many executions, another request runs for long, or the store failed.
     pub async fn try_draft(&self, request: TrialRequest) -> Result<Trials, Error> {
         if request.executions.len() > MAX_TRIALS {
             return Err(Error::Input(format!("at most {MAX_TRIALS} executions are tried at once")));
         }
-        let Ok(turn) = self.trials.clone().try_lock_owned() else {
+        let Ok(turn) = tokio::time::timeout(MAX_WAIT, self.trials.clone().lock_owned()).await else {
             return Err(Error::Busy { retry_after: Duration::from_secs(1) });
         };
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let patience = Patience { begun: Instant::now(), is_dropped: is_dropped.clone() };
+        let _cancel = CancelOnDrop(is_dropped);
         let mut recorded = Vec::with_capacity(request.executions.len());
         for id in &request.executions {
             recorded.push((*id, self.recorded(*id).await?));
@@ -81,7 +115,7 @@ impl Engine {
         // Trials drive runtimes of their own, on a thread that may block.
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            engine.try_on(&request, recorded)
+            engine.try_on(&request, recorded, &patience)
         });
         work.await.map_err(|error| Error::Input(format!("the trial ended early: {error}")))?
     }
@@ -107,13 +141,13 @@ impl Engine {
         &self,
         request: &TrialRequest,
         recorded: Vec<(ExecutionId, Result<RecordedExecution, String>)>,
+        patience: &Patience,
     ) -> Result<Trials, Error> {
         let catalog = Arc::new(self.draft(&request.path, &request.text)?);
         let draft = deployment_of(&catalog, &request.path)?;
         let settings = self.settings();
         let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
         let runner = TestRunner::new(catalog, &settings.dir).with_secrets(real);
-        let begun = Instant::now();
         let mut results = Trials::default();
         for (id, execution) in recorded {
             let outcome = execution.as_ref().ok().and_then(RecordedExecution::outcome).cloned();
@@ -121,15 +155,15 @@ impl Engine {
                 if execution.automation.automation.id != draft.automation.id {
                     return Err(format!("it is an execution of `{}`", execution.automation.automation.id));
                 }
-                if begun.elapsed() > MAX_TIME {
-                    return Err(format!("the trials took longer than {} s", MAX_TIME.as_secs()));
+                if let Some(reason) = patience.reason() {
+                    return Err(reason);
                 }
                 runner.try_recorded(&draft, &execution)
             });
             results.executions.push(TrialOutcome { id, recorded: outcome, trial });
         }
         if request.tests {
-            results.tests = run_tests(&runner, &draft, begun);
+            results.tests = run_tests(&runner, &draft, patience);
         }
         Ok(results)
     }
@@ -143,7 +177,7 @@ fn deployment_of(catalog: &Catalog, path: &str) -> Result<Arc<Deployment>, Error
 }
 
 /// Runs the tests in the files of the project that test this automation.
-fn run_tests(runner: &TestRunner, draft: &Deployment, begun: Instant) -> Vec<TestOutcome> {
+fn run_tests(runner: &TestRunner, draft: &Deployment, patience: &Patience) -> Vec<TestOutcome> {
     let mut found = Vec::new();
     let own: Vec<PathBuf> = model::test_suite::FILE_SUFFIXES
         .iter()
@@ -160,13 +194,10 @@ fn run_tests(runner: &TestRunner, draft: &Deployment, begun: Instant) -> Vec<Tes
             continue;
         }
         for case in &suite.cases {
-            let skipped = match () {
-                () if begun.elapsed() > MAX_TIME => Some("there was no time left".to_owned()),
-                () if case.cassette.is_some() => {
-                    Some("it replays a recording; `cogwork test` runs it".to_owned())
-                }
-                () => case.skip.clone(),
-            };
+            let skipped = patience.reason().or_else(|| match case.cassette {
+                Some(_) => Some("it replays a recording; `cogwork test` runs it".to_owned()),
+                None => case.skip.clone(),
+            });
             let report = match &skipped {
                 Some(_) => Report::new(suite.source.clone(), []),
                 None => runner.run(&suite, case, None).report,
@@ -180,4 +211,19 @@ fn run_tests(runner: &TestRunner, draft: &Deployment, begun: Instant) -> Vec<Tes
 /// The path of a file without its ending.
 fn stem(path: &str) -> Option<&str> {
     path.strip_suffix(".yaml").or_else(|| path.strip_suffix(".yml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_was_dropped_begins_no_further_trial() {
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let patience = Patience { begun: Instant::now(), is_dropped: is_dropped.clone() };
+        let guard = CancelOnDrop(is_dropped);
+        assert_eq!(patience.reason(), None);
+        drop(guard);
+        assert_eq!(patience.reason().as_deref(), Some("the request was cancelled"));
+    }
 }

@@ -430,6 +430,26 @@ async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
 const TWO_CALLS: &str = "  - id: page\n    action: http.request\n    with: {method: POST, url: \"BASE/page/${{ inputs.name }}\"}\n  - id: at\n    set: {at: \"${{ now() }}\", id: \"${{ steps.page.results.body.id }}\"}\n  - id: save\n    action: http.request\n    with: {method: POST, url: \"BASE/save\", body: {id: \"${{ vars.id }}\"}}\n";
 
 #[tokio::test]
+async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
+    let project = Project::with(&manual("  - {id: a, set: {x: 1}}\n"));
+    let engine = project.start().await;
+    let request = || TrialRequest {
+        path: "automations/test.yaml".to_owned(),
+        text: manual("  - {id: a, set: {x: 2}}\n"),
+        executions: Vec::new(),
+        tests: true,
+    };
+    // One poll takes the turn and begins the work; the request is gone then.
+    tokio::select! {
+        biased;
+        _ = engine.try_draft(request()) => panic!("it works on another thread"),
+        () = std::future::ready(()) => {}
+    }
+    engine.try_draft(request()).await.expect("it is not refused as busy");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_trial_of_the_same_text_is_the_same_and_calls_nothing() {
     let found = tried(TWO_CALLS, TWO_CALLS, 2).await;
     let trial = found[0].trial.as_ref().expect("it runs");

@@ -343,20 +343,20 @@ pub(crate) async fn validate(
     let checked = tokio::task::spawn_blocking(move || {
         if given.include.is_empty() {
             let report = engine::check_text(&catalog, &given.path, &given.text);
-            return (given.include, engine::Inspection { report, structure: None });
+            return (given.include, engine::Inspection { report, structure: None, data: None });
         }
         (given.include, engine::inspect_text(&catalog, &given.path, &given.text))
     });
-    let (include, engine::Inspection { report, structure }) =
+    let (include, engine::Inspection { report, structure, data }) =
         checked.await.map_err(|error| Problem::internal(&error))?;
     let has = |part| include.contains(&part);
-    let (graph, outline, references, data) = match structure {
-        None => (None, None, None, None),
+    let data = data.filter(|_| has(Part::Data));
+    let (graph, outline, references) = match structure {
+        None => (None, None, None),
         Some(found) => (
             has(Part::Graph).then(|| found.graph.into()),
             has(Part::Outline).then(|| found.outline.into_iter().map(OutlineStep::from).collect()),
             has(Part::References).then(|| found.references.into_iter().map(StepReference::from).collect()),
-            has(Part::Data).then_some(found.data),
         ),
     };
     let (ok, diagnostics) = (!report.has_errors(), diagnostics([&report]));

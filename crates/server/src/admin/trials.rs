@@ -141,7 +141,7 @@ pub(crate) struct TestView {
     /// `passed`, `failed` or `skipped`.
     #[schema(value_type = TestWord)]
     result: &'static str,
-    /// The unmet expectations, or the reason for which it was skipped.
+    /// The unmet expectations, each with the line and what was found, or the reason for which it was skipped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     messages: Vec<String>,
 }
@@ -219,7 +219,11 @@ impl From<TestOutcome> for TestView {
             None if report.has_errors() => "failed",
             None => "passed",
         };
-        let found = report.entries().into_iter().map(|entry| entry.message.to_string());
+        let entries = report.entries().into_iter().zip(report.diagnostics());
+        let found = entries.map(|(entry, diagnostic)| match &diagnostic.label {
+            Some(label) => format!("line {}: {}, {label}", entry.line, entry.message),
+            None => format!("line {}: {}", entry.line, entry.message),
+        });
         Self { name, result, messages: skipped.into_iter().chain(found).collect() }
     }
 }

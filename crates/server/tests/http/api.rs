@@ -66,6 +66,21 @@ async fn a_text_is_checked_without_being_written() {
 }
 
 #[tokio::test]
+async fn a_text_of_any_kind_is_read_as_data() {
+    let daemon = daemon(&[]).await;
+    let data = async |path: &str, text: &str| -> Value {
+        let body = json!({"path": path, "text": text, "include": ["data", "outline"]});
+        let found: Value = daemon.client().post("/api/v1/validate", &body).await.unwrap();
+        json!([found["data"], found["outline"].is_array()])
+    };
+    let tests = data("automations/m.test.yaml", "automation: other\ntests: []\n").await;
+    assert_eq!(tests, json!([{"automation": "other", "tests": []}, false]));
+    assert_eq!(data("automations/m.yaml", "trigger: {manual: {}}\nsteps: []\n").await[1], true);
+    assert_eq!(data("automations/m.yaml", "a: [").await, json!([null, false]));
+    assert_eq!(data("automations/m.js", "export default 1;\n").await, json!([null, false]));
+}
+
+#[tokio::test]
 async fn a_reload_tells_what_changed() {
     let daemon = daemon(&[("a", ASYNC), ("b", ASYNC)]).await;
     let folder = daemon.folder.path();

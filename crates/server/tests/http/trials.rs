@@ -37,7 +37,9 @@ async fn a_trial_shows_what_a_text_changes_runs_its_tests_and_stores_nothing() {
     assert_eq!(trial["verdict"], "differs");
     assert_eq!(trial["outcome"]["trial"]["result"], json!({"greeting": "Goodbye Ada"}));
     assert_eq!(trial["steps"][0]["step"], "out");
-    assert_eq!(changed["tests"][0]["result"], "failed");
+    let test = &changed["tests"][0];
+    let message = "line 4: `result.greeting` is not \"Hello Ada\", found \"Goodbye Ada\"";
+    assert_eq!((&test["result"], &test["messages"]), (&json!("failed"), &json!([message])));
     let calls = format!(
         "{MANUAL}  - id: call\n    action: http.request\n    with: {{url: \"https://example.com/\"}}\n"
     );
