@@ -175,6 +175,42 @@ test("the tests beside an automation follow the new name of a step, as one chang
   expect(daemon.command(["test", "automations/renamed.test.yaml"])).toContain("1 passed");
 });
 
+test("tests beside an automation that are of another one do not follow", async ({ open, daemon }) => {
+  await daemon.write("automations/own-steps.yaml", FILE);
+  await daemon.write("automations/of-another.yaml", FILE);
+  const tests = `automation: own-steps\n${TESTS}`;
+  await daemon.write("automations/of-another.test.yaml", tests);
+  await open.goto(`${daemon.base}/automations/of-another?tab=source`);
+  await editor(open).getByText("id: page").click();
+  await open.keyboard.press("F2");
+  await open.getByLabel("New id of step page").fill("made");
+  await open.keyboard.press("Enter");
+  await expect(editor(open)).toContainText("steps.made.results");
+  await open.getByRole("button", { name: "Save …" }).click();
+  const difference = open.getByRole("region", { name: "Difference" });
+  await expect(difference).toContainText("id: made");
+  await open.getByRole("button", { name: "Save now" }).click();
+  await expect(open.getByText("Saved, and in force.")).toBeVisible();
+  expect(await onDisk(daemon, "automations/of-another.test.yaml")).toBe(tests);
+});
+
+test("the plan of a draft stands in the graph before it is saved", async ({ open, daemon }) => {
+  await daemon.write("automations/planned.yaml", FILE);
+  await open.goto(`${daemon.base}/automations/planned?tab=both`);
+  await editor(open).getByText("id: other").click();
+  await open.keyboard.press("Control+End");
+  await open.keyboard.insertText("  - id: third\n    set: {b: 1}\n");
+  await expect(open.getByRole("treeitem").filter({ hasText: "third" })).toBeVisible();
+  await open.getByRole("button", { name: "Plan" }).click();
+  await expect(open.getByRole("region", { name: "Plan" })).toContainText("executions in flight go on");
+  await expect(open.getByRole("treeitem").filter({ hasText: "third" })).toContainText("added");
+  await expect(open.getByRole("treeitem").filter({ hasText: "other" }).first()).not.toContainText("changed");
+  await editor(open).getByText("greeting: Hello").click();
+  await open.keyboard.press("End");
+  await open.keyboard.type("!");
+  await expect(open.getByRole("treeitem").filter({ hasText: "page" }).first()).toContainText("changed");
+});
+
 test("versions show what has changed since, and how many executions ran on them", async ({ open, daemon }) => {
   await daemon.write("automations/versions.yaml", FILE);
   await daemon.send("versions", { name: "Ada" });

@@ -125,6 +125,29 @@ test("a draft is tried on recorded executions before it is saved", async ({ open
   peer.stop();
 });
 
+test("an execution is tried on the draft from its own page", async ({ open: page, daemon }) => {
+  await daemon.write("automations/tried-here.yaml", "trigger: {manual: {}}\nsteps:\n  - {id: out, set: {greeting: Hello}}\n");
+  const id = await daemon.run("tried-here", {});
+  await page.goto(`${daemon.base}/executions/${id}`);
+  await page.getByRole("button", { name: "Try on the draft…" }).click();
+  const sheet = page.getByRole("dialog", { name: /^Try .* on the draft/ });
+  await expect(sheet.getByText("This browser has no draft of")).toBeVisible();
+  await expect(sheet.getByText("1 same")).toBeVisible();
+  await sheet.getByRole("link", { name: "Edit" }).click();
+  const editor = page.getByRole("textbox", { name: "Text of the file" });
+  await editor.getByText("Hello").click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("  - {id: more, set: {x: 1}}\n");
+  await expect(page.getByText("unsaved changes")).toBeVisible();
+  await page.getByRole("tab", { name: "Executions" }).click();
+  await page.getByRole("row").nth(1).getByRole("link").first().click();
+  await page.getByRole("button", { name: "Try on the draft…" }).click();
+  await expect(sheet.getByText("The text is the draft of")).toBeVisible();
+  await expect(sheet.getByText("1 differs")).toBeVisible();
+  await expect(sheet.getByText("does not run").or(sheet.getByText("runs", { exact: false })).first()).toBeVisible();
+  expect(((await daemon.api("GET", "/executions?automation=tried-here")) as { executions: unknown[] }).executions).toHaveLength(1);
+});
+
 test("an execution becomes a test with one click, which passes", async ({ open: page, daemon }) => {
   const peer = await new Peer().start();
   peer.fails = false;

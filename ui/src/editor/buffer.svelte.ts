@@ -9,17 +9,12 @@ import { Problem, api, data } from "../api/client";
 import { readFile, writeFile } from "../api/files";
 import { Resource, readAtNews } from "../api/resource.svelte";
 import type { Checked, Diagnostic, Operation, OutlineStep, ProjectFile } from "../api/types";
+import { type Draft, draftKey, readDraft } from "./drafts";
 import { applied, stepAt } from "./outline";
 import { type Rename, type TestChange, holding, testChanges, withRename, writeTests } from "./renames";
 import type { EditorHandle } from "./types";
 
 export type FileText = Pick<ProjectFile, "text" | "etag">;
-interface Draft extends FileText {
-  /** The text that the draft began with. */
-  base: string;
-  /** The steps that were renamed in it. */
-  renames?: Rename[];
-}
 
 /** This tab among those of the browser. */
 const TAB = [...crypto.getRandomValues(new Uint32Array(2))].join("-");
@@ -45,7 +40,7 @@ export class Buffer {
   private readonly key: string;
 
   constructor(readonly path: string) {
-    this.key = `cogwork-draft ${path}`;
+    this.key = draftKey(path);
   }
 
   get isChanged(): boolean {
@@ -78,7 +73,7 @@ export class Buffer {
   /** Receives the file as it is on disk. */
   arrive(found: FileText): void {
     if (this.base === undefined) {
-      const draft = this.draft();
+      const draft = readDraft(this.path);
       this.base = draft ? { text: draft.base, etag: draft.etag } : found;
       this.text = draft?.text ?? found.text;
       this.said = draft ? "This is the draft that you had not saved." : "";
@@ -92,14 +87,6 @@ export class Buffer {
       void this.check(found.text).catch(() => {});
     } else {
       this.theirs = found;
-    }
-  }
-
-  private draft(): Draft | undefined {
-    try {
-      return JSON.parse(localStorage.getItem(this.key) ?? "") as Draft;
-    } catch {
-      return undefined;
     }
   }
 
@@ -173,11 +160,11 @@ export class Buffer {
   }
 
   /** The changes of the tests beside the automation that follow renamed steps. */
-  async tests(): Promise<TestChange[]> {
+  async tests(automation: string): Promise<TestChange[]> {
     if (this.isBehind) {
       await this.check(this.text ?? "");
     }
-    return testChanges(this.path, holding(this.renames, this.outline.map((one) => one.id)));
+    return testChanges(this.path, automation, holding(this.renames, this.outline.map((one) => one.id)));
   }
 
   /** Takes a version in place of the draft. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { holding, testPaths, withRename } from "./renames";
+import { areOf, holding, testPaths, withRename } from "./renames";
 
 test("renames of one step in a row are one rename, and none if it has its name again", () => {
   const one = withRename([], { from: "a", to: "b" });
@@ -19,4 +19,8 @@ test("a rename that was undone does not hold", () => {
 
 test("the tests stand beside the automation", () => {
   expect(testPaths("automations/sub/a.yml")).toEqual(["automations/sub/a.test.yaml", "automations/sub/a.test.yml"]);
+});
+
+test("tests that name another automation are not of this one", () => {
+  expect([{}, { automation: "mine" }, { automation: "other" }, null].map((tests) => areOf(tests, "mine"))).toEqual([true, true, false, true]);
 });

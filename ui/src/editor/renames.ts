@@ -42,16 +42,22 @@ export function testPaths(path: string): string[] {
   return [`${stem}.test.yaml`, `${stem}.test.yml`];
 }
 
+/** True if a file of tests is for an automation: its key `automation` names it, or is absent. `tests` is the data of the file. */
+export function areOf(tests: unknown, automation: string): boolean {
+  const named = typeof tests === "object" && tests !== null && "automation" in tests ? tests.automation : undefined;
+  return named === undefined || named === automation;
+}
+
 /** The changes of the tests beside an automation that follow renamed steps. */
-export async function testChanges(path: string, renames: Rename[]): Promise<TestChange[]> {
+export async function testChanges(path: string, automation: string, renames: Rename[]): Promise<TestChange[]> {
   if (renames.length === 0) {
     return [];
   }
-  const found = await Promise.all(testPaths(path).map((test) => follow(test, renames)));
+  const found = await Promise.all(testPaths(path).map((test) => follow(test, automation, renames)));
   return found.filter((change) => change !== undefined);
 }
 
-async function follow(path: string, renames: Rename[]): Promise<TestChange | undefined> {
+async function follow(path: string, automation: string, renames: Rename[]): Promise<TestChange | undefined> {
   let file: ProjectFile;
   try {
     file = await readFile(path);
@@ -62,6 +68,10 @@ async function follow(path: string, renames: Rename[]): Promise<TestChange | und
     throw error;
   }
   const { text, etag } = file;
+  const checked = await data(api.POST("/api/v1/validate", { body: { path, text, include: ["data"] } }));
+  if (!areOf(checked.data, automation)) {
+    return undefined;
+  }
   const change = { path, etag, before: text };
   const operations = renames.map(({ from, to }) => ({ op: "renameStep" as const, from, to }));
   try {
