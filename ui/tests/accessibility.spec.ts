@@ -327,9 +327,7 @@ const ROWS: Row[] = [
 
 for (const { page, name, path, act } of ROWS) {
   test(`no serious finding of accessibility: ${page}, ${name}`, async ({ open, daemon }) => {
-    if (path(shown) !== "/") {
-      await open.goto(daemon.base + path(shown));
-    }
+    await open.goto(daemon.base + path(shown));
     await expect(open.getByRole("heading").or(open.getByRole("alert")).first()).toBeVisible();
     await act?.(open, daemon);
     await expectAccessible(open, name);

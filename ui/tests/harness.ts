@@ -181,8 +181,10 @@ export async function login(page: Page, daemon: Daemon): Promise<void> {
 }
 
 interface OfTest {
-  /** A page that is logged in and shows the list of automations. At the end it must have had no error. */
+  /** A page in the browser that is logged in. At the end it must have had no error. */
   open: Page;
+  /** The same page, which shows the list of automations. */
+  home: Page;
   /** A page in a browser without a session. */
   stranger: Page;
 }
@@ -222,12 +224,15 @@ export const test = base.extend<OfTest, OfWorker>({
     await use(page);
     await page.close();
   },
-  open: async ({ page, daemon }, use) => {
+  open: async ({ page }, use) => {
     const errors = watch(page);
-    await page.goto(daemon.base);
-    await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
     await use(page);
     expect(errors).toEqual([]);
+  },
+  home: async ({ open, daemon }, use) => {
+    await open.goto(daemon.base);
+    await expect(open.getByRole("heading", { name: "Automations" })).toBeVisible();
+    await use(open);
   },
   stranger: async ({ browser }, use) => {
     const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });

@@ -33,7 +33,7 @@ async function peer(): Promise<{ base: string; mend: () => void; server: Server 
   return { base: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, mend: () => (status = 200), server };
 }
 
-test("by keyboard alone: a failed execution is found and replayed", async ({ open, daemon }) => {
+test("by keyboard alone: a failed execution is found and replayed", async ({ home: open, daemon }) => {
   const other = await peer();
   const text = `trigger: {manual: {}}\nsteps:\n  - {id: fetch, action: http.request, with: {method: GET, url: "${other.base}/orders"}}\n`;
   await daemon.write("automations/keys-replay.yaml", text);
@@ -61,7 +61,7 @@ test("by keyboard alone: a failed execution is found and replayed", async ({ ope
   other.server.close();
 });
 
-test("letters that are typed before the palette is loaded are in it", async ({ open }) => {
+test("letters that are typed before the palette is loaded are in it", async ({ home: open }) => {
   let release = () => {};
   const typed = new Promise<void>((done) => (release = done));
   await open.route("**/assets/Palette*", async (route) => {
@@ -74,7 +74,7 @@ test("letters that are typed before the palette is loaded are in it", async ({ o
   await expect(open.getByRole("combobox", { name: "Go to" })).toHaveValue("status g?");
 });
 
-test("Enter that is pressed before the palette has read its commands runs the command", async ({ open }) => {
+test("Enter that is pressed before the palette has read its commands runs the command", async ({ home: open }) => {
   let release = () => {};
   const pressed = new Promise<void>((done) => (release = done));
   await open.route("**/api/v1/connectors", async (route) => {
@@ -88,7 +88,7 @@ test("Enter that is pressed before the palette has read its commands runs the co
   await expect(open.locator("html")).toHaveAttribute("data-theme", "dark");
 });
 
-test("by keyboard alone: a step is edited, saved and seen to run", async ({ open, daemon }) => {
+test("by keyboard alone: a step is edited, saved and seen to run", async ({ home: open, daemon }) => {
   const text = "trigger: {manual: {}}\nsteps:\n  - id: greet\n    set: {word: hello}\n";
   await daemon.write("automations/keys-edit.yaml", text);
   await open.keyboard.press("Control+k");
@@ -119,7 +119,7 @@ test("by keyboard alone: a step is edited, saved and seen to run", async ({ open
   await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
 });
 
-test("by keyboard alone: a question is answered in the inbox", async ({ open, daemon }) => {
+test("by keyboard alone: a question is answered in the inbox", async ({ home: open, daemon }) => {
   await daemon.send("approval", { what: "A lamp", amount: 90 });
   await open.keyboard.press("g");
   await open.keyboard.press("i");

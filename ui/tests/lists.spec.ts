@@ -137,7 +137,7 @@ test("the status shows the requests that started nothing", async ({ open, daemon
   await expect(refused.getByRole("row", { name: /bad_json/ }).first()).toContainText("POST /lost");
 });
 
-test("the palette and the key map are reached by keyboard, and Esc closes them", async ({ open, daemon }) => {
+test("the palette and the key map are reached by keyboard, and Esc closes them", async ({ home: open, daemon }) => {
   await open.keyboard.press("Control+k");
   await open.keyboard.type("page from web");
   await expect(open.getByRole("dialog").getByRole("option").first()).toContainText("page-from-webhook");
@@ -153,7 +153,7 @@ test("the palette and the key map are reached by keyboard, and Esc closes them",
   await expect(open.getByRole("heading", { name: "State" })).toBeVisible();
 });
 
-test("the navigation is a rail, icons or a bar by the width of the window", async ({ open }) => {
+test("the navigation is a rail, icons or a bar by the width of the window", async ({ home: open }) => {
   const links = open.getByRole("navigation").getByRole("link");
   await open.setViewportSize({ width: 800, height: 800 });
   await expect(links.filter({ hasText: "State" })).toBeVisible();

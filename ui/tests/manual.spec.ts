@@ -27,7 +27,7 @@ test("the manual opens without a session, under a policy that lets its scripts r
   expect(refused).toEqual([]);
 });
 
-test("every page links to the manual of this version", async ({ open }) => {
+test("every page links to the manual of this version", async ({ home: open }) => {
   const link = open.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Manual" });
   await expect(link).toHaveAttribute("href", "/manual/");
   await expect(link).toHaveAttribute("target", "_blank");

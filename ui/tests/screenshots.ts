@@ -133,6 +133,8 @@ everyPage("every page, to look at", async ({ open, daemon }) => {
     connector: "/connectors/wiki",
     state: "/state",
     status: "/status",
+    access: "/access",
+    audit: "/access?tab=audit",
     nowhere: "/automations/nowhere",
   };
   for (const [name, path] of Object.entries(pages)) {
