@@ -5,6 +5,7 @@
 pub mod wiki;
 
 pub mod canary;
+pub mod collector;
 pub mod daemon;
 pub mod faults;
 pub mod github;

@@ -46,6 +46,9 @@ pub struct Recorded {
     pub path: String,
     /// The sender's id of the effect, the same over all attempts.
     pub idempotency_key: Option<String>,
+    /// The span that made the request, in the form of W3C Trace Context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// The body, if it is text.
     pub body: String,
 }
@@ -340,11 +343,12 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
     let (head, body) = request.into_parts();
     let body = Limited::new(body, LARGEST_BODY).collect().await.map_err(io::Error::other)?.to_bytes();
     let path = head.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
-    let key = head.headers.get("idempotency-key").and_then(|value| value.to_str().ok());
+    let header = |name: &str| head.headers.get(name)?.to_str().ok().map(str::to_owned);
     let recorded = Recorded {
         method: head.method.to_string(),
         path: path.clone(),
-        idempotency_key: key.map(str::to_owned),
+        idempotency_key: header("idempotency-key"),
+        traceparent: header("traceparent"),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
     let mut gates = shared.gates.subscribe();

@@ -16,7 +16,7 @@ const LEVELS: [&[&str]; 9] = [
     &["trigger", "connector", "script", "store"],
     &["catalog"],
     &["runtime"],
-    &["ingress"],
+    &["ingress", "telemetry"],
     &["testing"],
     &["engine"],
     &["server"],
@@ -24,7 +24,8 @@ const LEVELS: [&[&str]; 9] = [
 ];
 
 /// Outside crates that belong to some of the product's crates alone, with the reason. A `*` at the end stands for any rest.
-const AT_HOME: [(&str, &[&str], &str); 46] = [
+const AT_HOME: [(&str, &[&str], &str); 47] = [
+    ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
     ("regex", &["connector"], "patterns of authors are bounded in one place"),
@@ -68,7 +69,11 @@ const AT_HOME: [(&str, &[&str], &str); 46] = [
     ("anstyle", &["cli"], "only cli prints"),
     ("comfy-table", &["cli"], "only cli prints"),
     ("indicatif", &["cli"], "only cli prints"),
-    ("tracing-subscriber", &["cli"], "only cli decides where the log goes"),
+    (
+        "tracing-subscriber",
+        &["cli", "telemetry"],
+        "only cli decides where the log goes; telemetry gives it a layer",
+    ),
     ("mimalloc", &["cli"], "the allocator is the program's choice"),
     (
         "tokio",
@@ -79,6 +84,7 @@ const AT_HOME: [(&str, &[&str], &str); 46] = [
             "catalog",
             "runtime",
             "ingress",
+            "telemetry",
             "testing",
             "engine",
             "server",

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use telemetry::Telemetry;
+
+use crate::exit::CommandError;
 use crate::logging;
 use crate::output;
 use crate::settings::{Config, Environment, FlagValues, Setting};
@@ -66,18 +69,44 @@ impl Context {
     /// # Errors
     /// A setting is wrong.
     pub(crate) fn config(&self, flags: &[FlagValues], talk: LogProfile) -> anyhow::Result<Config> {
+        let config = self.load(flags)?;
+        self.start_log(&config, talk, None)?;
+        Ok(config)
+    }
+
+    /// The settings of a daemon, and starts its log and what is sent to a collector.
+    ///
+    /// # Errors
+    /// A setting is wrong, or a variable of OpenTelemetry.
+    pub(crate) fn daemon_config(&self, flags: &[FlagValues]) -> anyhow::Result<(Config, Option<Telemetry>)> {
+        let config = self.load(flags)?;
+        let telemetry =
+            Telemetry::from_env(&config.redactor).map_err(|error| CommandError::usage(error.to_string()))?;
+        self.start_log(&config, LogProfile::Daemon, telemetry.as_ref())?;
+        Ok((config, telemetry))
+    }
+
+    fn load(&self, flags: &[FlagValues]) -> anyhow::Result<Config> {
         let shared =
             self.flags.iter().filter_map(|(key, values)| Some((Setting::find(key)?, values.clone())));
         let flags: Vec<FlagValues> = shared.chain(flags.iter().cloned()).collect();
-        let config = Config::load(&self.dir, &self.environment, &flags)?;
+        Config::load(&self.dir, &self.environment, &flags)
+    }
+
+    fn start_log(
+        &self,
+        config: &Config,
+        talk: LogProfile,
+        telemetry: Option<&Telemetry>,
+    ) -> anyhow::Result<()> {
         let level = config.log_level.as_deref().unwrap_or(talk.level());
-        logging::start(level, config.log_format, &config.redactor)?;
+        logging::start(level, config.log_format, &config.redactor, telemetry)?;
         for (name, near) in self.environment.unknown_variables() {
             output::warn(format_args!("the variable `{name}` is no setting; did you mean `{near}`?"));
         }
         for sentence in config.deprecated_uses() {
             output::warn(sentence);
         }
-        Ok(config)
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use model::redact::Redactor;
+use telemetry::Telemetry;
 use tracing::Metadata;
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -12,17 +13,23 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::exit::CommandError;
 use crate::settings::LogFormat;
 
-/// Starts the log of this process.
+/// Starts the log of this process. With `telemetry` it is also sent to a collector, if that takes logs.
 ///
 /// # Errors
 /// `level` is no level, nor a list of `part=level`.
-pub(crate) fn start(level: &str, format: LogFormat, redactor: &Redactor) -> anyhow::Result<()> {
+pub(crate) fn start(
+    level: &str,
+    format: LogFormat,
+    redactor: &Redactor,
+    telemetry: Option<&Telemetry>,
+) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(by_crate(level)).map_err(|error| {
         CommandError::usage(format!(
             "`{level}` is no log level: {error}; use error, warn, info, debug, trace or `part=level`"
         ))
     })?;
-    let registry = tracing_subscriber::registry();
+    let exported = telemetry.and_then(Telemetry::log_layer).map(|layer| layer.with_filter(filter.clone()));
+    let registry = tracing_subscriber::registry().with(exported);
     let writer = Hiding(redactor.clone());
     let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
     // A second start in one process changes nothing, which is what a test wants.

@@ -7,6 +7,9 @@ use std::str::FromStr;
 /// model 4.4).
 pub const TRACE_HEADER: &str = "x-cogwork-trace";
 
+/// The header of W3C Trace Context.
+pub(crate) const TRACEPARENT: &str = "traceparent";
+
 /// The chain of executions that caused a call, and its depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
@@ -14,6 +17,16 @@ pub struct Trace {
     pub chain: String,
     /// The depth of this execution; the first has depth 0.
     pub depth: u32,
+    /// The W3C `traceparent` of the attempt that calls; `None` if no traces are collected.
+    pub parent: Option<String>,
+}
+
+impl Trace {
+    /// A chain that begins with this execution.
+    #[must_use]
+    pub fn new(chain: impl Into<String>) -> Self {
+        Self { chain: chain.into(), depth: 0, parent: None }
+    }
 }
 
 impl fmt::Display for Trace {
@@ -39,7 +52,7 @@ impl FromStr for Trace {
             return Err(ParseTraceError);
         }
         let depth = depth.parse().map_err(|_| ParseTraceError)?;
-        Ok(Self { chain: chain.to_owned(), depth })
+        Ok(Self { depth, ..Self::new(chain) })
     }
 }
 
@@ -49,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_trace_reads_back_as_it_is_written() {
-        let trace = Trace { chain: "0198-ab".to_owned(), depth: 3 };
+        let trace = Trace { depth: 3, ..Trace::new("0198-ab") };
         assert_eq!(trace.to_string(), "0198-ab;3");
         assert_eq!("0198-ab;3".parse(), Ok(trace));
     }

@@ -31,9 +31,10 @@ pub(crate) fn trace_for(id: ExecutionId, payload: &Payload, origin: &Origin) -> 
         return trace;
     }
     if let Payload::Webhook(request) = payload
-        && let Some(Ok(Trace { chain, depth })) = request.headers.get(TRACE_HEADER).map(|text| text.parse())
+        && let Some(Ok(Trace { chain, depth, .. })) =
+            request.headers.get(TRACE_HEADER).map(|text| text.parse())
     {
-        return Trace { chain, depth: depth.saturating_add(1) };
+        return Trace { depth: depth.saturating_add(1), ..Trace::new(chain) };
     }
-    Trace { chain: id.to_string(), depth: 0 }
+    Trace::new(id.to_string())
 }

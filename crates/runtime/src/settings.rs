@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use model::automation::Retention;
 use model::failpoint::Failpoints;
 use model::redact::Redactor;
 
+use crate::observer::Observer;
 use crate::vault::KeySource;
 
 /// The settings of an engine.
@@ -38,6 +40,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Faults that are injected around effects and answers, for fault tests.
     pub failpoints: Failpoints,
+    /// Exports traces and logs; `None` if nobody collects them.
+    pub observer: Option<Arc<dyn Observer>>,
     /// True if the project folder is watched for changes.
     pub watch: bool,
     /// True if the engine does a daemon's background work: recover unfinished executions, fire schedules, poll, delete old
@@ -100,6 +104,7 @@ impl Settings {
             retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),
             limits: Limits::default(),
             failpoints: Failpoints::default(),
+            observer: None,
             watch: true,
             background: true,
         }

@@ -275,6 +275,7 @@ mod tests {
             method: "POST".into(),
             path: path.into(),
             idempotency_key: Some(key.into()),
+            traceparent: None,
             body: body.into(),
         }
     }

@@ -25,6 +25,7 @@ mod schedules;
 mod senders;
 mod shipped;
 mod stop;
+mod telemetry;
 mod tokens;
 mod upgrade;
 mod uploads;

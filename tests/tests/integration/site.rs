@@ -87,6 +87,14 @@ impl Site {
         self.start_with(&[]).await;
     }
 
+    /// Starts the daemon with these variables.
+    pub(crate) async fn start_in(&mut self, variables: &[(&str, &str)]) {
+        assert!(self.daemon.is_none(), "it runs already");
+        let builder = Daemon::builder(&self.project);
+        let daemon = variables.iter().fold(builder, |daemon, (name, value)| daemon.env(name, value));
+        self.daemon = Some(daemon.start().await.unwrap());
+    }
+
     /// Starts the daemon with further arguments.
     pub(crate) async fn start_with(&mut self, arguments: &[&str]) {
         assert!(self.daemon.is_none(), "it runs already");

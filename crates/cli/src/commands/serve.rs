@@ -10,10 +10,11 @@ use engine::{Catalog, Engine, SystemClock};
 use model::diagnostic::Report;
 use server::{Addresses, Server};
 use store::Store;
+use telemetry::Telemetry;
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
-use crate::exit::Exit;
+use crate::context::Context;
+use crate::exit::{CommandError, Exit};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, count, paint, plain};
 use crate::settings::{Config, Flags, LogFormat, SERVE};
 use crate::signals::Signals;
@@ -33,6 +34,8 @@ any more; a supervisor may start it again.";
 
 /// How long steps that run may take to come to their end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a collector may take to accept the last traces and logs.
+const FLUSH_GRACE: Duration = Duration::from_secs(5);
 
 /// Run the daemon: webhooks, schedules, the API
 #[derive(Args, Debug)]
@@ -50,10 +53,10 @@ impl Subcommand for Serve {
     const NAME: &'static str = "serve";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), LogProfile::Daemon)?;
+        let (config, telemetry) = context.daemon_config(self.settings.given())?;
         project::require(&config.dir)?;
         let runtime = daemon::runtime()?;
-        let exit = runtime.block_on(serve(&config, self.addresses || output::is_seen()));
+        let exit = runtime.block_on(serve(&config, telemetry, self.addresses || output::is_seen()));
         // A thread that hangs in the system must not keep the process from ending.
         runtime.shutdown_timeout(Duration::from_secs(1));
         exit
@@ -61,7 +64,7 @@ impl Subcommand for Serve {
 }
 
 /// With `shows_addresses` the live addresses are printed.
-async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
+async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: bool) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     // First the sockets, so that the guard on outgoing calls knows them; connections wait until the engine is there.
     let bound = Server::bind(config.server()).await?;
@@ -75,6 +78,9 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
     settings.public_url = Some(config.base(addresses.hooks));
+    settings.observer = telemetry.as_ref().map(Telemetry::observer);
+    let telemetry = telemetry.map(|telemetry| telemetry.start(store.clone())).transpose();
+    let telemetry = telemetry.map_err(|error| CommandError::usage(error.to_string()))?;
     let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;
     let mut generations = engine.generations();
     let server = bound.serve(engine.clone())?;
@@ -103,6 +109,9 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
         // The engine must still run while answers under way are finished.
         server.shutdown().await;
         engine.shutdown(GRACE).await;
+        if let Some(telemetry) = telemetry {
+            telemetry.shutdown(FLUSH_GRACE).await;
+        }
         store.close().await
     };
     tokio::select! {

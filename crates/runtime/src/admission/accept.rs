@@ -23,6 +23,7 @@ use crate::context::Runtime;
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
 use crate::memory::Share;
+use crate::observer::Observed;
 use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use catalog::Deployment;
 
@@ -339,8 +340,11 @@ impl Runtime {
     }
 
     /// Registers an execution that runs from now on.
-    pub(super) fn register(self: &Arc<Self>, parts: RunParts) -> RunGuard {
+    pub(super) fn register(self: &Arc<Self>, mut parts: RunParts) -> RunGuard {
         let id = parts.journal.id();
+        if let Some(observer) = &self.settings.observer {
+            parts.journal.observe(Observed::enter(observer, id, &parts.payload, &parts.origin));
+        }
         let response = parts.journal.response();
         let observation =
             parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));

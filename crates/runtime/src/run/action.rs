@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use connector::{Call, LogSink, Trace};
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
 use model::execution::{CallRecord, DelayReason, LogLevel};
@@ -66,8 +67,10 @@ impl Run {
             }
             _ => None,
         };
+        let mut started_at = None;
         if effect {
-            self.begin_effect(step, self.action_effect(call), key, attempt, context).await?;
+            let began = self.begin_effect(step, self.action_effect(call), key, attempt, context).await?;
+            started_at = Some(began);
         }
         if double.is_none()
             && let Some(native) = catalog::find_native(&call.action.name)
@@ -75,7 +78,7 @@ impl Run {
             let value = self.native(native, &inputs, key).await?;
             return Ok(self.externalize_files(value).await);
         }
-        let trace = effect.then(|| self.chain());
+        let trace = started_at.map(|started_at| self.chain(key, attempt, started_at));
         let shows_credentials =
             call.debug && action.reveals_credentials() && self.runtime.http.may_reveal_credentials();
         let log = StepLog { run: self, key, shows_credentials, last: Mutex::new(None) };
@@ -117,7 +120,8 @@ impl Run {
         Ok(self.externalize_files(self.within_limit(value)?).await)
     }
 
-    /// Records the start of an attempt with an external effect, after committing everything that it may depend on.
+    /// Records the start of an attempt with an external effect, after committing everything that it may depend on. Returns its
+    /// time.
     async fn begin_effect(
         &self,
         step: &Step,
@@ -125,15 +129,15 @@ impl Run {
         key: &str,
         attempt: u32,
         context: &Context,
-    ) -> Result<(), Exit> {
+    ) -> Result<Timestamp, Exit> {
         // A change may depend on all earlier results, so none of them may be lost once it has happened.
         self.await_commit(key, context, self.journal.before_effect(effect)).await?;
-        self.journal.step_started(key, attempt);
+        let started_at = self.journal.step_started(key, attempt);
         if step.on_interrupt == OnInterrupt::Fail {
             // The start must be durable before the call is made (guarantee G6).
             self.await_commit(key, context, self.journal.commit()).await?;
         }
-        Ok(())
+        Ok(started_at)
     }
 
     /// Returns the stubbed result of a call; `None` outside of tests or if the call is not stubbed.
@@ -169,9 +173,16 @@ impl Run {
         }
     }
 
-    /// Returns the trace of this execution.
-    pub(super) fn chain(&self) -> Trace {
+    /// Returns the chain that this execution belongs to.
+    pub(super) fn chain_of_run(&self) -> Trace {
         crate::loop_guard::trace_for(self.journal.id(), &self.payload, &self.origin)
+    }
+
+    /// Returns the chain that an attempt continues, with its `traceparent` if traces are collected.
+    fn chain(&self, key: &str, attempt: u32, started_at: Timestamp) -> Trace {
+        let parent =
+            self.journal.observed().and_then(|observed| observed.traceparent(key, attempt, started_at));
+        Trace { parent, ..self.chain_of_run() }
     }
 
     /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory

@@ -88,7 +88,7 @@ impl Run {
             step: key.to_owned(),
             depth,
             test: self.origin.is_test(),
-            trace: Some(self.chain().to_string()),
+            trace: Some(self.chain_of_run().to_string()),
         };
         // The inputs become part of another execution's log.
         let start = Start { payload: Payload::manual(self.journal.redact_map(inputs)), origin };

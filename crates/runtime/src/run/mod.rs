@@ -437,6 +437,9 @@ impl Run {
             let took = self.runtime.clock.monotonic_now().since(self.journal.accepted_at());
             self.runtime.statistics.record(&self.deployment.automation.id, outcome.status(), at, took);
         }
+        if let Some(observed) = self.journal.observed() {
+            observed.ended(&self.deployment.automation);
+        }
         self.progressed(|progress| progress.outcome = Some(outcome));
         Ok(())
     }

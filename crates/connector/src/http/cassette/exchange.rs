@@ -19,7 +19,8 @@ use super::super::response::Response;
 use super::mask::Mask;
 
 /// Request headers that differ in each execution; recording them would only add noise.
-const VOLATILE_HEADERS: [&str; 2] = ["idempotency-key", crate::trace::TRACE_HEADER];
+const VOLATILE_HEADERS: [&str; 3] =
+    ["idempotency-key", crate::trace::TRACE_HEADER, crate::trace::TRACEPARENT];
 
 /// Exchanges in the order in which they happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use super::{
     Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, RequestContext, SendResult, Transport, debug,
     failure, multipart,
 };
-use crate::trace::TRACE_HEADER;
+use crate::trace::{TRACE_HEADER, TRACEPARENT};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -285,6 +285,13 @@ fn headers(request: &Request, context: &RequestContext<'_>) -> HeaderMap {
     }
     if let Some(trace) = context.trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok()) {
         headers.insert(HeaderName::from_static(TRACE_HEADER), trace);
+    }
+    // A header of the author's own wins: it may belong to a trace that the automation knows and Cogwork does not.
+    if let Some(parent) = context.trace.and_then(|trace| trace.parent.as_deref())
+        && !headers.contains_key(TRACEPARENT)
+        && let Ok(parent) = HeaderValue::from_str(parent)
+    {
+        headers.insert(HeaderName::from_static(TRACEPARENT), parent);
     }
     headers
 }

@@ -16,6 +16,9 @@ use crate::trace::Trace;
 /// 64 KiB of zeros, gzipped to 99 bytes.
 const ZEROS: &str = "H4sIAAAAAAACA+3BAQEAAACAkP6v7ggKAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAauuOl9cAAAEA";
 
+/// The `traceparent` of each call.
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 fn request(method: Method, url: &str) -> Request {
     Request::new(method, Url::parse(url).expect("a URL"))
 }
@@ -25,7 +28,7 @@ async fn send_with(
     request: &Request,
     connection: Option<&ResolvedConnection>,
 ) -> SendResult {
-    let trace = Trace { chain: "chain".to_owned(), depth: 2 };
+    let trace = Trace { depth: 2, parent: Some(PARENT.to_owned()), ..Trace::new("chain") };
     let context = RequestContext {
         subject: "the other",
         connection,
@@ -171,6 +174,7 @@ async fn a_redirect_elsewhere_takes_no_credentials_along() {
     let [end] = &target.requests()[..] else { panic!("one request") };
     assert!(end.contains("accept: text/plain"), "{end}");
     assert!(!end.contains("secret") && !end.contains("authorization"), "{end}");
+    assert!(next.contains(PARENT) && !end.contains("traceparent"), "{end}");
 }
 
 #[tokio::test]
@@ -333,6 +337,21 @@ async fn what_may_change_something_carries_the_idempotency_key() {
     let key = Some("execution.step".to_owned());
     assert_eq!(keys, [None, None, key.clone(), key, Some("mine".to_owned())]);
     assert!(server.requests().iter().all(|request| request.contains("x-cogwork-trace: chain;2")));
+}
+
+#[tokio::test]
+async fn a_call_names_its_span_unless_the_author_names_one() {
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
+    send(local(), &request(Method::GET, &server.url("/"))).await.expect("an answer");
+    let mut own = request(Method::GET, &server.url("/"));
+    own.set_header("Traceparent", &"mine".into()).expect("a header");
+    send(local(), &own).await.expect("an answer");
+    let sent = server.requests();
+    let headers = |request: &String| {
+        let names = request.lines().filter_map(|line| line.strip_prefix("traceparent: ")).map(str::to_owned);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(sent.iter().map(headers).collect::<Vec<_>>(), [[PARENT], ["mine"]]);
 }
 
 #[tokio::test]

@@ -145,6 +145,13 @@ impl Journal {
         transit.arrive(self).await
     }
 
+    /// Passes log lines to the observer as they are stored. A line may be exported although its commit fails.
+    fn export_logs(&self, lines: &[LogLine]) {
+        if let Some(observed) = &self.observed {
+            observed.logged(lines);
+        }
+    }
+
     /// Takes the events to be written together with the acceptance, with the number of effects in them. Pauses and state writes
     /// need a write of their own after it.
     fn already(&self) -> (InitialEvents, u64, Status) {
@@ -158,6 +165,7 @@ impl Journal {
         let effects = state.effects;
         drop(state);
         let mut already = InitialEvents { events, logs: self.redact_lines(logs) };
+        self.export_logs(&already.logs);
         self.redact_events(&mut already.events);
         (already, effects, status)
     }
@@ -216,6 +224,7 @@ impl CommitState {
             (append, state.effects, std::mem::take(&mut state.locks))
         };
         journal.redact_append(&mut append);
+        journal.export_logs(&append.logs);
         let published = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
         let passes = journal.resumed && append.events.iter().any(ends_a_try);
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);

@@ -37,6 +37,7 @@ pub(crate) use snapshot::{LoopPosition, SnapshotState};
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
+use crate::observer::Observed;
 
 /// The number of pending events or log lines from which they are committed for their own sake.
 const HEAVY: usize = 256;
@@ -60,6 +61,8 @@ pub(crate) struct Journal {
     /// Otherwise only the scope keeps results, which saves memory in long loops.
     keeps_outcomes: bool,
     redactor: Redactor,
+    /// The exporter of its traces and logs; `None` if nobody collects them.
+    observed: Option<Observed>,
     /// True if the execution has read a secret, so that its events have to be redacted.
     reads_secrets: AtomicBool,
     /// True while nothing of the execution is in the store.
@@ -170,6 +173,7 @@ impl Journal {
             resumed: false,
             keeps_order: has_undo(automation),
             redactor: around.redactor,
+            observed: None,
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
             passed: AtomicBool::new(false),
@@ -197,6 +201,15 @@ impl Journal {
 
     pub(crate) fn id(&self) -> ExecutionId {
         self.id
+    }
+
+    /// Exports the log lines from now on.
+    pub(crate) fn observe(&mut self, observed: Observed) {
+        self.observed = Some(observed);
+    }
+
+    pub(crate) fn observed(&self) -> Option<&Observed> {
+        self.observed.as_ref()
     }
 
     /// Discards the outcome of an execution that was not accepted.
@@ -276,13 +289,15 @@ impl Journal {
         state.pending.extract_if(.., |event| event.is_informational()).collect()
     }
 
-    /// Records the start of a try with an outside effect, and publishes it at once.
-    pub(crate) fn step_started(&self, step: &str, attempt: u32) {
-        let event = Event::StepStarted { at: self.clock.now(), step: step.to_owned(), attempt };
+    /// Records the start of a try with an outside effect, publishes it at once, and returns its time.
+    pub(crate) fn step_started(&self, step: &str, attempt: u32) -> Timestamp {
+        let at = self.clock.now();
+        let event = Event::StepStarted { at, step: step.to_owned(), attempt };
         if self.is_watched() {
             self.tell(Status::Running, vec![event.clone()], Vec::new());
         }
         self.push(event);
+        at
     }
 
     /// Records a call that the step made. It is written by the next commit.

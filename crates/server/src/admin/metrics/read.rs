@@ -21,6 +21,7 @@ pub(super) async fn families(engine: &Engine) -> Result<Vec<Family>, Problem> {
     families.extend(starts(engine));
     families.extend(store(engine, &info));
     families.extend(parts(engine));
+    families.extend(telemetry(engine));
     Ok(families)
 }
 
@@ -221,6 +222,26 @@ fn parts(engine: &Engine) -> Vec<Family> {
             workers.lost,
         ),
         gauges("connections", "Connections by state", "state", connections),
+    ]
+}
+
+/// What is sent to a collector of OpenTelemetry; zeros if nothing is.
+fn telemetry(engine: &Engine) -> Vec<Family> {
+    let counts = engine.runtime().observer_counts();
+    let sent = [("span", counts.spans_sent), ("log", counts.logs_sent)];
+    let dropped = [
+        ("span", counts.spans_dropped),
+        ("execution", counts.executions_dropped),
+        ("log", counts.logs_dropped),
+    ];
+    vec![
+        counters("telemetry_sent", "Spans and log records that a collector accepted", "item", sent),
+        counters(
+            "telemetry_dropped",
+            "Spans, executions without spans, and log records that were lost",
+            "item",
+            dropped,
+        ),
     ]
 }
 
