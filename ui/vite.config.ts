@@ -13,7 +13,7 @@ export default defineConfig({
     rolldownOptions: {
       output: {
         codeSplitting: {
-          groups: [{ name: "base", test: /node_modules\/(svelte|esm-env|clsx|openapi-fetch|@tanstack)\/|\/src\/(api|design|format|keys|router|lists\/(rows|automations))/ }],
+          groups: [{ name: "base", test: /node_modules\/(svelte|esm-env|clsx|openapi-fetch)\/|\/src\/(api|design|format|keys|router|lists\/(rows|automations))/ }],
         },
       },
     },

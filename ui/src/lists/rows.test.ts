@@ -31,9 +31,9 @@ test("rows that are not in the list are counted", () => {
 });
 
 test("news concern the rows that stand elsewhere", () => {
-  const rows = new Map([row(1, "running"), row(2)].map((one) => [one.id, one]));
+  const rows = [row(1, "running"), row(2)];
   const news = [1, 2, 3].map((number) => ({ id: `id-${number}`, automation: "a", status: "succeeded" as const }));
-  expect(changed(rows, news)).toEqual(["id-1"]);
+  expect([...changed(rows, news)]).toEqual([["id-1", "succeeded"]]);
 });
 
 test("a range goes from one row to another in either direction", () => {

@@ -18,9 +18,11 @@ export function unseen(first: ExecutionRow[], rows: ExecutionRow[]): number {
   return first.filter((row) => !known.has(row.id)).length;
 }
 
-/** The rows of which news say another status. */
-export function changed(rows: Map<string, ExecutionRow>, news: ExecutionNews[]): string[] {
-  return news.filter(({ id, status }) => rows.has(id) && rows.get(id)?.status !== status).map(({ id }) => id);
+/** The rows of which news say another status, with that. News are few, and rows may be many. */
+export function changed(rows: ExecutionRow[], news: ExecutionNews[]): Map<string, ExecutionRow["status"]> {
+  const told = new Map(news.map(({ id, status }) => [id, status]));
+  const found = rows.filter(({ id, status }) => (told.get(id) ?? status) !== status);
+  return new Map(found.map(({ id, status }) => [id, told.get(id) ?? status]));
 }
 
 /** The ids from one row to another, both included, in either direction. */

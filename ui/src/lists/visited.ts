@@ -4,8 +4,8 @@ const KEY = "cogwork-list";
 /** The most ids that are kept. */
 const MOST = 1000;
 
-export function keepList(ids: string[]): void {
-  sessionStorage.setItem(KEY, JSON.stringify(ids.slice(0, MOST)));
+export function keepList(rows: { id: string }[]): void {
+  sessionStorage.setItem(KEY, JSON.stringify(rows.slice(0, MOST).map(({ id }) => id)));
 }
 
 /** The execution before or after this one in the list; `undefined` at its ends, and without a list. */

@@ -1,0 +1,17 @@
+/** The rows in sight of a long list whose rows have one height. */
+
+/** The rows beyond those in sight, so that scrolling shows no gap. */
+const SPARE = 12;
+
+/** The rows from the first one to before the last one that are drawn; `above` is the height of the list above the window, in pixels. */
+export function inSight(above: number, view: number, height: number, count: number): { first: number; last: number } {
+  const top = Math.floor(Math.max(0, above) / height);
+  const first = Math.max(0, Math.min(count, top - SPARE));
+  return { first, last: Math.min(count, top + Math.ceil(view / height) + SPARE) };
+}
+
+/** The pixels by which the window has to scroll for a row to be in sight. `top` is the top of the list in the window. */
+export function distance(index: number, top: number, view: number, height: number): number {
+  const start = top + index * height;
+  return start < height ? start - height : Math.max(0, start + 2 * height - view);
+}
