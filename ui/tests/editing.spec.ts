@@ -71,6 +71,21 @@ test("the editor completes keys, actions and steps, and describes them", async (
   await expect(open.locator(".cm-description")).toContainText("action");
 });
 
+test("F2 that is pressed before the text is checked asks for the name once it is", async ({ open, daemon }) => {
+  await daemon.write("automations/early.yaml", FILE);
+  let release = () => {};
+  const held = new Promise<void>((done) => (release = done));
+  await open.route("**/api/v1/validate", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await open.goto(`${daemon.base}/automations/early?tab=source`);
+  await editor(open).getByText("id: page").click();
+  await open.keyboard.press("F2");
+  release();
+  await expect(open.getByLabel("New id of step page")).toBeFocused();
+});
+
 test("a step is renamed with F2 and everything that names it follows", async ({ open, daemon }) => {
   await daemon.write("automations/rename.yaml", FILE);
   await open.goto(`${daemon.base}/automations/rename?tab=source`);
