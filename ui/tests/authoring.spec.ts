@@ -224,14 +224,18 @@ test("versions show what has changed since, and how many executions ran on them"
 });
 
 test("an execution is compared with any other one of its automation", async ({ open, daemon }) => {
-  await daemon.write("automations/compared.yaml", "trigger: {manual: {}}\ninputs: {name: {}}\nsteps: [{id: said, set: {word: \"${{ inputs.name }}\"}}]\n");
+  const text = "trigger: {manual: {}}\ninputs: {name: {}}\nsteps: [{id: said, set: {word: \"${{ inputs.name }}\"}}]\n";
+  await daemon.write("automations/compared.yaml", text);
   const one = await daemon.run("compared", { inputs: { name: "one" } });
+  await daemon.write("automations/compared.yaml", text.replace("word", "term"));
   const two = await daemon.run("compared", { inputs: { name: "two" } });
   await open.goto(`${daemon.base}/executions/${two}`);
   await open.getByRole("button", { name: "Compare with …" }).click();
   await open.getByRole("dialog").getByRole("link", { name: one.slice(0, 8) }).click();
   await expect(open).toHaveURL(`${daemon.base}/executions/${two}/compare/${one}`);
   await expect(open.getByText("payload.inputs.name")).toBeVisible();
+  await open.getByText("show the difference").click();
+  await expect(open.getByRole("region", { name: "Difference of the versions" })).toContainText("+ steps: [{id: said, set: {word");
 });
 
 test("a connection is made from its type; its secret goes into the store, and the file names it", async ({ open, daemon }) => {
