@@ -157,3 +157,48 @@ actions:
   await expect(open.getByText("onerror=alert(1)").first()).toBeVisible();
   expect(requests).toEqual([]);
 });
+
+test("questions, values of state, comparisons, tests, versions, files and the audit log stay texts", async ({ open, daemon }) => {
+  const requests = foreign(open, daemon.base);
+  const texts = CORPUS.filter((text) => text.length < 200);
+  const message = literal(texts.join(" ").slice(0, 8000));
+  const asking = `name: ${literal(texts[5] ?? "")}
+trigger: {manual: {}}
+steps:
+  - id: ask
+    waitFor:
+      approval:
+        message: ${message}
+        options: [first, second]
+        form: {note: {type: text, description: ${literal(texts.slice(0, 40).join(" "))}}}
+`;
+  await daemon.write("automations/hostile-question.yaml", asking);
+  await daemon.api("POST", "/automations/hostile-question/run", {});
+  await daemon.api("PUT", "/state/shared/hostile", { value: Object.fromEntries(texts.map((text) => [text, text])) });
+  const failing = (name: string) => `name: ${literal(name)}\ntrigger: {manual: {}}\nsteps: [{id: s, set: {a: ${message}}}, {fail: ${message}}]\n`;
+  await daemon.write("automations/hostile-compared.yaml", failing(texts[6] ?? ""));
+  const left = await daemon.run("hostile-compared", {});
+  await daemon.write("automations/hostile-compared.yaml", failing(texts[7] ?? "").replace("a: ", "b: "));
+  const right = await daemon.run("hostile-compared", {});
+  const cases = texts.slice(0, 8).map((text) => `  - {name: ${literal(text)}, expect: {result: ${literal(text)}}}`);
+  await daemon.write("automations/hostile-compared.test.yaml", `tests:\n${cases.join("\n")}\n`);
+  await daemon.write("automations/hostile-file.yaml", `trigger: {manual: {}}\nsteps: [{${quoted(texts.join(" ").slice(0, 900))}: 1}]\n`);
+  for (const path of [
+    "/inbox",
+    "/state",
+    `/executions/${left}/compare/${right}`,
+    "/automations/hostile-compared?tab=tests",
+    "/automations/hostile-compared?tab=versions",
+    "/automations/hostile-question?tab=both&step=ask",
+    "/files/automations%2Fhostile-file.yaml",
+    `/new?trigger=manual&execution=${left}`,
+    `/access?tab=audit&subject=${encodeURIComponent(texts[0] ?? "")}`,
+  ]) {
+    await check(open, path, daemon.base);
+  }
+  await open.goto(`${daemon.base}/inbox`);
+  await expect(open.getByRole("form").first()).toBeVisible();
+  await open.goto(`${daemon.base}/automations/hostile-compared?tab=tests`);
+  await expect(open.getByText(texts[0] ?? "").first()).toBeVisible();
+  expect(requests).toEqual([]);
+});
