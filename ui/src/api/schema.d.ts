@@ -4123,7 +4123,7 @@ export interface components {
             name: string;
             /** @description `passed`, `failed` or `skipped`. */
             result: components["schemas"]["TestOutcome"];
-            /** @description The unmet expectations, or the reason for which it was skipped. */
+            /** @description The unmet expectations, each with the line and what was found, or the reason for which it was skipped. */
             messages?: string[];
         };
         /**
