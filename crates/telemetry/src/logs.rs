@@ -184,3 +184,66 @@ impl Visit for Fields<'_> {
         self.record.add_attribute(field.name(), value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use opentelemetry_sdk::trace::Sampler;
+    use pretty_assertions::assert_eq;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    const SECRET: &str = "a-secret-of-some-length";
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn queue() -> (Arc<LogQueue>, mpsc::Receiver<Box<SdkLogRecord>>) {
+        let (sender, receiver) = mpsc::channel(2);
+        let redactor = Redactor::default();
+        redactor.add_secret(SECRET);
+        (Arc::new(LogQueue::new(sender, Arc::default(), redactor)), receiver)
+    }
+
+    fn id() -> ExecutionId {
+        ExecutionId::new(Timestamp::UNIX_EPOCH, [7; 10])
+    }
+
+    #[test]
+    fn an_event_of_the_daemon_has_no_secret_and_the_trace_of_the_execution_that_it_names() {
+        let (queue, mut receiver) = queue();
+        let trace = ExecutionTrace::new(&Sampler::AlwaysOn, id(), Some(PARENT));
+        queue.remember(id(), trace.clone());
+        let subscriber = tracing_subscriber::registry().with(LogLayer(queue));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "engine", execution = %id(), note = SECRET, "about {SECRET}");
+        });
+        let record = receiver.try_recv().expect("a record");
+        assert_eq!(record.body(), Some(&AnyValue::from("about ***")));
+        assert!(!format!("{record:?}").contains(SECRET), "{record:?}");
+        let context = record.trace_context().expect("a trace");
+        assert_eq!((context.trace_id, context.span_id), (trace.trace, context::execution_span(id())));
+    }
+
+    #[test]
+    fn a_line_that_shows_a_credential_in_the_history_shows_none_outside() {
+        let (queue, mut receiver) = queue();
+        let line = LogLine::new(Timestamp::UNIX_EPOCH, LogLevel::Info, None, &format!("token {SECRET}"));
+        queue.line(id(), &ExecutionTrace::new(&Sampler::AlwaysOn, id(), None), &line);
+        assert_eq!(receiver.try_recv().expect("a record").body(), Some(&AnyValue::from("token ***")));
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_queue_is_counted_and_what_the_export_itself_logs_is_left_out() {
+        let (queue, mut receiver) = queue();
+        let counts = queue.counts.clone();
+        let subscriber = tracing_subscriber::registry().with(LogLayer(queue));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(target: "telemetry::batch", "of the export");
+            tracing::info!(target: "h2::client", "of the export");
+            (0..3).for_each(|number| tracing::info!(target: "engine", number, "of the daemon"));
+        });
+        assert_eq!(counts.refused.get(), 1);
+        let bodies = std::iter::from_fn(|| receiver.try_recv().ok()).map(|record| record.body().cloned());
+        assert_eq!(bodies.collect::<Vec<_>>(), vec![Some(AnyValue::from("of the daemon")); 2]);
+    }
+}
