@@ -20,6 +20,7 @@ use crate::doubles::Doubles;
 use crate::error::Error;
 use crate::evaluator::Evaluator;
 use crate::isolation::Isolation;
+use crate::large_work::LargeWork;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -32,6 +33,9 @@ use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::timer::Timer;
 use crate::vault::Vault;
+
+/// The number of threads that read and write large values.
+const LARGE_WORK_THREADS: usize = 2;
 
 /// Capacity of the event channel: a slower subscriber loses events.
 const NOTICES: usize = 1024;
@@ -67,6 +71,8 @@ pub struct Runtime {
     pub admission: Admission,
     /// Runs long evaluations on threads of their own.
     pub evaluator: Evaluator,
+    /// The threads that read and write large values.
+    pub large_work: LargeWork,
     /// Memory budget for large values of executions.
     pub(crate) memory: Memory,
     /// Isolates executions that may have crashed the process.
@@ -181,6 +187,7 @@ impl Runtime {
             notices,
             admission: Admission::new(settings.limits.in_flight, clock.wall_offset(), queue_waits),
             evaluator: Evaluator::new(),
+            large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
             rejections: RejectionCounters::default(),

@@ -17,9 +17,13 @@ use model::{Budget, Expression};
 use tokio::runtime::RuntimeFlavor;
 use tokio::sync::Semaphore;
 
+use crate::large_work::LargeWork;
+
 /// Evaluates expressions, and bounds how many evaluations run on blocking threads.
 pub struct Evaluator {
     permits: Semaphore,
+    /// As many threads as permits.
+    threads: LargeWork,
     /// The evaluations that took much work.
     pub counters: EvaluationCounters,
 }
@@ -47,8 +51,10 @@ impl EvaluationCounters {
 impl Evaluator {
     pub(crate) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let count = processors.saturating_sub(1).max(1);
         Self {
-            permits: Semaphore::new(processors.saturating_sub(1).max(1)),
+            permits: Semaphore::new(count),
+            threads: LargeWork::new(count),
             counters: EvaluationCounters::default(),
         }
     }
@@ -95,8 +101,7 @@ impl Evaluator {
         };
         let stop = StopOnDrop(Arc::default());
         let flag = stop.0.clone();
-        let evaluation =
-            tokio::task::spawn_blocking(move || work(&Budget::new(Limits::default(), Some(flag))));
+        let evaluation = self.threads.run(move || work(&Budget::new(Limits::default(), Some(flag))));
         match evaluation.await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {

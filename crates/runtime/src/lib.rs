@@ -17,6 +17,7 @@ mod event_filter;
 mod failpoint;
 mod inputs;
 mod isolation;
+mod large_work;
 mod locks;
 mod loop_guard;
 mod memory;
@@ -52,6 +53,7 @@ pub use inputs::{check_declared, check_inputs, is_address};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]
 pub use isolation::RecordMemory;
+pub use large_work::LargeWork;
 pub use locks::KeyedLocks;
 pub use loop_guard::check_chain_depth;
 pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};

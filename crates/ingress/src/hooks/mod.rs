@@ -184,23 +184,35 @@ impl Ingress {
             true => self.inflating.acquire().await.ok(),
             false => None,
         };
-        // Bodies on disk and compressed bodies are read on a blocking thread.
-        if request.body.is_external() || is_compressed {
+        // Compressed bodies, bodies on disk and large ones take longer than a task may hold a thread of the runtime.
+        if request.body.is_external() || is_compressed || request.body.len() > LARGE_BODY {
             let (engine, route, webhook) = (self.clone(), route.clone(), webhook.clone());
-            return run_blocking(move || {
-                let signed = engine.verify(&route, &webhook, &request)?;
-                Ok((signed, trigger::webhook::receive(&webhook, request)?))
-            })
-            .await;
+            return self
+                .large_work(move || {
+                    let signed = engine.verify(&route, &webhook, &request)?;
+                    Ok((signed, trigger::webhook::receive(&webhook, request)?))
+                })
+                .await;
         }
         let signed = self.verify(route, webhook, &request)?;
         let received = trigger::webhook::parse(webhook, request)?;
         if !trigger::webhook::fits_inline(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
-            run_blocking(move || trigger::webhook::check_body(&webhook, &results, &Budget::default()))
+            self.large_work(move || trigger::webhook::check_body(&webhook, &results, &Budget::default()))
                 .await?;
         }
         Ok((signed, received))
+    }
+
+    /// Runs `work` on a thread for large values.
+    async fn large_work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        self.runtime.large_work.run(work).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request could not be read");
+            Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
+        })
     }
 
     /// Parses a verified request. Inflates a compressed body on a blocking thread.
@@ -214,7 +226,7 @@ impl Ingress {
         }
         let _permit = self.inflating.acquire().await.ok();
         let webhook = webhook.clone();
-        run_blocking(move || trigger::webhook::receive(&webhook, request)).await
+        self.large_work(move || trigger::webhook::receive(&webhook, request)).await
     }
 
     /// Accepts an execution; a duplicate request gets the response of the first one.
@@ -413,18 +425,11 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
 /// Time limit for the evaluation of a trigger's condition.
 const CONDITION_TIME_LIMIT: Duration = Duration::from_secs(1);
 
+/// The length, in bytes, above which a body is parsed on a thread for large values: parsing takes about a millisecond.
+const LARGE_BODY: usize = 64 << 10;
+
 /// `Retry-After` of a request that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-/// Runs `work` on a blocking thread.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
-) -> Result<T, Rejection> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a request could not be read");
-        Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
-    })
-}
 
 /// Response if the trigger's condition is false.
 fn filtered() -> HttpResponse {

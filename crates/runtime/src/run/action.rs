@@ -194,7 +194,7 @@ impl Run {
         }
         let (value, files) = (self.journal.redact_value(value), self.runtime.store.files());
         let shared = value.clone();
-        let writing = tokio::task::spawn_blocking(move || shared.externalize_files(LARGE_FILE, &*files));
+        let writing = self.runtime.large_work.run(move || shared.externalize_files(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
             Ok(set_aside) => set_aside,
             Err(error) => {

@@ -24,8 +24,15 @@ const GOOD_PACE: f64 = (256 << 10) as f64;
 const START: usize = 1 << 10;
 /// How long a body that has arrived waits for room in memory.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many times its length a body takes that is read whole: once as it came, and about twice as the values in it.
-const WITH_VALUES: usize = 3;
+/// The bytes of memory that an item of a list or a form takes, besides its text: a value has 24 bytes, and a list that grows
+/// has room for up to twice its items.
+const ITEM: usize = 48;
+/// The bytes of memory that an entry of a map takes besides: its key.
+const ENTRY: usize = 48;
+/// The bytes of memory that a list or map takes besides its items: its allocations and the room for the first items.
+const CONTAINER: usize = 96;
+/// The bytes of a body that are read at one time to count its items.
+const CHUNK: usize = 64 << 10;
 
 /// The bytes of bodies that may be in memory at one time, and where larger ones are meanwhile.
 #[derive(Debug)]
@@ -116,7 +123,10 @@ impl BufferedBody {
         if length > self.budget.all {
             return Err(Refusal::out_of_memory());
         }
-        let counted = length.saturating_mul(WITH_VALUES).min(self.budget.all);
+        let data = self.data.clone();
+        let counted = tokio::task::spawn_blocking(move || memory_of_values(&data));
+        let counted = counted.await.map_err(io::Error::other).flatten().map_err(|error| no_room(&error))?;
+        let counted = counted.saturating_add(length).min(self.budget.all);
         if !self.budget.take_in_time(counted).await {
             return Err(Refusal::out_of_memory());
         }
@@ -151,6 +161,28 @@ impl BufferedBody {
 impl Drop for BufferedBody {
     fn drop(&mut self) {
         self.budget.give_back(self.counted);
+    }
+}
+
+/// Estimates the memory of the values in a body, of JSON or a form, from the number of its separators. Those in texts count,
+/// too. Reads all of it, in parts. Blocks.
+fn memory_of_values(body: &Data) -> io::Result<usize> {
+    let (mut memory, mut at) = (body.len(), 0);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = body.read_at(at as u64, &mut chunk)?;
+        if count == 0 {
+            return Ok(memory);
+        }
+        for byte in &chunk[..count] {
+            memory += match byte {
+                b',' | b'&' => ITEM,
+                b':' | b'=' => ENTRY,
+                b'[' | b'{' => CONTAINER,
+                _ => 0,
+            };
+        }
+        at += count;
     }
 }
 
@@ -390,6 +422,19 @@ mod tests {
         let mut other = Arriving::new(&budget, Some(2 * SMALL as u64));
         other.take(part).await.expect("it is taken");
         assert_eq!(other.held.counted, 0);
+    }
+
+    #[test]
+    fn small_items_count_as_the_values_that_they_become() {
+        let memory = |text: &str| {
+            memory_of_values(&Data::from(Bytes::from(text.to_owned()))).expect("it is in memory")
+        };
+        let numbers = format!("[{}0]", "1,".repeat(100_000));
+        let values: model::value::Value = serde_json::from_str(&numbers).expect("it is JSON");
+        assert!(memory(&numbers) >= values.estimated_size(usize::MAX));
+        assert!(memory(&numbers) >= 20 * numbers.len());
+        let text = "x".repeat(100_000);
+        assert_eq!(memory(&text), text.len());
     }
 
     #[tokio::test]

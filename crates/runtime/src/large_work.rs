@@ -1,0 +1,71 @@
+//! Threads for work on large values, apart from tokio's pool of blocking threads.
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio::task::JoinHandle;
+
+/// How long an idle thread stays.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// A few threads that work on large values.
+///
+/// The allocator keeps the memory that a thread has freed, and returns it to the system only later. Tokio's pool of
+/// blocking threads has dozens of threads, and each of them would keep the memory of the largest value that it handled.
+pub struct LargeWork {
+    /// Has no task but blocking ones. `None` only while it is dropped, or if the system refused it.
+    threads: Option<Runtime>,
+}
+
+impl LargeWork {
+    /// Prepares at most `count` threads, which start when there is work for them.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        let threads = Builder::new_current_thread()
+            .max_blocking_threads(count.max(1))
+            .thread_keep_alive(KEEP_ALIVE)
+            .thread_name("large-work")
+            .build();
+        Self { threads: threads.ok() }
+    }
+
+    /// Runs `work` on one of the threads, after the work that was passed before.
+    ///
+    /// On a runtime of one thread, as tests with a stopped clock use it, the work runs in that runtime's own pool: the
+    /// clock of such a runtime stands still only for its own tasks.
+    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        match &self.threads {
+            Some(threads) if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread => {
+                threads.spawn_blocking(work)
+            }
+            _ => tokio::task::spawn_blocking(work),
+        }
+    }
+}
+
+impl Drop for LargeWork {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            // A runtime may be dropped in a task only without waiting for its threads.
+            threads.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn large_work_takes_no_more_threads_than_it_may() {
+        let large_work = LargeWork::new(2);
+        let running: Vec<_> = (0..50).map(|_| large_work.run(|| std::thread::current().id())).collect();
+        let mut threads = HashSet::new();
+        for work in running {
+            threads.insert(work.await.unwrap());
+        }
+        assert!((1..=2).contains(&threads.len()), "{threads:?}");
+    }
+}
