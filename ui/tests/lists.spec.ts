@@ -62,6 +62,7 @@ test("executions are found by a text in them and by the step that failed", async
   await daemon.run("words", { inputs: { word: "zebra" } });
   await daemon.run("fails", {});
   await open.goto(`${daemon.base}/executions`);
+  await expect(row(open, "words").first()).toBeVisible();
   await open.keyboard.press("/");
   await open.keyboard.type("hippopotamus");
   await expect(open.getByRole("row")).toHaveCount(2);

@@ -18,12 +18,23 @@ fn told(event: &str, name: &str) -> String {
 impl Site {
     /// Polls now and gives how many were looked at, how many of them were new, and how many requests that took.
     async fn poll(&self, id: &str, wiki: &Running) -> (Value, Value, usize) {
+        // A daemon that has just started answers before its polls are in force.
+        let mut looks = 0;
+        while !self.polls_are_in_force().await {
+            looks += 1;
+            assert!(looks < 500, "no poll comes into force");
+        }
         let before = wiki.requests().len();
         let answer = send(self.api(Method::POST, &format!("/polls/{id}/now"))).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
         let came = answer.json();
         assert_eq!(came.get("error"), None, "{came}");
         (came["items"].clone(), came["found"].clone(), wiki.requests().len() - before)
+    }
+
+    async fn polls_are_in_force(&self) -> bool {
+        let answer = send(self.api(Method::GET, "/polls")).await;
+        answer.json()["polls"].as_array().is_some_and(|polls| !polls.is_empty())
     }
 
     /// The payloads of an automation's executions, oldest first.

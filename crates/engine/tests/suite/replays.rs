@@ -439,10 +439,10 @@ async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
         executions: Vec::new(),
         tests: true,
     };
-    // One poll takes the turn and begins the work; the request is gone then.
+    // One poll takes the turn and begins the work on another thread, which may even have ended by then; the request is gone.
     tokio::select! {
         biased;
-        _ = engine.try_draft(request()) => panic!("it works on another thread"),
+        _ = engine.try_draft(request()) => {}
         () = std::future::ready(()) => {}
     }
     engine.try_draft(request()).await.expect("it is not refused as busy");
