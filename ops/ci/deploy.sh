@@ -19,7 +19,7 @@ trap 'git -C "$project" worktree remove --force "$trial" 2>/dev/null; rm -rf "$t
 git -C "$project" worktree add --quiet --detach "$trial" "$commit"
 
 "$cogwork" --dir "$trial" validate --strict
-# What will change, for the log of the build.
+# The plan of the changes, for the log of the build.
 "$cogwork" --dir "$trial" plan --data-dir "${COGWORK_DATA_DIR:-$project/.cogwork}"
 git -C "$project" checkout --quiet --detach "$commit"
 echo "deployed $commit"

@@ -1,4 +1,4 @@
-// What an author sees in an editor: the schemas of this repository in the real yaml-language-server, which editors such
+// The view of an author in an editor: the schemas of this repository in the real yaml-language-server, which editors such
 // as VS Code, Neovim, Helix and Zed run. `make editor-check` installs it and says where it is.
 
 import assert from "node:assert/strict";
@@ -41,7 +41,7 @@ async function open(text, schema = "automation") {
   return { uri, position: { line: lines.length - 1, character: lines.at(-1).length } };
 }
 
-/** What is offered where the cursor stands, by label. */
+/** The completions at the cursor, by label. */
 async function offered(text, schema) {
   const { uri, position } = await open(text, schema);
   const items = await session.completion(uri, position);
@@ -56,7 +56,7 @@ async function hover(text, schema) {
   return shown;
 }
 
-/** What is said of a text: `line:column message`, both from 1, the line of the schema not counted. */
+/** The diagnostics of a text: `line:column message`, both from 1, the line of the schema not counted. */
 async function problems(text, schema) {
   const { uri } = await open(text, schema);
   const found = await session.diagnostics(uri);

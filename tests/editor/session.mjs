@@ -62,7 +62,7 @@ export class Session {
     this.#notify("textDocument/didClose", { textDocument: { uri } });
   }
 
-  /** What the server says of an open document, once it has looked at it. */
+  /** The server's diagnostics of an open document, once it has checked it. */
   async diagnostics(uri) {
     const said = () => this.#diagnostics.get(uri);
     if (!said()) {

@@ -55,7 +55,7 @@ struct Shared {
     stop: CancellationToken,
 }
 
-/// What has come so far.
+/// The signals received so far.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Spans in order of arrival.
@@ -163,7 +163,7 @@ impl Collector {
         *self.shared.requests.borrow()
     }
 
-    /// What has come so far.
+    /// The signals received so far.
     pub fn received(&self) -> Received {
         self.shared.received().clone()
     }

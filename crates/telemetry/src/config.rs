@@ -8,7 +8,7 @@ use opentelemetry_sdk::trace::ShouldSample;
 
 use crate::error::Error;
 
-/// What is exported, and how.
+/// The signals that are exported, and the way of each.
 #[derive(Debug)]
 pub(crate) struct Config {
     /// How traces are sent; `None` if they are not.

@@ -24,7 +24,7 @@ use crate::export::{self, LogSink, SpanSink};
 use crate::logs::{LogLayer, LogQueue};
 use crate::queue::{Counts, offer};
 
-/// What is exported, before it is started.
+/// The exporters, before they are started.
 #[derive(Debug)]
 pub struct Telemetry {
     exporter: Arc<Exporter>,

@@ -1,4 +1,4 @@
-//! What editors ask for over the API: values of a recorded execution, new automations for a payload, tests that follow a rename.
+//! The requests of editors: values of a recorded execution, new automations for a payload, tests that follow a rename.
 
 use serde_json::{Value, json};
 

@@ -85,7 +85,7 @@ async fn a_store_is_replaced_only_on_demand_and_is_kept() {
     let replaced = restored.replaced.expect("it is kept");
     assert_holds(&data, 1..3).await;
     assert_holds(&replaced, 1..4).await;
-    // What the restored store does has no effect on the one that is kept.
+    // A change of the restored store has no effect on the one that is kept.
     let store = common::open(&data, options()).expect("it opens");
     store.append(&end(1, 2)).await.expect("it is appended");
     store.collect_garbage().await.expect("it is tidied");

@@ -1,6 +1,6 @@
 // Bytes: Buffer as far as people need it, TextEncoder, TextDecoder, atob, btoa.
 
-// Whether a result is being collected: then bytes and large integers go beside the JSON, not into it.
+// True while a result is collected: then bytes and large integers go beside the JSON, not into it.
 let collecting = false;
 
 const define = (target, name, value) =>

@@ -16,7 +16,7 @@ const prototypeOf = Object.getPrototypeOf;
 const functionPrototypes = () =>
   [function () {}, async function () {}, function* () {}, async function* () {}].map(prototypeOf);
 
-// What no name leads to.
+// Objects that no name leads to.
 const hidden = () => {
   const values = [
     [][Symbol.iterator](),
@@ -51,8 +51,8 @@ const allowOwn = (prototype, keys) => {
   }
 };
 
-// What a built-in function throws as the handler of a promise, the engine hands on without a frame of JavaScript that the
-// host would see it go through. So each handler has one around it.
+// The engine passes on an error that a built-in function throws as the handler of a promise, without a frame of JavaScript
+// that the host would see. So each handler has one around it.
 const { then: engineThen } = Promise.prototype;
 const applyTo = Reflect.apply;
 const framed = (handler) => (typeof handler === "function" ? (value) => handler(value) : handler);
@@ -98,7 +98,7 @@ const harden = () => {
     if (!allowed.has(key) && !Reflect.deleteProperty(globalThis, key)) throw new Error(`${String(key)} stays`);
   native.noteError.internal = InternalError.prototype;
   Error.prepareStackTrace = native.noteError;
-  // What is caught first is not seen: see host/errors.rs.
+  // The host does not see the first error that is caught: see host/errors.rs.
   try {
     throw undefined;
   } catch {}

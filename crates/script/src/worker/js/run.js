@@ -1,4 +1,4 @@
-// What the host calls: a run, its result as JSON, what was thrown.
+// The functions that the host calls: a run, its result as JSON, and the error that it threw.
 
 // Puts the bytes of files where they belong.
 const attach = (head, argument, files) => {
@@ -42,7 +42,7 @@ const fill = (keys, argument, earlier) => {
 const nothingExported = "the code exports no function: begin it with `export default async (context, stepResults) => {`";
 const nothingForTrigger = "the code exports no function: begin it with `export default async (context, payload) => {`";
 
-// What the module exports is called; what comes of that may be a promise.
+// Calls the export of the module. The result may be a promise.
 const call = (exported, module, untouched, isTrigger, context, argument) => {
   const assigned = module.exports === untouched ? undefined : module.exports;
   const chosen = exported === undefined ? assigned : exported;

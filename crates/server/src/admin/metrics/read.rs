@@ -225,7 +225,7 @@ fn parts(engine: &Engine) -> Vec<Family> {
     ]
 }
 
-/// What is sent to a collector of OpenTelemetry; zeros if nothing is.
+/// The spans and log records sent to a collector of OpenTelemetry, and those dropped; zeros without a collector.
 fn telemetry(engine: &Engine) -> Vec<Family> {
     let counts = engine.runtime().observer_counts();
     let sent = [("span", counts.spans_sent), ("log", counts.logs_sent)];
