@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// read or written: between one and some ten nanoseconds.
 pub const MAX_WORK: u64 = 50_000_000;
 /// The bytes that one evaluation may allocate, all its intermediate values together.
-pub const MAX_MEMORY: usize = 64 << 20;
+pub const MAX_MEMORY: usize = 32 << 20;
 /// The work of an evaluation on the calling thread, in units: about a millisecond.
 pub const INLINE_WORK: u64 = 200_000;
 /// The bytes of text that cost one unit of work.

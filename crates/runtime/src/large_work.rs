@@ -10,8 +10,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A few threads that work on large values.
 ///
-/// The allocator keeps the memory that a thread has freed, and returns it to the system only later. Tokio's pool of
-/// blocking threads has dozens of threads, and each of them would keep the memory of the largest value that it handled.
+/// The allocator keeps some of the memory that a thread has freed for that thread. Tokio's pool of blocking threads has
+/// dozens of threads, and each of them would keep the memory of the largest value that it handled. After the work, freed
+/// memory returns to the system.
 pub struct LargeWork {
     /// Has no task but blocking ones. `None` only while it is dropped, or if the system refused it.
     threads: Option<Runtime>,
@@ -34,6 +35,11 @@ impl LargeWork {
     /// On a runtime of one thread, as tests with a stopped clock use it, the work runs in that runtime's own pool: the
     /// clock of such a runtime stands still only for its own tasks.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let work = || {
+            let result = work();
+            allocator::request_purge();
+            result
+        };
         match &self.threads {
             Some(threads) if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread => {
                 threads.spawn_blocking(work)

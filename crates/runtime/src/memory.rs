@@ -64,18 +64,31 @@ impl Memory {
     }
 }
 
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
 impl Share {
     /// Releases the permits above `units` and returns the number that remains.
     fn shrink_to(&self, units: u32) -> u32 {
         let mut reservation = self.reservation();
-        if units == 0 {
-            *reservation = Reservation::default();
+        let Some(room) = &mut reservation.room else {
+            if units == 0 {
+                reservation.overdraft = None;
+            }
             return 0;
-        }
-        let Some(room) = &mut reservation.room else { return 0 };
+        };
         let count = u32::try_from(room.num_permits()).unwrap_or(u32::MAX);
         if count > units {
             drop(room.split((count - units) as usize));
+            if (count - units) as usize * UNIT >= allocator::LARGE {
+                allocator::request_purge();
+            }
+        }
+        if units == 0 {
+            *reservation = Reservation::default();
         }
         count.min(units)
     }

@@ -76,7 +76,7 @@ impl Default for Limits {
             in_flight: 1000,
             queue: 100_000,
             result_bytes: 16 << 20,
-            memory: 128 << 20,
+            memory: 64 << 20,
             loop_turns: 1_000_000,
             interruptions: 5,
             code_workers: None,

@@ -55,7 +55,7 @@ impl ServerOptions {
             hook_limits: Limits::default(),
             admin_limits: Limits { connections: 256, unauthenticated: Some(128), ..Limits::default() },
             deadlines: Deadlines::default(),
-            body_budget: 64 << 20,
+            body_budget: 32 << 20,
         }
     }
 }

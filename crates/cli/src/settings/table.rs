@@ -277,7 +277,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         value: "SIZE",
         list: false,
         about: "The memory of large bodies and large values, of all requests and executions together; above it they wait",
-        sample: Sample::Default("128MiB"),
+        sample: Sample::Default("64MiB"),
         set: |config, values| values::size(values).map(|value| config.limits.memory = value),
     },
     Setting {

@@ -38,6 +38,8 @@ const CHUNK: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Budget {
     all: usize,
+    /// The bytes that large bodies leave to small ones: those would otherwise wait as long as the large ones.
+    for_small: usize,
     left: AtomicUsize,
     given_back: Notify,
     spool: Option<Arc<Spool>>,
@@ -46,20 +48,32 @@ pub(crate) struct Budget {
 impl Budget {
     /// A budget of so many bytes. Without a folder every body is in memory from its first byte on.
     pub(crate) fn new(bytes: usize, spool: Option<Arc<Spool>>) -> Arc<Self> {
-        Arc::new(Self { all: bytes, left: AtomicUsize::new(bytes), given_back: Notify::new(), spool })
+        Arc::new(Self {
+            all: bytes,
+            for_small: bytes / 4,
+            left: AtomicUsize::new(bytes),
+            given_back: Notify::new(),
+            spool,
+        })
     }
 
     fn take(&self, bytes: usize) -> bool {
-        let less = |left: usize| left.checked_sub(bytes);
+        self.take_and_leave(bytes, 0)
+    }
+
+    /// Takes so many bytes if as many as `remaining` are left then.
+    fn take_and_leave(&self, bytes: usize, remaining: usize) -> bool {
+        let less = |left: usize| left.checked_sub(bytes).filter(|left| *left >= remaining);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Waits until there is room for so many bytes. False where there is none in time.
+    /// Waits until there is room for so many bytes of a large body, at most for all that is not reserved for small ones.
+    /// False where there is none in time.
     async fn take_in_time(&self, bytes: usize) -> bool {
         let there = async {
             loop {
                 let given_back = self.given_back.notified();
-                if self.take(bytes) {
+                if self.take_and_leave(bytes, self.for_small) {
                     return;
                 }
                 given_back.await;
@@ -71,6 +85,9 @@ impl Budget {
     fn give_back(&self, bytes: usize) {
         if bytes > 0 {
             self.left.fetch_add(bytes, Ordering::Relaxed);
+            if bytes >= allocator::LARGE {
+                allocator::request_purge();
+            }
             self.given_back.notify_waiters();
         }
     }
@@ -126,7 +143,7 @@ impl BufferedBody {
         let data = self.data.clone();
         let counted = tokio::task::spawn_blocking(move || memory_of_values(&data));
         let counted = counted.await.map_err(io::Error::other).flatten().map_err(|error| no_room(&error))?;
-        let counted = counted.saturating_add(length).min(self.budget.all);
+        let counted = counted.saturating_add(length).min(self.budget.all - self.budget.for_small);
         if !self.budget.take_in_time(counted).await {
             return Err(Refusal::out_of_memory());
         }
@@ -381,6 +398,7 @@ impl ThroughputLimit<'_> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use model::value::MemoryFiles;
 
     use super::*;
@@ -393,6 +411,17 @@ mod tests {
         assert!(!BufferedBody::nothing(&budget).count(3));
         drop(held);
         assert!(BufferedBody::nothing(&budget).count(10));
+    }
+
+    #[tokio::test]
+    async fn large_bodies_leave_room_for_small_ones() {
+        let budget = Budget::new(1000, None);
+        assert!(budget.take_in_time(750).await);
+        let mut second = Box::pin(budget.take_in_time(1));
+        assert!((&mut second).now_or_never().is_none(), "another large one waits");
+        assert!(BufferedBody::nothing(&budget).count(250), "a small one does not");
+        budget.give_back(1);
+        assert!(second.await);
     }
 
     fn budget(bytes: usize) -> Arc<Budget> {
