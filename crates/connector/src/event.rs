@@ -40,6 +40,17 @@ pub enum EventSource {
     Hook(SubscribedEvent),
 }
 
+impl EventSource {
+    /// Returns `polled` or `subscribed`.
+    #[must_use]
+    pub fn keyword(&self) -> &'static str {
+        match self {
+            Self::Poll(_) => "polled",
+            Self::Hook(_) => "subscribed",
+        }
+    }
+}
+
 /// A polled event: a list with the newest entry first, read until an entry is older than the known ones.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -38,7 +38,7 @@ pub use engine::Engine;
 pub use ingress::{
     AnsweredBy, Caller, CallerAnswer, Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME,
     NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView, RouteMatch, SavedPayload,
-    Verdict, VersionedPayload, caller,
+    SubscriptionError, Verdict, VersionedPayload, caller,
 };
 pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};
@@ -56,5 +56,5 @@ pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;
 pub use testing;
 pub use text_edit::{TextChange, edit_text};
-pub use trials::{MAX_TRIALS, TestOutcome, TrialOutcome, TrialRequest, Trials};
+pub use trials::{MAX_TRIALS, TestOutcome, TestText, TrialOutcome, TrialRequest, Trials};
 pub use validate::{ProjectCheck, check_draft, check_project, check_text};

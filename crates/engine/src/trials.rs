@@ -9,7 +9,7 @@ use catalog::{Catalog, Deployment};
 use model::diagnostic::Report;
 use model::execution::{ExecutionId, Outcome};
 use runtime::Error;
-use testing::{RealSecrets, RecordedExecution, TestRunner, Trial, find_test_files};
+use testing::{RealSecrets, RecordedExecution, TestRunner, Trial, find_test_files, load_suite};
 
 use crate::engine::Engine;
 
@@ -33,6 +33,17 @@ pub struct TrialRequest {
     pub executions: Vec<ExecutionId>,
     /// True to run the tests of the automation too.
     pub tests: bool,
+    /// Texts that files of these tests would have, such as those that follow a renamed step. Others are read from disk.
+    pub test_files: Vec<TestText>,
+}
+
+/// The text that a file of tests would have.
+#[derive(Clone, Debug)]
+pub struct TestText {
+    /// Its path, relative to the project folder.
+    pub path: String,
+    /// The text.
+    pub text: String,
 }
 
 /// The trial of one execution.
@@ -163,7 +174,7 @@ impl Engine {
             results.executions.push(TrialOutcome { id, recorded: outcome, trial });
         }
         if request.tests {
-            results.tests = run_tests(&runner, &draft, patience);
+            results.tests = run_tests(&runner, &draft, &request.test_files, patience);
         }
         Ok(results)
     }
@@ -177,7 +188,12 @@ fn deployment_of(catalog: &Catalog, path: &str) -> Result<Arc<Deployment>, Error
 }
 
 /// Runs the tests in the files of the project that test this automation.
-fn run_tests(runner: &TestRunner, draft: &Deployment, patience: &Patience) -> Vec<TestOutcome> {
+fn run_tests(
+    runner: &TestRunner,
+    draft: &Deployment,
+    texts: &[TestText],
+    patience: &Patience,
+) -> Vec<TestOutcome> {
     let mut found = Vec::new();
     let own: Vec<PathBuf> = model::test_suite::FILE_SUFFIXES
         .iter()
@@ -185,7 +201,11 @@ fn run_tests(runner: &TestRunner, draft: &Deployment, patience: &Patience) -> Ve
             Some(PathBuf::from(format!("{}{suffix}", stem(draft.automation.source.path())?)))
         })
         .collect();
-    for file in find_test_files(runner.dir(), runner.catalog(), &own) {
+    for on_disk in find_test_files(runner.dir(), runner.catalog(), &own) {
+        let file = match texts.iter().find(|given| given.path == on_disk.path) {
+            Some(given) => load_suite(runner.catalog(), &given.path, &given.text),
+            None => on_disk,
+        };
         let Some(suite) = file.suite else {
             found.push(TestOutcome { name: file.path, report: file.report, skipped: None });
             continue;

@@ -18,3 +18,4 @@ pub use listen::{
     PayloadProblem, SavedPayload, Verdict, VersionedPayload,
 };
 pub use poll::{PollError, PollView};
+pub use subscribe::SubscriptionError;

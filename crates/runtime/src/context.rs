@@ -16,6 +16,7 @@ use crate::admission::Admission;
 use crate::api::EngineEvent;
 use crate::clock::Clock;
 use crate::connections::Connections;
+use crate::deployment_times::DeploymentTimes;
 use crate::doubles::Doubles;
 use crate::error::Error;
 use crate::evaluator::Evaluator;
@@ -77,6 +78,8 @@ pub struct Runtime {
     pub(crate) memory: Memory,
     /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
+    /// Times at which the definitions in force came into force.
+    pub deployment_times: DeploymentTimes,
     /// Counts rejected and skipped starts.
     pub rejections: RejectionCounters,
     /// The latest requests that started nothing.
@@ -190,6 +193,7 @@ impl Runtime {
             large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
+            deployment_times: DeploymentTimes::default(),
             rejections: RejectionCounters::default(),
             refusals: RefusalLog::default(),
             statistics: Statistics::default(),
@@ -254,6 +258,7 @@ impl Runtime {
 
     /// Puts a snapshot in force and tells those who wait for it.
     pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
+        self.deployment_times.update(reload, self.clock.now());
         self.catalog.store(catalog);
         self.rejections.forget(&reload.removed);
         self.refusals.forget(&reload.removed);

@@ -9,6 +9,7 @@ mod api;
 mod clock;
 mod connections;
 mod context;
+mod deployment_times;
 mod detached;
 mod doubles;
 mod error;
@@ -45,6 +46,7 @@ pub use connections::{
 };
 pub use connector::http::StreamingBody;
 pub use context::{Runtime, RuntimeParts};
+pub use deployment_times::DeploymentTimes;
 pub use detached::{SpawnOnDrop, spawn_on_drop};
 pub use doubles::{CallTarget, Doubles, StubRequest};
 pub use error::Error;

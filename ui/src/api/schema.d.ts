@@ -391,7 +391,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One connector with its actions and connection types */
+        /** One connector with its actions, connection types and events */
         get: operations["get-connectors-name"];
         put?: never;
         post?: never;
@@ -1170,6 +1170,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/subscriptions/{automation}/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Attempt the pending changes of an automation's subscriptions now, whenever the next attempt is due */
+        post: operations["post-subscriptions-automation-try"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tests/from-execution": {
         parameters: {
             query?: never;
@@ -1397,6 +1414,11 @@ export interface components {
             path: string;
             /** @description The hash of the definition in force. */
             definition: string;
+            /**
+             * Format: date-time
+             * @description When this definition came into force in this process of the daemon.
+             */
+            inForceSince?: string;
             /** @description The address that starts it; only for credentials with the scope `run`. */
             liveUrl?: string;
             /** @description The address that starts a test of it; only for credentials with the scope `run`. */
@@ -1842,6 +1864,8 @@ export interface components {
             actions: string[];
             /** @description The names of its connection types. */
             connectionTypes: string[];
+            /** @description The names of its events. */
+            events: string[];
             /** @description The file it comes from, for a user's own. */
             file?: string;
         };
@@ -1856,8 +1880,25 @@ export interface components {
             actions: components["schemas"]["Action"][];
             /** @description Each connection type with its inputs. */
             connectionTypes: components["schemas"]["ConnectionType"][];
+            /** @description Each event with its inputs. */
+            events: components["schemas"]["ConnectorEvent"][];
             /** @description The file it comes from, for a user's own. */
             file?: string;
+        };
+        /** @description An event of another application, which a trigger can name. */
+        ConnectorEvent: {
+            /** @description The full name, such as `github.push`. */
+            name: string;
+            title: string;
+            description?: string;
+            /** @description The names of the connection types that it accepts. */
+            connections: string[];
+            /** @description True if it needs a connection. */
+            connectionRequired: boolean;
+            /** @description The inputs of the trigger. */
+            inputs: components["schemas"]["Input"][];
+            /** @description `subscribed` if the application sends it to an address, `polled` if the daemon asks for it. */
+            delivery: components["schemas"]["EventDelivery"];
         };
         /** @description The connectors. */
         Connectors: {
@@ -2146,6 +2187,11 @@ export interface components {
         } & {
             [key: string]: components["schemas"]["Json"];
         };
+        /**
+         * @description The way an event comes: the application sends it after a subscription, or the daemon polls.
+         * @enum {string}
+         */
+        EventDelivery: "subscribed" | "polled";
         /** @description Events of an execution. */
         Events: {
             /** @description Each with its `index`, its `event` (the kind) and `at`. A value over 4 KiB is `{"$large": {at, bytes, type, start}}`. */
@@ -3985,7 +4031,7 @@ export interface components {
             kind: "manual";
         };
         /** @description A message of the stream. Its event has the name of the variant in lower case. */
-        StreamMessage: components["schemas"]["CatalogMessage"] | components["schemas"]["ExecutionsMessage"] | components["schemas"]["ExecutionMessage"] | components["schemas"]["ListenMessage"] | components["schemas"]["BulkMessage"] | components["schemas"]["PollsMessage"] | components["schemas"]["ConnectionsMessage"] | components["schemas"]["ResyncMessage"] | components["schemas"]["DroppedMessage"];
+        StreamMessage: components["schemas"]["CatalogMessage"] | components["schemas"]["ExecutionsMessage"] | components["schemas"]["ExecutionMessage"] | components["schemas"]["ListenMessage"] | components["schemas"]["BulkMessage"] | components["schemas"]["PollsMessage"] | components["schemas"]["SubscriptionsMessage"] | components["schemas"]["ConnectionsMessage"] | components["schemas"]["ResyncMessage"] | components["schemas"]["DroppedMessage"];
         /** @description A subscription to an event of another application. */
         Subscription: {
             automation: string;
@@ -4026,6 +4072,11 @@ export interface components {
             /** @description By automation. */
             subscriptions: components["schemas"]["Subscription"][];
         };
+        /** @description Subscriptions at other applications were made or taken back, or that failed. */
+        SubscriptionsMessage: {
+            /** @description Of these automations. */
+            automations: string[];
+        };
         /** @description A test that is not written yet, as a change of its file. */
         TestDraftView: {
             /** @description The path of the test file, for `PUT /api/v1/files/{path}`. */
@@ -4051,6 +4102,15 @@ export interface components {
          * @enum {string}
          */
         TestStrictness: "full" | "endings" | "outcome";
+        /** @description The text that a file of tests would have. */
+        TestText: {
+            /**
+             * @description Its path in the project folder.
+             * @example automations/order.test.yaml
+             */
+            path: string;
+            text: string;
+        };
         /** @description A change of a text. */
         TextChange: {
             /** @description Start of the replaced range, in UTF-16 units from 0. */
@@ -4110,6 +4170,8 @@ export interface components {
             executions?: string[];
             /** @description True to run the tests of the automation on the text too. */
             tests?: boolean;
+            /** @description Texts that files of these tests would have, such as those that follow a renamed step. Other files are read as they are. */
+            testFiles?: components["schemas"]["TestText"][];
         };
         /** @description The results. */
         TrialResults: {
@@ -7160,7 +7222,7 @@ export interface operations {
             query: {
                 /**
                  * @description Topics with commas between them: `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`,
-                 *     `polls`, `connections`.
+                 *     `polls`, `subscriptions`, `connections`.
                  * @example catalog,executions
                  */
                 topics: string;
@@ -7201,6 +7263,38 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description By automation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscriptions"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-subscriptions-automation-try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id */
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its subscriptions after the attempt */
             200: {
                 headers: {
                     [name: string]: unknown;

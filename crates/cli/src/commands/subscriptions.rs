@@ -1,28 +1,49 @@
 //! `cogwork subscriptions`
 
-use clap::Args;
+use clap::{Args, Subcommand as Choice};
+use clap_complete::engine::ArgValueCandidates;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Subcommand;
 use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Table};
-use crate::{daemon, time};
+use crate::{candidates, daemon, time};
 
 const EXAMPLES: &str = "\
 Examples:
   cogwork subscriptions
   cogwork subscriptions --json | jq '.subscriptions[] | select(.error)'
+  cogwork subscriptions try on-push
 
 The daemon subscribes to the event of an automation while the automation is
-enabled, and unsubscribes afterwards. It retries requests that fail.";
+enabled, and unsubscribes afterwards. It retries requests that fail; `try`
+retries them at once.";
 
 /// List webhook subscriptions at other services, and their errors
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Subscriptions {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    shown: DaemonOptions,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    Try(Try),
+}
+
+/// Attempt the pending requests of an automation's subscriptions now
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork subscriptions try on-push")]
+struct Try {
+    /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
+    automation: String,
     #[command(flatten)]
     shown: DaemonOptions,
 }
@@ -31,10 +52,21 @@ impl Subcommand for Subscriptions {
     const NAME: &'static str = "subscriptions";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = self.shown.config(context)?;
-        let told: Value = daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/subscriptions"))?;
-        self.shown.print(&told, || print(&told))?;
-        Ok(Exit::Done)
+        let Some(What::Try(one)) = &self.what else {
+            let config = self.shown.config(context)?;
+            let found: Value =
+                daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/subscriptions"))?;
+            self.shown.print(&found, || print(&found))?;
+            return Ok(Exit::Done);
+        };
+        let config = one.shown.config(context)?;
+        let path = daemon::path(&["subscriptions", &one.automation, "try"]);
+        let found: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
+        one.shown.print(&found, || print(&found))?;
+        // An attempt that was asked for and failed is a failure of the command.
+        let failed =
+            found["subscriptions"].as_array().into_iter().flatten().any(|one| one["error"].is_string());
+        Ok(if failed { Exit::Failed } else { Exit::Done })
     }
 }
 

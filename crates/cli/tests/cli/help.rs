@@ -59,6 +59,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     for command in ["list", "show", "now", "reset", "rewind"] {
         check(&format!("polls_{command}"), &["polls", command]);
     }
+    check("subscriptions_try", &["subscriptions", "try"]);
     for command in ["list", "get", "set", "delete"] {
         check(&format!("state_{command}"), &["state", command]);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{Clock as _, Engine};
 use jiff::SignedDuration;
-use model::Value;
+use model::{AutomationId, Value};
 use store::Subscription;
 
 use crate::common::{Asked, Peer, Project, settled, soon, stop};
@@ -74,6 +74,34 @@ async fn a_subscription_that_fails_says_why_and_is_tried_again() {
     asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     let made = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((made.remote, made.failures, made.error, made.next_at), (Value::from(7), 0, None, None));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_a_person_asks_for_does_not_wait_for_its_time() {
+    let mut peer = Peer::new().await;
+    let project = project(&peer);
+    let engine = project.start().await;
+    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
+    queue_status(&engine, |one| one.failures == 1).await;
+    settled(&project, "2026-03-02T08:00:10Z").await;
+    let id = AutomationId::parse("test").expect("an id");
+    // The clock stands still.
+    for (status, failures) in [(422, 2), (201, 0)] {
+        let (trying, id) = (engine.clone(), id.clone());
+        let attempt = tokio::spawn(async move { trying.ingress().try_subscriptions(&id).await });
+        asked(&mut peer, LIST).await.answer(200, "[]").await;
+        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(status, r#"{"id": 7}"#).await;
+        let found = soon(attempt).await.expect("it ends").expect("there is one");
+        assert_eq!(found.iter().map(|one| one.failures).collect::<Vec<_>>(), [failures]);
+        assert_eq!(found[0].error.is_some(), failures > 0);
+    }
+    // Nothing is pending any more.
+    let found = soon(engine.ingress().try_subscriptions(&id)).await.expect("there is one");
+    assert_eq!(found[0].remote, Value::from(7));
+    assert!(peer.asked_already().is_none());
+    let other = AutomationId::parse("other").expect("an id");
+    assert!(engine.ingress().try_subscriptions(&other).await.is_err());
     stop(engine).await;
 }
 
@@ -217,7 +245,7 @@ async fn a_circle_ends_at_the_address_of_an_event_too_and_is_counted() {
     request.headers.push(("x-github-event".to_owned(), b"push".to_vec()));
     request.headers.push(("x-cogwork-trace".to_owned(), b"a;10".to_vec()));
     assert_eq!(soon(engine.ingress().receive(&live, request)).await.status, 508);
-    let id = model::AutomationId::parse("test").expect("an id");
+    let id = AutomationId::parse("test").expect("an id");
     assert_eq!(
         engine.ingress().rejections_of(&id).into_iter().collect::<Vec<_>>(),
         [("loop_detected".to_owned(), 1)]

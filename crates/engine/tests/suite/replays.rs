@@ -2,7 +2,7 @@
 
 use engine::testing::{Side, Verdict};
 use engine::{
-    BulkAction, BulkSelection, BulkState, Clock as _, Engine, Error, ReplayRequest, TrialOutcome,
+    BulkAction, BulkSelection, BulkState, Clock as _, Engine, Error, ReplayRequest, TestText, TrialOutcome,
     TrialRequest,
 };
 use model::execution::{Event, ExecutionId, Origin};
@@ -418,6 +418,7 @@ async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
         text: manual(&draft.replace("BASE", &peer.base)),
         executions: vec![id],
         tests: false,
+        test_files: Vec::new(),
     };
     let trials = engine.try_draft(request).await.expect("it is tried");
     assert!(peer.asked_already().is_none(), "a trial calls nothing");
@@ -438,6 +439,7 @@ async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
         text: manual("  - {id: a, set: {x: 2}}\n"),
         executions: Vec::new(),
         tests: true,
+        test_files: Vec::new(),
     };
     // One poll takes the turn and begins the work on another thread, which may even have ended by then; the request is gone.
     tokio::select! {
@@ -446,6 +448,33 @@ async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
         () = std::future::ready(()) => {}
     }
     engine.try_draft(request()).await.expect("it is not refused as busy");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_tests_of_a_trial_have_the_texts_that_come_with_it() {
+    let steps = "  - {id: page, set: {x: 1}}\n";
+    let tests = "tests:\n  - {name: it runs, expect: {steps: {page: succeeded}}}\n";
+    let project = Project::with(&manual(steps));
+    project.write("automations/test.test.yaml", tests);
+    let engine = project.start().await;
+    let failures = async |text: &str, test_files| {
+        let request = TrialRequest {
+            path: "automations/test.yaml".to_owned(),
+            text: manual(text),
+            executions: Vec::new(),
+            tests: true,
+            test_files,
+        };
+        let trials = engine.try_draft(request).await.expect("they run");
+        assert_eq!(trials.tests.len(), 1);
+        trials.tests[0].report.error_count()
+    };
+    let renamed = steps.replace("page", "made");
+    assert!(failures(&renamed, Vec::new()).await > 0, "the test on disk names the step as before");
+    let path = "automations/test.test.yaml".to_owned();
+    let follows = TestText { path, text: tests.replace("page", "made") };
+    assert_eq!(failures(&renamed, vec![follows]).await, 0);
     stop(engine).await;
 }
 
@@ -507,6 +536,7 @@ async fn a_trial_needs_a_text_without_errors_and_at_most_fifty_executions() {
         text: text.to_owned(),
         executions: vec![id; count],
         tests: false,
+        test_files: Vec::new(),
     };
     let refused = async |request| match engine.try_draft(request).await {
         Err(Error::Input(message)) => message,

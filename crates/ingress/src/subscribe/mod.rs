@@ -5,6 +5,7 @@
 mod call;
 mod orphans;
 mod receive;
+mod retry;
 mod table;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,8 @@ use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
 use table::SubscriptionTable;
+
+pub use retry::SubscriptionError;
 
 /// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 8;

@@ -91,6 +91,21 @@ impl SubscriptionTable {
         taken
     }
 
+    /// Returns the pending subscriptions of an Automation, whenever they are due, and marks them as busy.
+    pub(super) fn take_pending(&mut self, automation: &AutomationId) -> Vec<Subscription> {
+        let ids = self.of_automation.get(automation).into_iter().flatten();
+        let mut taken = Vec::new();
+        for id in ids {
+            let Some(entry) = self.entries.get_mut(id) else { continue };
+            if let Some(next) = entry.next.filter(|_| !entry.busy) {
+                self.due.remove(&(next, id.clone()));
+                entry.busy = true;
+                taken.push(entry.subscription.clone());
+            }
+        }
+        taken
+    }
+
     /// Marks the end of a remote request.
     pub(super) fn release(&mut self, id: &str) {
         if let Some(entry) = self.entries.get_mut(id) {

@@ -50,6 +50,10 @@ struct AutomationView {
     path: String,
     /// The hash of the definition in force.
     definition: String,
+    /// When this definition came into force in this process of the daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    in_force_since: Option<Timestamp>,
     /// The address that starts it; only for credentials with the scope `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     live_url: Option<String>,
@@ -136,6 +140,7 @@ impl Api {
             trigger_words: trigger_words(deployment),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
+            in_force_since: self.engine.runtime().deployment_times.since(&automation.id),
             live_url: deployment.live_url(&base),
             test_url: deployment.test_url(&base),
             next_fires: deployment.next_fires(now, NEXT_FIRES),

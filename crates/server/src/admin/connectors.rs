@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::described::{ActionInfo, ConnectionTypeInfo};
+use super::described::{ActionInfo, ConnectionTypeInfo, DeliveryWord, InputInfo};
 use super::extract::{Answer, Segment};
 use super::{Problem, Shared};
 
@@ -23,9 +23,33 @@ struct ConnectorView {
     actions: Vec<String>,
     /// The names of its connection types.
     connection_types: Vec<String>,
+    /// The names of its events.
+    events: Vec<String>,
     /// The file it comes from, for a user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
+}
+
+/// An event of another application, which a trigger can name.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ConnectorEvent)]
+struct EventView {
+    /// The full name, such as `github.push`.
+    name: String,
+    title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// The names of the connection types that it accepts.
+    connections: Vec<String>,
+    /// True if it needs a connection.
+    connection_required: bool,
+    /// The inputs of the trigger.
+    #[schema(value_type = Vec<InputInfo>)]
+    inputs: Vec<serde_json::Value>,
+    /// `subscribed` if the application sends it to an address, `polled` if the daemon asks for it.
+    #[schema(value_type = DeliveryWord)]
+    delivery: &'static str,
 }
 
 /// The connectors.
@@ -51,6 +75,8 @@ pub(crate) struct ConnectorDetail {
     /// Each connection type with its inputs.
     #[schema(value_type = Vec<ConnectionTypeInfo>)]
     connection_types: Vec<serde_json::Value>,
+    /// Each event with its inputs.
+    events: Vec<EventView>,
     /// The file it comes from, for a user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
@@ -70,12 +96,13 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Connectors> {
         version: connector.version.clone(),
         actions: connector.actions.clone(),
         connection_types: connector.connections.clone(),
+        events: connector.events.clone(),
         file: connector.file.clone(),
     });
     Answer::ok(Connectors { connectors: connectors.collect() })
 }
 
-/// One connector with its actions and connection types
+/// One connector with its actions, connection types and events
 #[utoipa::path(
     get, path = "/api/v1/connectors/{name}", tag = "connectors",
     params(("name" = String, Path, description = "The connector's name")),
@@ -109,6 +136,20 @@ pub(crate) async fn show(
             .iter()
             .filter_map(|name| registry.connection_type(name))
             .map(plain)
+            .collect(),
+        events: connector
+            .events
+            .iter()
+            .filter_map(|name| registry.event(name))
+            .map(|event| EventView {
+                name: event.name.clone(),
+                title: event.title.clone(),
+                description: event.description.clone(),
+                connections: event.connections.clone(),
+                connection_required: event.connection_required,
+                inputs: event.inputs.iter().map(plain).collect(),
+                delivery: event.source.keyword(),
+            })
             .collect(),
         file: connector.file.clone(),
     }))

@@ -139,6 +139,7 @@ table! {
     Write "renamePayload" saved_payloads::rename;
     Secrets "rotateAddress" addresses::rotate;
     Read subscriptions::list;
+    Run "trySubscription" subscriptions::attempt;
     Read polls::list;
     Read polls::show;
     Run "poll" polls::now;

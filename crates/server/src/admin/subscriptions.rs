@@ -2,14 +2,16 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
+use engine::SubscriptionError;
+use http::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 use store::Subscription;
 use utoipa::ToSchema;
 
-use super::Shared;
 use super::described::{AnyJson, SubscriptionWord};
-use super::extract::Answer;
+use super::extract::{Answer, Segment};
+use super::{Problem, Shared};
 
 /// A subscription to an event of another application.
 #[derive(Debug, Serialize, ToSchema)]
@@ -74,6 +76,17 @@ impl From<Subscription> for SubscriptionView {
     }
 }
 
+impl From<SubscriptionError> for Problem {
+    fn from(error: SubscriptionError) -> Self {
+        match error {
+            SubscriptionError::NoSubscription(_) => {
+                Self::new(StatusCode::CONFLICT, "no_subscription", error.to_string())
+            }
+            SubscriptionError::Closing => Self::from(engine::Error::Closing),
+        }
+    }
+}
+
 /// The subscriptions to events of other applications
 #[utoipa::path(
     get, path = "/api/v1/subscriptions", tag = "automations",
@@ -83,4 +96,20 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Subscriptions> {
     Answer::ok(Subscriptions {
         subscriptions: api.engine.ingress().subscriptions().into_iter().map(Into::into).collect(),
     })
+}
+
+/// Attempt the pending changes of an automation's subscriptions now, whenever the next attempt is due
+#[utoipa::path(
+    post, path = "/api/v1/subscriptions/{automation}/try", tag = "automations",
+    params(("automation" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "Its subscriptions after the attempt", body = Subscriptions)),
+)]
+pub(crate) async fn attempt(
+    State(api): Shared,
+    Segment(name): Segment,
+) -> Result<Answer<Subscriptions>, Problem> {
+    let (automation, engine) = (api.id_of(&name)?, api.engine.clone());
+    let found =
+        api.to_its_end(async move { engine.ingress().try_subscriptions(&automation).await }).await??;
+    Ok(Answer::ok(Subscriptions { subscriptions: found.into_iter().map(Into::into).collect() }))
 }

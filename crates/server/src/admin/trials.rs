@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 use engine::testing::{Side, StepDifference, Trial, Verdict};
-use engine::{TestOutcome, TrialOutcome, TrialRequest};
+use engine::{TestOutcome, TestText, TrialOutcome, TrialRequest};
 use model::execution::Outcome;
 use model::payload::HttpResponse;
 use model::value::{Map, Value};
@@ -32,6 +32,20 @@ pub(crate) struct TrialBody {
     /// True to run the tests of the automation on the text too.
     #[serde(default)]
     tests: bool,
+    /// Texts that files of these tests would have, such as those that follow a renamed step. Other files are read as they are.
+    #[serde(default)]
+    test_files: Vec<TestTextBody>,
+}
+
+/// The text that a file of tests would have.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TestText)]
+struct TestTextBody {
+    /// Its path in the project folder.
+    #[schema(example = "automations/order.test.yaml")]
+    path: String,
+    text: String,
 }
 
 /// The results.
@@ -278,12 +292,14 @@ pub(crate) async fn run(
     State(api): Shared,
     Body(body): Body<TrialBody>,
 ) -> Result<Answer<TrialResults>, Problem> {
-    let TrialBody { path, text, executions, tests } = body;
+    let TrialBody { path, text, executions, tests, test_files } = body;
     let mut ids = Vec::with_capacity(executions.len());
     for id in &executions {
         ids.push(api.execution_id(id).await?);
     }
-    let found = api.engine.try_draft(TrialRequest { path, text, executions: ids, tests }).await?;
+    let test_files =
+        test_files.into_iter().map(|TestTextBody { path, text }| TestText { path, text }).collect();
+    let found = api.engine.try_draft(TrialRequest { path, text, executions: ids, tests, test_files }).await?;
     Ok(Answer::ok(TrialResults {
         executions: found.executions.into_iter().map(TrialView::from).collect(),
         tests: found.tests.into_iter().map(TestView::from).collect(),

@@ -89,6 +89,9 @@ words! {
     /// The state of a subscription: `pending` until it is made, `leaving` until it is taken back.
     SubscriptionWord as SubscriptionState { Active, Pending, Leaving }
 
+    /// The way an event comes: the application sends it after a subscription, or the daemon polls.
+    DeliveryWord as EventDelivery { Subscribed, Polled }
+
     /// The state of a login to a connection.
     LoginWord as LoginState { Waiting, Connected, Failed }
 

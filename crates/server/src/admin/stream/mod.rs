@@ -38,7 +38,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct StreamQuery {
     /// Topics with commas between them: `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`,
-    /// `polls`, `connections`.
+    /// `polls`, `subscriptions`, `connections`.
     #[param(example = "catalog,executions")]
     topics: String,
 }
@@ -54,6 +54,7 @@ pub(crate) enum StreamMessage {
     Listen(ListenMessage),
     Bulk(BulkMessage),
     Polls(PollsMessage),
+    Subscriptions(SubscriptionsMessage),
     Connections(ConnectionsMessage),
     Resync(ResyncMessage),
     Dropped(DroppedMessage),
@@ -113,6 +114,14 @@ pub(crate) struct BulkMessage {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "its fields exist to be described")]
 pub(crate) struct PollsMessage {
+    /// Of these automations.
+    automations: Vec<String>,
+}
+
+/// Subscriptions at other applications were made or taken back, or that failed.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct SubscriptionsMessage {
     /// Of these automations.
     automations: Vec<String>,
 }
@@ -269,6 +278,7 @@ impl Reader {
                     Topic::Listen(_) => "listen",
                     Topic::Bulk(_) => "bulk",
                     Topic::Polls => "polls",
+                    Topic::Subscriptions => "subscriptions",
                     _ => "connections",
                 };
                 self.queue.push_back(ServerEvent::default().event(name).data(data));

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::topic::Topic;
 
-/// The publications between two samples of polls and connections: a second.
+/// The publications between two samples of polls, subscriptions and connections: a second.
 const SLOW: u32 = 4;
 
 /// The last samples.
@@ -33,6 +33,7 @@ impl Samples {
                 Topic::Listen(automation) => ("", listening(engine, automation).await),
                 Topic::Bulk(id) => ("", operation(engine, *id)),
                 Topic::Polls if is_slow => ("automations", polls(engine)),
+                Topic::Subscriptions if is_slow => ("automations", subscriptions(engine)),
                 Topic::Connections if is_slow => ("connections", connections(engine)),
                 _ => continue,
             };
@@ -91,6 +92,15 @@ fn polls(engine: &Engine) -> HashMap<String, u64> {
         (poll.automation.to_string(), digest)
     });
     polls.collect()
+}
+
+fn subscriptions(engine: &Engine) -> HashMap<String, u64> {
+    let mut all: HashMap<String, DefaultHasher> = HashMap::new();
+    for one in engine.ingress().subscriptions() {
+        let hasher = all.entry(one.automation.to_string()).or_default();
+        (&one.id, one.removing, one.remote.is_null(), &one.error, one.failures, one.next_at).hash(hasher);
+    }
+    all.into_iter().map(|(automation, hasher)| (automation, hasher.finish())).collect()
 }
 
 fn connections(engine: &Engine) -> HashMap<String, u64> {

@@ -20,6 +20,8 @@ pub(crate) enum Topic {
     Listen(AutomationId),
     /// Polls are made.
     Polls,
+    /// Subscriptions at other applications are made and taken back, or that fails.
+    Subscriptions,
     /// The health of connections changes.
     Connections,
     /// An operation on many executions goes on. Its id has the form of an execution's.
@@ -53,6 +55,7 @@ impl Topic {
             None if word == "catalog" => Some(Self::Catalog),
             None if word == "executions" => Some(Self::Executions),
             None if word == "polls" => Some(Self::Polls),
+            None if word == "subscriptions" => Some(Self::Subscriptions),
             None if word == "connections" => Some(Self::Connections),
             Some(("execution", id)) => id.parse().ok().map(Self::Execution),
             Some(("bulk", id)) => id.parse().ok().map(Self::Bulk),
@@ -64,7 +67,7 @@ impl Topic {
 
 fn unknown(word: &str) -> Problem {
     let detail = format!(
-        "`{word}` is no topic; use `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`, `polls` or `connections`"
+        "`{word}` is no topic; use `catalog`, `executions`, `execution:ID`, `listen:AUTOMATION`, `bulk:ID`, `polls`, `subscriptions` or `connections`"
     );
     Problem::bad_request("bad_topic", detail)
 }
@@ -76,10 +79,13 @@ mod tests {
     #[test]
     fn topics_are_read_and_what_is_none_is_a_problem() {
         let id = ExecutionId::from_bytes([7; 16]);
-        let found =
-            Topic::parse_list(&format!("catalog, execution:{id},listen:a,bulk:{id}")).expect("topics");
+        let found = Topic::parse_list(&format!("catalog, execution:{id},listen:a,bulk:{id},subscriptions"))
+            .expect("topics");
         let listen = Topic::Listen(AutomationId::parse("a").expect("an id"));
-        assert_eq!(found, [Topic::Catalog, Topic::Execution(id), listen, Topic::Bulk(id)]);
+        assert_eq!(
+            found,
+            [Topic::Catalog, Topic::Execution(id), listen, Topic::Bulk(id), Topic::Subscriptions]
+        );
         let many = "polls,".repeat(MOST + 1);
         for wrong in [
             "",
