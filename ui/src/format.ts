@@ -49,11 +49,17 @@ export function when(at: string, now = Date.now()): string {
     const words = far < 60_000 ? duration(far) : `${Math.round(far / 60_000)} min`;
     return distance > 0 ? `${words} ago` : `in ${words}`;
   }
-  const day = new Date(then).toDateString() === new Date(now).toDateString();
-  return new Date(then).toLocaleString(undefined, {
+  return clock(at, now, true);
+}
+
+/** A time of day in the local zone, with the day where it is another one than today. */
+export function clock(at: string, now = Date.now(), withSeconds = false): string {
+  const then = new Date(at);
+  const isToday = then.toDateString() === new Date(now).toDateString();
+  return then.toLocaleString(undefined, {
     hour: "2-digit",
     minute: "2-digit",
-    ...(day ? { second: "2-digit" } : { day: "numeric", month: "short" }),
+    ...(isToday ? (withSeconds ? { second: "2-digit" } : {}) : { day: "numeric", month: "short" }),
   });
 }
 

@@ -242,7 +242,7 @@ const ROWS: Row[] = [
     page: "Automation",
     name: "the form of a trigger",
     path: () => "/automations/a11y-hook?tab=test&drawer=configure",
-    act: (page) => expect(page.getByLabel("Wait")).toBeVisible(),
+    act: (page) => expect(page.getByLabel("Wait", { exact: true })).toBeVisible(),
   },
   {
     page: "Automation",

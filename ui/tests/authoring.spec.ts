@@ -141,6 +141,10 @@ test("a new automation is made from a saved payload that is chosen among those o
   await expect(open.getByRole("region", { name: "Preview of automations/ticket-intake.yaml" })).toContainText(
     "ticket: ${{ trigger.results.body.data.ticket }}",
   );
+  await open.getByRole("button", { name: "Create" }).click();
+  await expect(open.getByRole("tab", { name: "Configure" })).toHaveAttribute("aria-selected", "true");
+  await open.getByRole("tab", { name: "Tests" }).click();
+  await expect(open.getByText("1 of 1 passed")).toBeVisible();
 });
 
 test("an action is inserted as a step into the draft of an automation", async ({ open, daemon }) => {
@@ -152,8 +156,20 @@ test("an action is inserted as a step into the draft of an automation", async ({
   await chosen.selectOption("inserted");
   await open.getByRole("button", { name: "Insert as a step" }).first().click();
   await expect(editor(open)).toContainText("action: log.info");
-  await expect(open.getByText("unsaved changes")).toBeVisible();
+  await expect(open.getByText("1 unsaved change")).toBeVisible();
   expect(await onDisk(daemon, "automations/inserted.yaml")).toBe(FILE);
+});
+
+test("a new automation is made from an action of a connector, which is its first step", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/connectors/log`);
+  await open.getByText("log.info", { exact: true }).click();
+  await open.getByRole("link", { name: "New automation with this step" }).first().click();
+  await expect(open.getByText("Its first step calls log.info.")).toBeVisible();
+  await open.getByLabel("Name", { exact: true }).fill("From an action");
+  await expect(open.getByRole("region", { name: "Preview of automations/from-an-action.yaml" })).toContainText("action: log.info");
+  await open.getByRole("button", { name: "Create" }).click();
+  await expect(open).toHaveURL(/from-an-action\?tab=both/);
+  await expect(editor(open)).toContainText("action: log.info");
 });
 
 test("the tests beside an automation follow the new name of a step, as one change", async ({ open, daemon }) => {
@@ -169,10 +185,23 @@ test("the tests beside an automation follow the new name of a step, as one chang
   const difference = open.getByRole("region", { name: "Difference" });
   await expect(difference).toContainText("automations/renamed.test.yaml");
   await expect(difference).toContainText("made: succeeded");
+  // The tests of the draft have the new name before it is saved.
+  await open.getByRole("button", { name: /^Try on recorded/ }).click();
+  await expect(open.getByText(/1 passed/)).toBeVisible();
   await open.getByRole("button", { name: "Save now" }).click();
   await expect(open.getByText("Saved, and in force.")).toBeVisible();
   await expect.poll(() => onDisk(daemon, "automations/renamed.test.yaml")).toBe(TESTS.replaceAll("page", "made"));
   expect(daemon.command(["test", "automations/renamed.test.yaml"])).toContain("1 passed");
+  // A new id in the form of the step is the same change.
+  await open.goto(`${daemon.base}/automations/renamed?tab=both&step=made`);
+  const id = open.getByRole("region", { name: "Step made" }).getByLabel("id", { exact: true });
+  await id.fill("page");
+  await id.press("Tab");
+  await expect(editor(open)).toContainText("steps.page.results");
+  await open.keyboard.press("Control+s");
+  await expect(difference).toContainText("page: succeeded");
+  await open.keyboard.press("Control+s");
+  await expect.poll(() => onDisk(daemon, "automations/renamed.test.yaml")).toBe(TESTS);
 });
 
 test("tests beside an automation that are of another one do not follow", async ({ open, daemon }) => {

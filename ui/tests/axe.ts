@@ -32,8 +32,8 @@ async function findings(page: Page): Promise<string[]> {
 }
 
 /** Expects that the page has no serious finding and is not wider than the window. */
-export async function expectAccessible(page: Page, name: string): Promise<void> {
-  for (const width of WIDTHS) {
+export async function expectAccessible(page: Page, name: string, widths = WIDTHS): Promise<void> {
+  for (const width of widths) {
     await page.setViewportSize({ width, height: HEIGHT });
     for (const colorScheme of ["light", "dark"] as const) {
       // Without motion, no colour is measured while it changes.

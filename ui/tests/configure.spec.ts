@@ -19,13 +19,15 @@ steps:
 test("a field is an edit of the draft that is undone and saved, and changes no other byte", async ({ open, daemon }) => {
   await daemon.write("automations/configure-hook.yaml", HOOK);
   await open.goto(`${daemon.base}/automations/configure-hook?tab=test&drawer=configure`);
-  await open.getByLabel("Wait").fill("10s");
-  await open.getByLabel("Wait").press("Tab");
-  await expect(open.getByText("Unsaved changes.")).toBeVisible();
+  await expect(open.getByRole("link", { name: "line 4 of automations/configure-hook.yaml" })).toBeVisible();
+  await expect(open.getByRole("textbox", { name: "Body", exact: true })).toBeDisabled();
+  await open.getByLabel("Wait", { exact: true }).fill("10s");
+  await open.getByLabel("Wait", { exact: true }).press("Tab");
+  await expect(open.getByText("1 unsaved change")).toBeVisible();
   await open.getByRole("button", { name: "Undo" }).click();
-  await expect(open.getByLabel("Wait")).toHaveValue("");
-  await open.getByLabel("Wait").fill("20s");
-  await open.getByLabel("Wait").press("Tab");
+  await expect(open.getByLabel("Wait", { exact: true })).toHaveValue("");
+  await open.getByLabel("Wait", { exact: true }).fill("20s");
+  await open.getByLabel("Wait", { exact: true }).press("Tab");
   await open.getByRole("tab", { name: "Limits" }).click();
   await open.getByLabel("At the same time").fill("2");
   await open.getByLabel("At the same time").press("Tab");
@@ -67,4 +69,57 @@ test("a change of the trigger says what is kept, lost and broken, and writes not
   expect(readFileSync(join(daemon.folder, "automations/configure-change.yaml"), "utf8")).toBe(HOOK);
   await open.getByRole("button", { name: "Undo" }).click();
   await expect(open.getByRole("heading", { name: "Trigger · webhook" })).toBeVisible();
+});
+
+const SIGNED = `trigger:
+  webhook:
+    verify: {preset: github, secret: "\${{ secrets.configureHook }}"}
+steps: [{set: {a: 1}}]
+`;
+
+test("a secret is named, set and chosen without its value, and a body says if it is JSON", async ({ open, daemon }) => {
+  await daemon.write("automations/configure-signed.yaml", SIGNED);
+  await open.goto(`${daemon.base}/automations/configure-signed?tab=test&drawer=configure`);
+  await expect(open.getByText("${{ secrets.configureHook }}")).toBeVisible();
+  await expect(open.getByText("missing")).toBeVisible();
+  await open.getByRole("button", { name: "Choose… the secret for Secret" }).click();
+  const sheet = open.getByRole("dialog", { name: "Choose a secret" });
+  await expect(sheet.getByLabel("Name")).toHaveValue("configureHook");
+  await sheet.getByLabel("Value").fill("canary-of-configure");
+  await sheet.getByRole("button", { name: "Set and use" }).click();
+  await expect(open.getByText(/^●\s*set$/)).toBeVisible();
+  await daemon.api("PUT", "/secrets/configureOther", { value: "another-canary" });
+  await open.reload();
+  await open.getByRole("button", { name: "Choose… the secret for Secret" }).click();
+  await sheet.getByRole("button", { name: "Use configureOther" }).click();
+  await expect(open.getByText("${{ secrets.configureOther }}")).toBeVisible();
+  expect(await open.content()).not.toContain("canary");
+  const body = open.getByRole("textbox", { name: "Body", exact: true });
+  await body.fill('{"accepted": tru');
+  await expect(open.getByText(/^not JSON/)).toBeVisible();
+  await body.fill('{"accepted": true}');
+  await expect(open.getByText("valid JSON")).toBeVisible();
+  await body.press("Tab");
+  await expect(open.getByText(/unsaved change/)).toBeVisible();
+  await open.getByLabel("Status").fill("202");
+  await open.getByLabel("Status").press("Tab");
+  await open.getByRole("button", { name: "Save…" }).click();
+  const difference = open.getByRole("region", { name: "Difference" });
+  await expect(difference).toContainText("configureOther");
+  await expect(difference).toContainText("status: 202");
+});
+
+test("an event is chosen with its application, its connection and its inputs", async ({ open, daemon }) => {
+  await daemon.write("automations/configure-event.yaml", "enabled: false\ntrigger: {event: wiki.pageChanged, connection: mainWiki}\nsteps: []\n");
+  await open.goto(`${daemon.base}/automations/configure-event?tab=test&drawer=configure`);
+  await expect(open.getByLabel("Application")).toHaveValue("wiki");
+  await expect(open.getByLabel("Connection")).toHaveValue("mainWiki");
+  await expect(open.getByText("The application is polled")).toBeVisible();
+  await open.getByLabel("Application").selectOption("github");
+  await expect(open.getByText("The subscription at the application is created for you")).toBeVisible();
+  await open.getByLabel("owner *").fill("acme");
+  await open.getByLabel("owner *").press("Tab");
+  await expect(open.getByLabel("owner *")).toHaveValue("acme");
+  await open.getByRole("button", { name: "Save…" }).click();
+  await expect(open.getByRole("region", { name: "Difference" })).toContainText("owner: acme");
 });

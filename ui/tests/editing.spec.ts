@@ -2,6 +2,7 @@
 
 import type { Page } from "@playwright/test";
 
+import { expectAccessible } from "./axe";
 import { type Daemon, expect, test } from "./harness";
 
 const FILE = `name: Orders # for people
@@ -196,10 +197,42 @@ test("lists side by side become one with a selector where one has room, and foll
   await expect(tree.getByText("no", { exact: true })).toBeHidden();
   await tree.getByRole("button", { name: "Next list" }).click();
   await expect(tree.getByText("no", { exact: true })).toBeVisible();
+  // The form of a step that is pointed at is a sheet over the whole window; the focus returns to the step.
   await tree.getByText("choice", { exact: true }).click();
+  const sheet = open.getByRole("dialog", { name: "Step choice" });
+  await expect(sheet.getByRole("heading", { name: "Step · choice" })).toBeVisible();
+  expect(await sheet.boundingBox()).toEqual({ x: 0, y: 0, width: 360, height: 800 });
+  await expectAccessible(open, "the form of a step as a sheet", [360]);
+  await sheet.getByLabel("timeout", { exact: true }).fill("5m");
+  await sheet.getByLabel("timeout", { exact: true }).press("Tab");
+  await sheet.getByRole("button", { name: "Close" }).click();
+  await expect(sheet).toBeHidden();
   await open.keyboard.press("ArrowRight");
   await expect(open).toHaveURL(/step=yes/);
   await expect(tree.getByText("yes", { exact: true })).toBeVisible();
+  // Save and Run stand at the foot, above the navigation.
+  const foot = open.locator(".at-foot");
+  await expect(foot).toContainText("1 unsaved change");
+  await expect(foot.getByRole("button", { name: "Run" })).toBeVisible();
+  const [bar, navigation] = [await foot.boundingBox(), await open.getByRole("navigation", { name: "Pages" }).boundingBox()];
+  expect((bar?.y ?? 0) + (bar?.height ?? 0)).toBeCloseTo(navigation?.y ?? 0, 0);
+  await foot.getByRole("button", { name: "Save …" }).click();
+  await expect(open.getByRole("region", { name: "Difference" })).toContainText("timeout: 5m");
+});
+
+test("the drawer of the trigger stands beside graph and source, and edits their draft", async ({ open, daemon }) => {
+  await daemon.write("automations/drawn.yaml", "trigger:\n  webhook: {verify: none}\nsteps:\n  - {id: a, set: {x: 1}}\n");
+  await open.goto(`${daemon.base}/automations/drawn?tab=both`);
+  await expect(open.getByRole("region", { name: "Head of the file" })).toBeVisible();
+  await open.getByRole("button", { name: /^webhook/ }).click();
+  await expect(open.getByRole("heading", { name: "Trigger · webhook" })).toBeVisible();
+  await open.getByRole("radio", { name: /^synchronous/ }).check();
+  await expect(editor(open)).toContainText("mode: sync");
+  await expect(open.getByText("1 unsaved change")).toBeVisible();
+  await open.getByRole("button", { name: "Undo" }).click();
+  await expect(open.getByRole("radio", { name: /^asynchronous/ })).toBeChecked();
+  await open.getByRole("button", { name: "Close the drawer" }).click();
+  await expect(open.getByRole("region", { name: "Head of the file" })).toBeVisible();
 });
 
 test("a text that does not parse keeps the last graph, and says so", async ({ open, daemon }) => {
@@ -236,6 +269,22 @@ test("an automation is disabled and enabled by one key of its file", async ({ op
   expect(await onDisk(daemon, "switch")).toBe(FILE.replace("# for people\n", "# for people\nenabled: false\n"));
   await open.getByRole("button", { name: "Enable" }).click();
   await expect(open.getByRole("button", { name: "Disable" })).toBeVisible();
+  // The menus of the head, by keyboard: one runs it, the other deletes it.
+  await open.getByRole("button", { name: "More actions" }).press("ArrowDown");
+  await expect(open.getByRole("menuitem", { name: /^Plan/ })).toBeFocused();
+  await open.keyboard.press("End");
+  await open.keyboard.press("Enter");
+  await expect(open.getByRole("dialog", { name: "Delete Orders" })).toContainText("automations/switch.yaml");
+  await open.keyboard.press("Escape");
+  await expect(open.getByRole("dialog")).toBeHidden();
+  await open.getByRole("button", { name: "Run" }).click();
+  await expect(open.getByText("A run really calls other systems.")).toBeVisible();
+  await open.getByRole("menuitem", { name: "Run now" }).click();
+  // The graph has the states of the run, and the strip below its result.
+  await expect(open.getByRole("treeitem").filter({ hasText: "page" })).toContainText(/ms|µs/);
+  await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
+  await open.getByRole("button", { name: "Hide the execution" }).click();
+  await expect(open.getByRole("region", { name: "Test executions" })).toHaveCount(0);
 });
 
 test("a new automation is made from a card, by keyboard alone", async ({ open, daemon }) => {
@@ -257,8 +306,8 @@ test("a new automation is made from a card, by keyboard alone", async ({ open, d
   expect(await onDisk(daemon, "morning-digest.test")).toContain("tests:");
 });
 
-for (const card of ["Webhook", "Signed webhook", "Code block", "Poll", "Manual", "App event"]) {
-  test(`the text of the card ${card} has no error`, async ({ open, daemon }) => {
+for (const card of ["Webhook", "Signed webhook", "Code block", "Schedule", "App event", "Poll", "Manual"]) {
+  test(`the card ${card} makes a file without a problem and a first test that passes, and opens the form of its trigger`, async ({ open, daemon }) => {
     await open.goto(`${daemon.base}/new`);
     await open.getByLabel("Name", { exact: true }).fill(`A ${card}`);
     await open.getByRole("radio", { name: new RegExp(`^${card}`) }).check();
@@ -269,7 +318,9 @@ for (const card of ["Webhook", "Signed webhook", "Code block", "Poll", "Manual",
     await expect(open).toHaveURL(new RegExp(`automations/${id}`));
     await expect(open.getByRole("heading", { name: /^Trigger/ })).toBeVisible();
     await expect(open.getByRole("tab", { name: "Configure" })).toHaveAttribute("aria-selected", "true");
-    await open.getByRole("tab", { name: "Source" }).click();
-    await expect(editor(open)).toContainText("trigger:");
+    await open.getByRole("tab", { name: "Tests" }).click();
+    await expect(open.getByText(/^(\d+) of \1 passed$/)).toBeVisible();
+    const { diagnostics } = (await daemon.api("GET", `/automations/${id}`)) as { diagnostics: { message: string }[] };
+    expect(diagnostics.map(({ message }) => message)).toEqual([]);
   });
 }

@@ -75,6 +75,15 @@ test("a failed execution begins with the step, the attempts and the reason", asy
   await expect(open.getByRole("heading", { name: "Result" })).toBeVisible();
   await open.getByRole("tree").getByText("never").click();
   await expect(open.getByText("This step did not run.")).toBeVisible();
+  // In a narrow window the inspector is a sheet over the whole of it.
+  await open.setViewportSize({ width: 360, height: 800 });
+  const sheet = open.getByRole("dialog", { name: "Step broken" });
+  await expect(sheet).toBeHidden();
+  await open.getByRole("tree").getByText("broken").click();
+  await expect(sheet.getByRole("heading", { name: "Error" })).toBeVisible();
+  expect(await sheet.boundingBox()).toEqual({ x: 0, y: 0, width: 360, height: 800 });
+  await open.keyboard.press("Escape");
+  await expect(sheet).toBeHidden();
 });
 
 test("what the caller got is shown, with its headers", async ({ open, daemon }) => {

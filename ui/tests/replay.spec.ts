@@ -138,7 +138,7 @@ test("an execution is tried on the draft from its own page", async ({ open: page
   await editor.getByText("Hello").click();
   await page.keyboard.press("Control+End");
   await page.keyboard.type("  - {id: more, set: {x: 1}}\n");
-  await expect(page.getByText("unsaved changes")).toBeVisible();
+  await expect(page.getByText("1 unsaved change")).toBeVisible();
   await page.getByRole("tab", { name: "Executions" }).click();
   await page.getByRole("row").nth(1).getByRole("link").first().click();
   await page.getByRole("button", { name: "Try on the draft…" }).click();

@@ -78,7 +78,7 @@ test("the pictures of the manual", async ({ open, daemon }) => {
   await expect(open.getByText("would start an execution")).toBeVisible();
   await picture("listening");
   await open.goto(`${daemon.base}/automations/page-from-webhook?tab=test&drawer=configure`);
-  await expect(open.getByLabel("Wait")).toBeVisible();
+  await expect(open.getByLabel("Wait", { exact: true })).toBeVisible();
   await picture("configure");
   await open.goto(`${daemon.base}/automations/sync-orders?tab=source`);
   const editor = open.getByRole("textbox", { name: "Text of the file" });

@@ -107,12 +107,20 @@ test("disabled: the live URL is not offered, and the test URL works", async ({ o
   await expect(open.getByRole("region", { name: "Test executions" }).getByRole("listitem")).toHaveCount(1);
 });
 
-test("stale: the first error is shown, and the last good version goes on", async ({ open, daemon }) => {
-  await daemon.write("automations/state-stale.yaml", MANUAL);
-  await daemon.write("automations/state-stale.yaml", MANUAL.replace("steps", "stepz"));
-  await open.goto(`${daemon.base}/automations/state-stale`);
-  await expect(open.getByText(/the last good version stays in force \([0-9a-f]{6}\)\. 2:1 .*stepz/)).toBeVisible();
-  await expect(open.getByText("stepz").first()).toBeVisible();
+test("stale: the first error with its line, the version in force and its time, and a drawer that is read-only on it", async ({ open, daemon }) => {
+  const hook = (mode: string) => `trigger: {webhook: {mode: ${mode}, verify: none}}\nsteps: [{set: {a: 1}}]\n`;
+  await daemon.write("automations/state-stale.yaml", hook("sync"));
+  await daemon.write("automations/state-stale.yaml", hook("async").replace("steps", "stepz"));
+  await open.goto(`${daemon.base}/automations/state-stale?tab=test&drawer=configure`);
+  const banner = open.getByRole("alert");
+  await expect(banner).toContainText(/2:1 .*stepz.*Version [0-9a-f]{6} of .*\d\d:\d\d.* is in force/);
+  await expect(open.getByText(/Read-only: this is the trigger of version [0-9a-f]{6}/)).toBeVisible();
+  await expect(open.getByRole("radio", { name: /^synchronous/ })).toBeChecked();
+  await expect(open.getByRole("radio", { name: /^asynchronous/ })).toBeDisabled();
+  await expect(open.getByRole("button", { name: "Change trigger…" })).toBeDisabled();
+  await banner.getByRole("button", { name: "Go to line 2" }).click();
+  await expect(open.getByRole("textbox", { name: "Text of the file" })).toBeFocused();
+  await expect(open.getByRole("region", { name: "Problems" })).toContainText("stepz");
   await daemon.write("automations/state-stale.yaml", MANUAL);
 });
 
@@ -166,7 +174,7 @@ test("secret missing: its name, and Set", async ({ open, daemon }) => {
   await expect(open.getByLabel("Name of the secret")).toHaveValue("stateMissing");
 });
 
-test("subscription failed: the error of the other application, and the next try", async ({ open, daemon }) => {
+test("subscription failed: the error of the other application, the next try, and Try now", async ({ open, daemon }) => {
   await daemon.write("connections/state-hub.yaml", 'type: github.token\nwith: {host: "http://127.0.0.1:1", token: t}\n');
   const text = "enabled: false\ntrigger: {event: github.push, connection: state-hub, with: {owner: acme, repo: shop}}\nsteps: []\n";
   await daemon.write("automations/state-event.yaml", text);
@@ -174,7 +182,18 @@ test("subscription failed: the error of the other application, and the next try"
   await expect(open.getByText("a subscription for the test address is made at the other application")).toBeVisible();
   await open.getByRole("button", { name: "Enter listening mode" }).click();
   await expect(open.getByText("The subscription could not be made")).toBeVisible({ timeout: 20_000 });
-  await open.getByRole("button", { name: "Exit listening mode" }).click();
+  const failures = async () => {
+    const { subscriptions } = (await daemon.api("GET", "/subscriptions")) as { subscriptions: { automation: string; failures: number }[] };
+    return subscriptions.find(({ automation }) => automation === "state-event")?.failures ?? 0;
+  };
+  const before = await failures();
+  await open.getByRole("button", { name: "Try now" }).click();
+  await expect.poll(failures).toBeGreaterThan(before);
+  await open.getByRole("link", { name: "Status" }).click();
+  const row = open.getByRole("row", { name: /state-event/ });
+  await expect(row).toContainText("cannot be reached");
+  await expect(row.getByRole("button", { name: "Try now" })).toBeVisible();
+  await daemon.api("DELETE", "/automations/state-event/listen");
 });
 
 test("waiting for a turn: who holds it, and how many are before it", async ({ open, daemon }) => {

@@ -34,3 +34,8 @@ export async function writeFile(path: string, text: string, replaces: Replaces, 
     throw error;
   }
 }
+
+/** Deletes the version of a file that has this tag. */
+export async function deleteFile(path: string, etag: string): Promise<void> {
+  await api.DELETE("/api/v1/files/{path}", { params: { path: { path } }, headers: { "if-match": etag } });
+}

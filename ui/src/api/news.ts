@@ -18,7 +18,7 @@ export const ofWaiting =
     return more > 0 || uncounted || statuses["waiting"] !== undefined || count() > 0;
   };
 
-/** True if an automation was polled. */
+/** True if an automation was polled, or a subscription of it has changed. */
 export const ofPoll =
   (automation: string) =>
   (news: unknown): boolean =>

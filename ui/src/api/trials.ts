@@ -3,8 +3,14 @@
 import { api, data } from "./client";
 import type { TestDraft, TrialResults } from "./types";
 
-export const tryDraft = (path: string, text: string, executions: string[], tests: boolean): Promise<TrialResults> =>
-  data(api.POST("/api/v1/trials", { body: { path, text, executions, tests } }));
+/** The text that a file of tests would have. */
+export interface TestText {
+  path: string;
+  text: string;
+}
+
+export const tryDraft = (path: string, text: string, executions: string[], tests: boolean, testFiles: TestText[] = []): Promise<TrialResults> =>
+  data(api.POST("/api/v1/trials", { body: { path, text, executions, tests, testFiles } }));
 
 export const testFrom = (id: string, name: string): Promise<TestDraft> =>
   data(api.POST("/api/v1/tests/from-execution", { body: { id, ...(name.trim() ? { name } : {}) } }));

@@ -9,6 +9,7 @@ import { Problem, api, data } from "../api/client";
 import { readFile, writeFile } from "../api/files";
 import { Resource, readAtNews } from "../api/resource.svelte";
 import type { Checked, Diagnostic, Operation, OutlineStep, ProjectFile } from "../api/types";
+import { countChanges } from "./changes";
 import { type Draft, draftKey, readDraft } from "./drafts";
 import { applied, stepAt } from "./outline";
 import { type Rename, type TestChange, holding, testChanges, withRename, writeTests } from "./renames";
@@ -25,6 +26,8 @@ export class Buffer {
   /** The version on disk, if it is a later one than the draft began with. */
   theirs = $state<FileText>();
   problems = $state.raw<Diagnostic[]>([]);
+  /** The text that the problems are of. */
+  private judged = $state.raw<string>();
   /** The structure of the last text that parsed, and that text. */
   structure = $state.raw<{ text: string; checked: Checked }>();
   said = $state("");
@@ -45,6 +48,14 @@ export class Buffer {
 
   get isChanged(): boolean {
     return this.base !== undefined && this.text !== undefined && this.text !== this.base.text;
+  }
+  /** The number of places at which the text differs from the saved one. */
+  get changes(): number {
+    return this.isChanged ? countChanges(this.base?.text ?? "", this.text ?? "") : 0;
+  }
+  /** True if the problems are those of the text as it is now. */
+  get isJudged(): boolean {
+    return this.judged === this.text;
   }
   get errors(): number {
     return this.problems.filter((one) => one.severity === "error").length;
@@ -123,7 +134,7 @@ export class Buffer {
       const include = ["graph" as const, "outline" as const, "references" as const, "data" as const];
       const body = { path: this.path, text: now, include };
       const checked = await data(api.POST("/api/v1/validate", { body, signal }));
-      this.problems = checked.diagnostics;
+      [this.problems, this.judged] = [checked.diagnostics, now];
       if (checked.outline) {
         this.structure = { text: now, checked };
       }
@@ -191,7 +202,7 @@ export class Buffer {
       if (result.kind === "changed" && result.current) {
         this.theirs = result.current;
       } else if (result.kind === "errors") {
-        this.problems = result.diagnostics;
+        [this.problems, this.judged] = [result.diagnostics, sent];
       } else if (result.kind === "written") {
         const typed = this.text;
         this.take({ text: sent, etag: result.etag }, withErrors ? "Saved; the last good version stays in force." : "Saved, and in force.");

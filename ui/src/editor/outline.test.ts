@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { applied, stepAt, valueAt } from "./outline";
+import { applied, errorsByStep, placeOfKey, stepAt, valueAt } from "./outline";
 
 const step = (id: string, from: number, to: number) => ({ id, verb: "set", at: [], from, to });
 
@@ -21,4 +21,17 @@ test("a path leads to a value, or to nothing", () => {
 
 test("changes are applied at their places in the old text", () => {
   expect(applied("abc def", [{ from: 0, to: 1, insert: "xx" }, { from: 4, to: 7, insert: "" }])).toBe("xxbc ");
+});
+
+test("errors count at the step that they are in, and warnings nowhere", () => {
+  const problem = (id: string | null, severity: "error" | "warning") => ({ step: id, severity });
+  const found = errorsByStep([problem("a", "error"), problem("a", "error"), problem("b", "warning"), problem(null, "error")]);
+  expect([...found]).toEqual([["a", 2]]);
+});
+
+test("a key is found inside its step, and not in an earlier one", () => {
+  const text = "steps:\n  - id: a\n    with: {x: 1}\n  - id: b\n    with: {x: 2}\n";
+  const second = { from: text.indexOf("- id: b"), to: text.length };
+  expect(placeOfKey(text, second, ["steps", 1, "with"])).toBe(text.lastIndexOf("with"));
+  expect(placeOfKey(text, second, ["steps", 1, "retry"])).toBe(text.length);
 });

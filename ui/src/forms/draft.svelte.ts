@@ -2,7 +2,7 @@
 
 import { api, data } from "../api/client";
 import type { Resource } from "../api/resource.svelte";
-import type { Operation, ProjectFile } from "../api/types";
+import type { LineRange, Operation, ProjectFile } from "../api/types";
 import { type Buffer, openBuffer } from "../editor/buffer.svelte";
 import type { Json } from "./trigger";
 
@@ -15,14 +15,21 @@ export class TriggerDraft {
   readonly file: Resource<ProjectFile>;
   private earlier = $state<string[]>([]);
 
-  /** Belongs to the component that calls it. */
-  constructor(readonly path: string) {
-    const { buffer, file } = openBuffer(path);
+  /** Belongs to the component that calls it. `shared` is the buffer of a page that edits the same file. */
+  constructor(
+    readonly path: string,
+    shared?: { buffer: Buffer; file: Resource<ProjectFile> },
+  ) {
+    const { buffer, file } = shared ?? openBuffer(path);
     [this.buffer, this.file] = [buffer, file];
   }
 
   get canUndo(): boolean {
     return this.earlier.length > 0;
+  }
+  /** The lines of the trigger in the last text that could be read. */
+  get lines(): LineRange | undefined {
+    return this.buffer.structure?.checked.graph?.trigger.span;
   }
   /** The data of the last text that could be read. */
   get data(): Json | undefined {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { keptAndLost, read, times, valueAt, withTimes, write } from "./trigger";
+import { jsonRemark, keptAndLost, read, secretOf, times, valueAt, withTimes, write } from "./trigger";
 
 const data = { trigger: { if: "x", webhook: { mode: "sync", respond: { status: 201 } } }, concurrency: { limit: 2 } };
 
@@ -51,4 +51,21 @@ test("a change of the trigger names what it keeps and what it loses", () => {
 
 test("names that every object has are no values", () => {
   expect(valueAt({}, ["constructor"])).toBeUndefined();
+});
+
+test("a text that is to be JSON has a remark, and one that is not says why", () => {
+  expect(jsonRemark('{"a": [1]}')).toEqual({ isValid: true, words: "valid JSON" });
+  expect(jsonRemark('{"a": x}')).toMatchObject({ isValid: false, words: expect.stringContaining("not JSON: Unexpected token 'x'") });
+  expect(jsonRemark("")).toBeUndefined();
+  expect(jsonRemark("Thank you", true)).toBeUndefined();
+  expect(jsonRemark("${{ payload }}", true)).toBeUndefined();
+  expect(jsonRemark('{"id": "${{ executionId }}", "n": ${{ 1 + 1 }}}', true)?.isValid).toBe(true);
+  expect(jsonRemark("{accepted}", true)?.isValid).toBe(false);
+});
+
+test("the name of a secret is read only from a text that is nothing else", () => {
+  expect(secretOf("${{ secrets.githubHook }}")).toBe("githubHook");
+  expect(secretOf("${{secrets.a_1}}")).toBe("a_1");
+  expect(secretOf("x ${{ secrets.a }}")).toBeUndefined();
+  expect(secretOf("${{ secrets.a | upper }}")).toBeUndefined();
 });

@@ -1,6 +1,6 @@
 /** The fields of a trigger, by kind, with their places in the file. The daemon checks the values; a field only writes them. */
 
-import type { Operation, Path } from "../api/types";
+import type { Input, Operation, Path } from "../api/types";
 import { valueAt as anyAt } from "../editor/outline";
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
@@ -8,17 +8,26 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 export interface Field {
   at: Path;
   label: string;
-  kind: "text" | "area" | "number" | "choice" | "flags" | "map" | "json";
-  /** The values of a choice or of flags, each with its name. */
+  kind: "text" | "area" | "number" | "choice" | "radio" | "flags" | "map" | "json" | "secret";
+  /** The values of a choice or of flags, each with its name. Of a text or a number, they are proposals. */
   options?: [string, string][];
   /** The value in force while nothing is written. */
   standard?: string;
   help?: string;
   /** True if the field stands behind *Advanced*. */
   advanced?: boolean;
+  /** True if the field stands below those that say who may start the automation. */
+  isLast?: boolean;
 }
 
 const METHODS: [string, string][] = ["GET", "POST", "PUT", "PATCH", "DELETE"].map((name) => [name, name]);
+const STATUSES: [string, string][] = [
+  ["200", "OK"],
+  ["201", "Created"],
+  ["202", "Accepted"],
+  ["204", "No Content"],
+];
+const TYPES: [string, string][] = ["application/json", "text/plain", "text/html", "application/xml"].map((name) => [name, ""]);
 const PRESETS =
   "hmac github gitlab stripe shopify slack svix standardWebhooks standardWebhooksEd25519 asana basic discord docusign hubspot jira linear meta paddle pagerduty sharedToken square trello twilio twitch x zendesk zoom";
 const named = (words: string): [string, string][] => words.split(" ").map((word) => [word, word]);
@@ -28,27 +37,27 @@ const WEBHOOK: Field[] = [
   {
     at: hook("mode"),
     label: "Response",
-    kind: "choice",
+    kind: "radio",
     options: [
-      ["async", "asynchronous: the caller gets the execution's id at once"],
+      ["async", "asynchronous: the caller gets an answer at once"],
       ["sync", "synchronous: the caller waits for the result"],
     ],
     standard: "async",
   },
   { at: hook("timeout"), label: "Wait", kind: "text", standard: "30s", help: "How long the caller of a synchronous webhook waits, 1s to 15m; then it gets 504." },
-  { at: hook("respond", "status"), label: "Status", kind: "number", standard: "200" },
-  { at: hook("respond", "contentType"), label: "Type", kind: "text", standard: "text/plain" },
+  { at: hook("respond", "status"), label: "Status", kind: "number", options: STATUSES, standard: "200" },
+  { at: hook("respond", "contentType"), label: "Type", kind: "text", options: TYPES, standard: "text/plain" },
   { at: hook("respond", "headers"), label: "Headers", kind: "map" },
   { at: hook("respond", "body"), label: "Body", kind: "area", help: "Empty: the execution's id as JSON." },
-  { at: hook("methods"), label: "Methods", kind: "flags", options: METHODS, standard: "all five" },
-  { at: hook("maxBody"), label: "Largest body", kind: "text", standard: "6MiB" },
+  { at: hook("methods"), label: "Methods", kind: "flags", options: METHODS, standard: "all five", isLast: true },
+  { at: hook("maxBody"), label: "Largest body", kind: "text", standard: "6MiB", isLast: true },
   { at: hook("code"), label: "Code block", kind: "area", help: "A module that decides payload and response.", advanced: true },
   { at: hook("challenge"), label: "Challenge", kind: "json", help: "How to answer the sender's check of the address.", advanced: true },
 ];
 
 export const VERIFY: Field[] = [
   { at: hook("verify", "preset"), label: "Preset", kind: "choice", options: named(PRESETS), standard: "hmac" },
-  { at: hook("verify", "secret"), label: "Secret", kind: "text", help: "${{ secrets.NAME }}" },
+  { at: hook("verify", "secret"), label: "Secret", kind: "secret" },
   { at: hook("verify", "keys"), label: "Several keys", kind: "json", help: "For the rotation of a secret, at most four.", advanced: true },
   { at: hook("verify", "header"), label: "Header", kind: "text", advanced: true },
   { at: hook("verify", "algorithm"), label: "Algorithm", kind: "choice", options: named("sha256 sha1 sha384 sha512 ed25519"), advanced: true },
@@ -92,12 +101,8 @@ const POLL: Field[] = [
   { at: poll("cursor"), label: "Cursor", kind: "text", help: "What the next poll reads as `cursor`, from `result`.", advanced: true },
 ];
 
-const EVENT: Field[] = [
-  { at: ["trigger", "event"], label: "Event", kind: "text", help: "connector.event, such as github.push" },
-  { at: ["trigger", "connection"], label: "Connection", kind: "text" },
-  { at: ["trigger", "with"], label: "Inputs", kind: "json" },
-  ...POLL_COMMON((...path) => ["trigger", ...path]).map((field) => ({ ...field, advanced: true })),
-];
+/** The fields of an event that is polled for. */
+const EVENT: Field[] = POLL_COMMON((...path) => ["trigger", ...path]).map((field) => ({ ...field, advanced: true }));
 
 export const SCHEDULE: Field[] = [
   { at: ["trigger", "schedule", "timezone"], label: "Time zone", kind: "text", standard: "UTC", help: "Such as Europe/Berlin." },
@@ -129,7 +134,7 @@ const MANUAL: Field[] = [
   { at: ["inputs"], label: "Inputs", kind: "json", help: "{name: {type, required, default, description}}" },
 ];
 
-/** The fields of the tab *Configure*, without those of a schedule's times and of `verify`. */
+/** The fields of the tab *Configure*, without those of a schedule's times, of an event and of `verify`. */
 export const CONFIGURE: Record<string, Field[]> = { webhook: WEBHOOK, schedule: SCHEDULE, poll: POLL, event: EVENT, manual: MANUAL };
 
 /** The fields of the tab *Limits*. */
@@ -162,6 +167,47 @@ export function limits(kind: string): Field[] {
     { at: hook("dedup", "window"), label: "Deliveries are remembered for", kind: "text", standard: "7d" },
     { at: hook("schema"), label: "Schema of the body", kind: "json", help: "JSON Schema, draft 2020-12." },
   ];
+}
+
+/** The fields of the inputs of an event. */
+export const eventInputs = (inputs: readonly Input[]): Field[] =>
+  inputs.map((input) => {
+    const at = ["trigger", "with", input.name];
+    const label = input.required ? `${input.name} *` : input.name;
+    const common = { at, label, ...(input.description === undefined ? {} : { help: input.description }) };
+    switch (input.type.kind) {
+      case "integer":
+      case "number":
+        return { ...common, kind: "number" };
+      case "choice":
+        return { ...common, kind: "choice", options: named(input.type.options.join(" ")) };
+      case "text":
+      case "url":
+        return { ...common, kind: "text" };
+      default:
+        return { ...common, kind: "json" };
+    }
+  });
+
+/** The name of the secret that a text names alone, `${{ secrets.NAME }}`; `undefined` if it is another text. */
+export const secretOf = (text: string): string | undefined => /^\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}$/.exec(text.trim())?.[1];
+
+/**
+ * A remark on a text that is to be JSON: if it is, or why it is not. None for an empty text, and for one that is not to be:
+ * with `guess`, only a text that begins like an object or a list is to be JSON.
+ */
+export function jsonRemark(text: string, guess = false): { isValid: boolean; words: string } | undefined {
+  const trimmed = text.trim();
+  if (trimmed === "" || (guess && (!/^[[{]/.test(trimmed) || trimmed.startsWith("${{")))) {
+    return undefined;
+  }
+  try {
+    // An expression stands for a value that is not known here.
+    JSON.parse(guess ? text.replace(/\$\{\{[^}]*\}\}/g, "0") : text);
+    return { isValid: true, words: "valid JSON" };
+  } catch (error) {
+    return { isValid: false, words: `not JSON: ${(error as Error).message}` };
+  }
 }
 
 /** Keys that count only for the constant answer of an asynchronous webhook. */

@@ -11,6 +11,8 @@ export interface GraphProps {
   /** The key of the selected step: its id with the turns of the loops around it. `trigger` for the trigger. */
   selected: string;
   select: (key: string) => void;
+  /** Called when a person points at a step or the trigger and selects it, after `select`. */
+  pointed?: () => void;
   /** Shows more of the selected step; the key Enter. */
   inspect?: () => void;
   /** Shows the line of the selected step; the key `e`. */
@@ -121,6 +123,12 @@ export class GraphState {
   /** Selects a step by its id, in the turns that are shown. */
   select(id: string): void {
     this.props.select(keyIn(id, this.shownTurns(this.places.get(id)?.loops ?? [])));
+  }
+
+  /** Selects a step that a person points at. */
+  point(id: string): void {
+    this.select(id);
+    this.props.pointed?.();
   }
 
   /** Folds or unfolds a block. */

@@ -1,0 +1,11 @@
+import { expect, test } from "vitest";
+
+import { countChanges, unsaved } from "./changes";
+
+test("lines in a row that differ are one change", () => {
+  expect(countChanges("a\nb\nc\n", "a\nb\nc\n")).toBe(0);
+  expect(countChanges("a\nb\nc\n", "a\nx\nc\n")).toBe(1);
+  expect(countChanges("a\nb\nc\n", "x\ny\nb\nz\nc\n")).toBe(2);
+  expect(countChanges("a\nb\nc\nd\n", "a\nd\n")).toBe(1);
+  expect([unsaved(1), unsaved(2)]).toEqual(["1 unsaved change", "2 unsaved changes"]);
+});
