@@ -4,16 +4,13 @@ import type { Page } from "@playwright/test";
 import axe from "axe-core";
 
 import { expect } from "./harness";
+import { HEIGHT, picture, WIDTHS } from "./look";
 
 declare global {
   interface Window {
     axe: typeof axe;
   }
 }
-
-/** The widths in pixels at which every page has to work. */
-const WIDTHS = [1440, 360];
-const HEIGHT = 900;
 
 /** The serious findings of axe on the page, each with the first element that it is about. */
 async function findings(page: Page): Promise<string[]> {
@@ -39,6 +36,7 @@ export async function expectAccessible(page: Page, name: string, widths = WIDTHS
       // Without motion, no colour is measured while it changes.
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
       expect.soft(await findings(page), `${name}, ${width} px, ${colorScheme}`).toEqual([]);
+      await picture(page, `view ${name} ${width} ${colorScheme}`);
     }
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     expect.soft(overflow, `${name} is wider than ${width} px`).toBeLessThanOrEqual(0);

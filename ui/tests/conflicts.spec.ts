@@ -3,6 +3,7 @@
 import type { Page } from "@playwright/test";
 
 import { type Daemon, expect, test } from "./harness";
+import { draw } from "./look";
 
 const text = (value: number) => `trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: ${value}}}\n`;
 const editor = (page: Page) => page.getByRole("textbox", { name: "Text of the file" });
@@ -25,6 +26,7 @@ test("a change on disk is shown beside the draft, and theirs is taken", async ({
   await open.getByRole("button", { name: "Compare" }).click();
   await expect(open.getByRole("region", { name: "Changes of theirs" })).toContainText("x: 2");
   await expect(open.getByRole("region", { name: "Changes of mine" })).toContainText("# mine");
+  await draw(open, "file changed meanwhile");
   await open.getByRole("button", { name: "Take theirs" }).click();
   await expect(editor(open)).toContainText("x: 2");
   await expect(editor(open)).not.toContainText("# mine");
@@ -77,6 +79,7 @@ test("of two tabs with one file the draft belongs to the newer one, and a save i
   // The newer tab goes on with the draft of the older one, which says that it is no longer kept.
   await expect(second.getByText("the draft that you had not saved")).toBeVisible();
   await expect(open.getByText("Another tab has opened this file since")).toBeVisible();
+  await draw(open, "two tabs");
   await type(second, " second");
   await type(open, " older");
   await second.reload();

@@ -1,6 +1,7 @@
 /** The drawer of a trigger: addresses, listening, payloads, and what runs with them came of. */
 
 import { type Daemon, expect, test } from "./harness";
+import { draw } from "./look";
 
 const HOOK = (id: string) => `name: ${id}
 trigger: {webhook: {mode: sync, verify: none}}
@@ -25,11 +26,13 @@ test("a request is captured while listening, saved, run, and its answer is shown
   const listening = open.getByRole("region", { name: "Listening" });
   await expect(listening.getByText("would start an execution")).toBeVisible();
   await expect(listening.getByText("captured", { exact: true })).toBeVisible();
+  await draw(open, "listening, captured");
   await listening.getByLabel("Name").fill("seven");
   await listening.getByRole("button", { name: "Save", exact: true }).click();
   await expect(listening.getByText("Saved as seven.")).toBeVisible();
   await open.getByRole("button", { name: "Exit listening mode" }).click();
   await expect(open.getByText("The captures stay until you listen again")).toBeVisible();
+  await draw(open, "listening, ended");
   await open.getByRole("button", { name: "Run seven" }).click();
   const strip = open.getByRole("region", { name: "Test executions" });
   await expect(strip.getByText("The execution succeeded")).toBeVisible();

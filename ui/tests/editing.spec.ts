@@ -4,6 +4,7 @@ import type { Page } from "@playwright/test";
 
 import { expectAccessible } from "./axe";
 import { type Daemon, expect, test } from "./harness";
+import { draw } from "./look";
 
 const FILE = `name: Orders # for people
 
@@ -248,7 +249,10 @@ test("a text that does not parse keeps the last graph, and says so", async ({ op
 test("a file that does not load is opened from the list and mended", async ({ open, daemon }) => {
   await daemon.write("automations/unloaded.yaml", FILE.replace("action:", "actoin:"));
   await open.goto(daemon.base);
-  await open.getByRole("link", { name: "automations/unloaded.yaml" }).click();
+  const link = open.getByRole("link", { name: "automations/unloaded.yaml" });
+  await expect(link).toBeVisible();
+  await draw(open, "broken");
+  await link.click();
   await editor(open).getByText("actoin").click();
   // The list of problems can come before their marks, which the key corrects.
   await expect(editor(open).locator(".cm-lintRange-error")).toBeVisible();

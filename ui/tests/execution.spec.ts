@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
 
 import { expect, test } from "./harness";
+import { draw } from "./look";
 
 const FLAKY = `name: Flaky order
 trigger: {webhook: {mode: sync, timeout: 30s, verify: none}}
@@ -109,6 +110,7 @@ test("a large value is a size until it is loaded", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/executions/${id}?step=keep`);
   await expect(inspector(open).getByRole("button", { name: "Load" })).toBeVisible();
   expect(bytes).toBeLessThan(200_000);
+  await draw(open, "too large");
   await inspector(open).getByRole("button", { name: "Load" }).click();
   const tree = inspector(open).getByRole("tree");
   await expect(tree.getByText("[40000]")).toBeVisible();

@@ -180,6 +180,13 @@ export async function login(page: Page, daemon: Daemon): Promise<void> {
   await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();
 }
 
+/** Ends the session of a page at the daemon, of which the page hears at its next request. */
+export async function endSession(page: Page): Promise<void> {
+  await page.evaluate(() =>
+    fetch("/api/v1/session", { method: "DELETE", headers: { "x-cogwork-session": localStorage.getItem("cogwork-session") ?? "" } }),
+  );
+}
+
 interface OfTest {
   /** A page in the browser that is logged in. At the end it must have had no error. */
   open: Page;

@@ -1,12 +1,16 @@
 /** Texts of others: 200 strings in every field that reaches the UI. Nothing runs, nothing is loaded, nothing navigates. */
 
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 
 import type { Page } from "@playwright/test";
 
 import { type Daemon, expect, test } from "./harness";
 
 const CORPUS = readFileSync(new URL("injection-corpus.txt", import.meta.url), "utf8").split("\n").filter((line) => line !== "");
+/** A header holds no control characters, and no letters beyond Latin-1. */
+const PRINTABLE = /^[\x21-\x7e][\x20-\x7e]*$/;
 /** The number of files into which the strings are divided. */
 const FILES = 4;
 
@@ -17,6 +21,7 @@ const literal = (text: string): string => quoted(text.replaceAll("${{", "$ {{"))
 /** An automation with hostile names, labels and texts, whose log lines, results and error are the strings of its input. */
 const automation = (strings: string[]): string => `name: ${literal(strings[0] ?? "")}
 description: ${literal(strings.join(" "))}
+labels: [${strings.filter((text) => text.trim() !== "").map(literal).join(", ")}]
 trigger: {webhook: {mode: sync, verify: none}}
 steps:
 ${strings
@@ -69,8 +74,7 @@ async function send(daemon: Daemon, id: string, strings: string[], address: "liv
   const found = (await daemon.api("GET", `/automations/${id}`)) as Record<string, string>;
   const headers: Record<string, string> = { "content-type": "application/json" };
   strings.forEach((text, index) => {
-    // A header holds no control characters, and no letters beyond Latin-1.
-    if (/^[\x21-\x7e][\x20-\x7e]*$/.test(text)) {
+    if (PRINTABLE.test(text)) {
       headers[`x-s${index}`] = text;
     }
   });
@@ -107,7 +111,7 @@ for (let file = 0; file < FILES; file += 1) {
     await check(open, `/automations/${id}?tab=test`, daemon.base);
     await expect(open.getByRole("region", { name: "Listening" }).getByText("would start an execution")).toBeVisible();
     for (const text of [strings[2], strings[3]]) {
-      await expect(open.getByText(text ?? "").first()).toBeVisible();
+      await expect(open.getByText(text ?? "").filter({ visible: true }).first()).toBeVisible();
     }
     await open.getByRole("button", { name: "Edit hostile" }).click();
     const results = open.getByRole("dialog").getByRole("region", { name: "What steps would read" });
@@ -154,7 +158,7 @@ actions:
     await check(open, path, daemon.base);
   }
   await open.goto(daemon.base);
-  await expect(open.getByText("onerror=alert(1)").first()).toBeVisible();
+  await expect(open.getByText("onerror=alert(1)").filter({ visible: true }).first()).toBeVisible();
   expect(requests).toEqual([]);
 });
 
@@ -199,6 +203,54 @@ steps:
   await open.goto(`${daemon.base}/inbox`);
   await expect(open.getByRole("form").first()).toBeVisible();
   await open.goto(`${daemon.base}/automations/hostile-compared?tab=tests`);
-  await expect(open.getByText(texts[0] ?? "").first()).toBeVisible();
+  await expect(open.getByText(texts[0] ?? "").filter({ visible: true }).first()).toBeVisible();
   expect(requests).toEqual([]);
+});
+
+test("names of uploaded files, errors and answers of other systems, and the sheets of an execution stay texts", async ({ open, daemon }) => {
+  const requests = foreign(open, daemon.base);
+  const fields = Object.fromEntries(CORPUS.filter((text) => PRINTABLE.test(text) && text.length < 200).slice(0, 60).map((text, index) => [`x-s${index}`, text]));
+  const peer = createServer((_, response) => {
+    response.writeHead(400, { "content-type": "application/json", ...fields });
+    response.end(JSON.stringify({ message: CORPUS.join(" "), errors: CORPUS, parts: Object.fromEntries(CORPUS.map((text) => [text, text])) }));
+  });
+  await new Promise<void>((done) => peer.listen(0, "127.0.0.1", done));
+  const answer = Object.entries(fields).map(([name, text]) => `${name}: ${literal(text)}`);
+  const inputs = CORPUS.map((text, index) => `i${index}: {type: text, description: ${literal(text)}}`);
+  const text = `trigger: {webhook: {mode: sync, verify: none}}
+steps:
+  - {respond: {status: 200, headers: {${answer.join(", ")}}, json: {a: ${literal(CORPUS.join(" ").slice(0, 4000))}}}}
+  - {id: get, action: http.request, with: {method: GET, url: "http://127.0.0.1:${(peer.address() as AddressInfo).port}/"}}
+`;
+  await daemon.write("automations/hostile-upload.yaml", text);
+  await daemon.write("automations/hostile-inputs.yaml", `trigger: {manual: {}}\ninputs: {${inputs.join(", ")}}\nsteps: [{set: {a: 1}}]\n`);
+  const form = new FormData();
+  CORPUS.forEach((name, index) => form.append(`f${index}`, new File(["x"], name, { type: "text/plain" })));
+  const { liveUrl } = (await daemon.api("GET", "/automations/hostile-upload")) as { liveUrl: string };
+  const sent = await fetch(liveUrl, { method: "POST", body: form });
+  const id = sent.headers.get("x-execution-id");
+  expect(id, `${sent.status}`).not.toBeNull();
+  await expect.poll(async () => ((await daemon.api("GET", `/executions/${id}`)) as { status: string }).status).toBe("failed");
+  for (const path of [
+    `/executions/${id}?step=trigger&tab=input`,
+    `/executions/${id}?step=get&tab=error`,
+    `/executions/${id}?tab=response`,
+    "/automations/hostile-inputs?tab=test",
+    "/executions?automation=hostile-upload",
+  ]) {
+    await check(open, path, daemon.base);
+  }
+  await open.goto(`${daemon.base}/executions/${id}?step=get&tab=error`);
+  await expect(open.getByText("onerror=alert(1)").filter({ visible: true }).first()).toBeVisible();
+  for (const name of ["Replay…", "Save as test…", "Try on the draft…", "Compare with …"]) {
+    await open.getByRole("button", { name, exact: true }).click();
+    const sheet = open.getByRole("dialog");
+    await expect(sheet).toBeVisible();
+    await unroll(open);
+    expect(await sheet.locator("script, iframe, img, object, base, form[action]").count(), name).toBe(0);
+    await open.keyboard.press("Escape");
+    await expect(sheet).toBeHidden();
+  }
+  expect(requests).toEqual([]);
+  peer.close();
 });

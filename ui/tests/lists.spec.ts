@@ -3,6 +3,7 @@
 import type { Page } from "@playwright/test";
 
 import { Daemon, expect, login, test } from "./harness";
+import { draw } from "./look";
 
 // Lists are short here: other files leave hundreds of executions.
 test.use({ own: "lists" });
@@ -181,5 +182,6 @@ test("a read-only daemon says why nothing can be saved", async ({ stranger: page
   await page.getByRole("textbox", { name: "Text of the file" }).click();
   await page.keyboard.type("# x");
   await expect(page.getByRole("button", { name: "Save …" })).toBeDisabled();
+  await draw(page, "read-only daemon");
   await daemon.stop();
 });

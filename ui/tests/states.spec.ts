@@ -1,23 +1,18 @@
 /**
- * The states of pages: each says its reason in words, and the way out. Most have their test here, which begins with the name of the state.
- *
- * | State | Test in another file |
- * |---|---|
- * | broken | editing: a file that does not load is opened from the list and mended |
- * | captured, captures stay | drawer: a request is captured while listening … |
- * | too large | execution: a large value is a size until it is loaded |
- * | read-only daemon | lists: a read-only daemon says why nothing can be saved |
- * | file changed meanwhile, two tabs | conflicts |
- * | daemon killed and started again | pages: a page follows an execution live … |
+ * The states of pages: each says its reason in words, and the way out. Most have their test here, which begins with the name of the state; others are
+ * drawn by the tests of `conflicts`, `drawer`, `editing`, `execution` and `lists`.
  */
 
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
-import { Daemon, expect, login, test } from "./harness";
+import { Daemon, endSession, expect, login, test } from "./harness";
+import { draw, STATES } from "./look";
 
+const FOLDER = fileURLToPath(new URL(".", import.meta.url));
 const MANUAL = "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: 1}}\n";
 const SIGNED = `trigger:
   webhook:
@@ -25,6 +20,13 @@ const SIGNED = `trigger:
     verify: {secret: "\${{ secrets.stateHook }}"}
 steps: [{set: {a: 1}}]
 `;
+
+test("each state is drawn by a test", () => {
+  const specs = readdirSync(FOLDER).filter((file) => file.endsWith(".spec.ts"));
+  const text = specs.map((file) => readFileSync(join(FOLDER, file), "utf8")).join("\n");
+  const drawn = new Set([...text.matchAll(/await draw\(\w+, "([^"]+)"/g)].map(([, state]) => state));
+  expect(STATES.filter((state) => !drawn.has(state))).toEqual([]);
+});
 
 test("empty: what belongs here, and the command that makes it", async ({ open, daemon }) => {
   await daemon.write("automations/state-empty.yaml", MANUAL);
@@ -49,6 +51,7 @@ test("empty: each list of a new project says what belongs there, and the command
       await page.goto(own.base + path);
       await expect(page.getByText(title)).toBeVisible();
       await expect(page.locator(".empty")).toContainText(command);
+      await draw(page, "empty", title);
     }
   } finally {
     await own.stop();
@@ -67,6 +70,7 @@ test("loading: a late answer has a skeleton, and old data stay while new ones co
   });
   await open.goto(`${daemon.base}/connections`);
   await expect(open.getByRole("status", { name: "Loading" })).toBeVisible();
+  await draw(open, "loading");
   isHeld = false;
   release();
   await expect(open.getByRole("region", { name: "mainWiki" })).toBeVisible();
@@ -76,6 +80,7 @@ test("loading: a late answer has a skeleton, and old data stay while new ones co
 test("error: an automation that is not there has its reason and its code", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/automations/state-nowhere`);
   await expect(open.getByRole("alert")).toContainText("unknown_automation");
+  await draw(open, "error");
   await expect(open.getByRole("button", { name: "Try again" })).toBeVisible();
 });
 
@@ -85,11 +90,12 @@ test("session over: a sheet says how to get in, the draft stays, and a login in 
   await open.goto(`${daemon.base}/automations/state-session?tab=test`);
   await open.getByRole("button", { name: "+ New" }).click();
   await open.getByLabel("Payload", { exact: true }).fill('{"inputs": {"mine": 1}}');
-  await open.evaluate(() => fetch("/api/v1/session", { method: "DELETE", headers: { "x-cogwork-session": localStorage.getItem("cogwork-session") ?? "" } }));
+  await endSession(open);
   // The next request ends the session of the page: this one, or the preview of the payload before it.
   await open.getByRole("button", { name: "Run", exact: true }).dispatchEvent("click");
   const sheet = open.getByRole("dialog", { name: "The session is over" });
   await expect(sheet.getByText("cogwork ui")).toBeVisible();
+  await draw(open, "session over");
   await open.keyboard.press("Escape");
   await open.keyboard.press("Escape");
   await expect(sheet).toBeVisible();
@@ -102,6 +108,7 @@ test("disabled: the live URL is not offered, and the test URL works", async ({ o
   await daemon.write("automations/state-disabled.yaml", "enabled: false\ntrigger: {webhook: {mode: sync, verify: none}}\nsteps: [{set: {a: 1}}]\n");
   await open.goto(`${daemon.base}/automations/state-disabled?tab=test`);
   await expect(open.getByText("enable it to use this address")).toBeVisible();
+  await draw(open, "disabled");
   expect((await daemon.send("state-disabled", {})).status).toBe(404);
   expect((await daemon.send("state-disabled", {}, "testUrl")).status).toBe(200);
   await expect(open.getByRole("region", { name: "Test executions" }).getByRole("listitem")).toHaveCount(1);
@@ -121,6 +128,7 @@ test("stale: the first error with its line, the version in force and its time, a
   await banner.getByRole("button", { name: "Go to line 2" }).click();
   await expect(open.getByRole("textbox", { name: "Text of the file" })).toBeFocused();
   await expect(open.getByRole("region", { name: "Problems" })).toContainText("stepz");
+  await draw(open, "stale");
   await daemon.write("automations/state-stale.yaml", MANUAL);
 });
 
@@ -131,6 +139,7 @@ test("listening: nothing captured, then ended", async ({ open, daemon }) => {
   await expect(open.getByRole("timer")).toContainText(/\d\d:\d\d left/);
   await expect(open.getByText("Nothing was captured yet.")).toBeVisible();
   await expect(open.getByText("curl -i -X POST")).toBeVisible();
+  await draw(open, "listening, nothing captured");
   await open.getByRole("button", { name: "Exit listening mode" }).click();
   await expect(open.getByText("The last session captured nothing.")).toBeVisible();
 });
@@ -148,6 +157,7 @@ test("signature rejected: the reason in words, 401 as sent, and a saved payload 
   await expect(listening.getByText("the header with the signature or token is missing")).toBeVisible();
   await expect(listening.getByText("401").first()).toBeVisible();
   await expect(listening.getByText("Run does not verify a signature")).toBeVisible();
+  await draw(open, "signature rejected");
   await listening.getByRole("button", { name: "Run now" }).click();
   await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
 });
@@ -158,8 +168,10 @@ test("sync time-out: the verdict names the 504 and what still runs", async ({ op
   expect((await daemon.send("state-timeout", {})).status).toBe(504);
   const { executions } = (await daemon.api("GET", "/executions?automation=state-timeout&limit=1")) as { executions: { id: string }[] };
   await open.goto(`${daemon.base}/executions/${executions[0]?.id}`);
-  await expect(open.getByText(/The caller got 504 after 1\.\d s, the timeout of the webhook; the execution went on/)).toBeVisible();
+  await expect(open.getByText(/The caller got 504 after 1\.\d s, the timeout of the webhook; the execution goes on/)).toBeVisible();
+  await expect(open.getByRole("link", { name: "The setting timeout" })).toHaveAttribute("href", /drawer=configure/);
   await expect(open.getByText("Waits at step")).toBeVisible();
+  await draw(open, "sync time-out");
   await daemon.api("POST", `/executions/${executions[0]?.id}/cancel`, {});
 });
 
@@ -170,6 +182,7 @@ test("secret missing: its name, and Set", async ({ open, daemon }) => {
   await expect(open.getByRole("timer")).toBeVisible();
   expect((await daemon.send("state-secret", {}, "testUrl")).status).toBe(401);
   await expect(open.getByRole("region", { name: "Listening" }).getByText(/stateMissing/).first()).toBeVisible();
+  await draw(open, "secret missing");
   await open.getByRole("link", { name: "Set the secret stateMissing" }).click();
   await expect(open.getByLabel("Name of the secret")).toHaveValue("stateMissing");
 });
@@ -182,6 +195,7 @@ test("subscription failed: the error of the other application, the next try, and
   await expect(open.getByText("a subscription for the test address is made at the other application")).toBeVisible();
   await open.getByRole("button", { name: "Enter listening mode" }).click();
   await expect(open.getByText("The subscription could not be made")).toBeVisible({ timeout: 20_000 });
+  await draw(open, "hook creation failed");
   const failures = async () => {
     const { subscriptions } = (await daemon.api("GET", "/subscriptions")) as { subscriptions: { automation: string; failures: number }[] };
     return subscriptions.find(({ automation }) => automation === "state-event")?.failures ?? 0;
@@ -205,6 +219,7 @@ test("waiting for a turn: who holds it, and how many are before it", async ({ op
   await open.goto(`${daemon.base}/executions/${second}`);
   await expect(open.locator("main")).toContainText(/turn/);
   await expect(open.locator("main")).toContainText(first.slice(0, 8));
+  await draw(open, "waiting for a turn");
   await daemon.api("POST", `/executions/${second}/cancel`, {});
   await daemon.api("POST", `/executions/${first}/cancel`, {});
 });
@@ -235,6 +250,7 @@ test("waiting for a slot: how many are before it", async ({ stranger: page }) =>
     await login(page, own);
     await page.goto(`${own.base}/executions/${third}`);
     await expect(page.getByText("Waits for a slot of the daemon: 1 before it.")).toBeVisible();
+    await draw(page, "waiting for a slot");
     await page.goto(`${own.base}/executions/${second}`);
     await expect(page.getByText("Waits for a slot of the daemon: it is the next one.")).toBeVisible();
   } finally {
@@ -252,6 +268,7 @@ test("waiting for a host: the host that asked for a pause, and how long that too
   const id = await daemon.run("state-host", {});
   await open.goto(`${daemon.base}/executions/${id}`);
   await expect(open.getByText(/waited .* for the host 127\.0\.0\.1/)).toBeVisible();
+  await draw(open, "waiting for a host");
   busy.server.close();
 });
 
@@ -269,6 +286,7 @@ test("cleared by age: an execution that was deleted says which setting deletes",
     await page.goto(`${own.base}/executions/${first}`);
     await expect(page.getByRole("alert")).toContainText("unknown_execution");
     await expect(page.getByText("retention.days")).toBeVisible();
+    await draw(page, "cleared by age");
     await page.goto(`${own.base}/executions/${second}`);
     await expect(page.getByText(/Succeeded after/)).toBeVisible();
   } finally {
@@ -286,6 +304,7 @@ test("masked: a secret in a request is three stars, in the capture and in the pa
   await daemon.send("state-masked", { said: "a secret of this test" }, "testUrl");
   await expect(open.getByText("signature rejected")).toBeVisible();
   await expect(open.getByText('"***"').first()).toBeVisible();
+  await draw(open, "masked");
   expect(await open.content()).not.toContain("a secret of this test");
 });
 
@@ -301,6 +320,7 @@ test("offline: a bar says so, what was read stays, and controls that write are d
     await expect(page.getByText("Not connected to the daemon")).toBeVisible({ timeout: 20_000 });
     await expect(page.getByRole("button", { name: "Run first" })).toBeDisabled();
     await expect(page.getByRole("button", { name: "Enter listening mode" })).toBeDisabled();
+    await draw(page, "offline");
     await own.serve();
     await expect(page.getByRole("button", { name: "Run first" })).toBeEnabled({ timeout: 40_000 });
   } finally {

@@ -95,7 +95,7 @@ export async function walk(page: Page, daemon: Daemon, picture: Picture): Promis
   await replace((await onDisk()).replace(/amount: .*/, () => MENDED));
   await page.getByRole("button", { name: "Save …" }).click();
   await page.getByRole("button", { name: "Try on recorded executions" }).click();
-  await expect(page.getByText("1 differs ·")).toBeVisible();
+  await expect(page.getByText("· 1 differs")).toBeVisible();
   await expect(page.getByText("Nothing was called")).toBeVisible();
   await picture("tour-trial");
   await page.getByRole("button", { name: "Save now" }).click();

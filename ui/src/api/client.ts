@@ -2,6 +2,7 @@
 
 import createClient, { type Middleware } from "openapi-fetch";
 
+import { parse } from "../value/exact";
 import type { paths } from "./schema";
 
 const SECRET = "cogwork-session";
@@ -47,9 +48,12 @@ const problems: Middleware = {
       request.headers.set(name, value);
     }
   },
-  async onResponse({ response }) {
-    if (response.ok || response.status === 304) {
+  async onResponse({ response, options }) {
+    if (response.status === 304) {
       return;
+    }
+    if (response.ok) {
+      return options.parseAs === "json" && response.status !== 204 ? exactly(response) : undefined;
     }
     const body = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
     if (OVER.includes(body.code ?? "")) {
@@ -61,6 +65,16 @@ const problems: Middleware = {
     return request.signal.aborted ? undefined : new Problem(0, "offline", "the daemon does not answer");
   },
 };
+
+/** The response with a body whose long integers are not rounded. */
+async function exactly(response: Response): Promise<Response> {
+  const text = await response.text();
+  const made = new Response(text, { status: response.status, headers: response.headers });
+  // The client reads the body by `json` if it knows the length, which is that of the body as it was sent, compressed or not.
+  made.headers.set("content-length", String(text.length));
+  made.json = async () => (text === "" ? undefined : parse(text));
+  return made;
+}
 
 /** The operations of the API, with the types of the daemon's own description. A failure is thrown as a [`Problem`]. */
 export const api = createClient<paths>();

@@ -41,8 +41,9 @@ it("the answer of the caller is told with what decided it, and when", () => {
     caller: { state: "answered" as const, answer: { at: "2026-03-02T12:00:01Z", by, status, headers: [], body: null } },
   });
   expect(answer(got("timeout", 504))).toBe(
-    "The caller got 504 after 1.0 s, the timeout of the webhook; the execution went on.",
+    "The caller got 504 after 1.0 s, the timeout of the webhook; the execution goes on.",
   );
+  expect(answer({ ...got("timeout", 504), finishedAt: "2026-03-02T12:00:07Z" })).toContain("; the execution went on for 6.0 s.");
   expect(answer(got("accepted", 200))).toContain("The caller got 200 at once");
   expect(answer({ ...base, caller: { state: "left" } })).toContain("no answer");
   expect(answer(base)).toBeUndefined();

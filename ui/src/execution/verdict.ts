@@ -1,7 +1,7 @@
 /** The verdict on an execution: what failed, else what it waits for, else its result; then what the caller got. */
 
 import type { ActionError, CallerAnswer, DelayReason, Execution, Outcome, Pause } from "../api/types";
-import { duration } from "../format";
+import { duration, short } from "../format";
 import { idOf } from "../graph/key";
 import { instant } from "./instant";
 
@@ -70,7 +70,7 @@ const DECIDED: Record<CallerAnswer["by"], string> = {
   respond: "decided by a respond step",
   result: "the result of the execution",
   failure: "since the execution failed",
-  timeout: "the timeout of the webhook; the execution went on",
+  timeout: "the timeout of the webhook",
 };
 
 /** The answer that the caller of a webhook got; `undefined` if nobody called. */
@@ -87,7 +87,9 @@ export function answer(execution: Execution): string | undefined {
   }
   const { status, by, at } = caller.answer;
   const after = duration(Math.max(0, instant(at) - instant(execution.startedAt)));
-  const how = DECIDED[by];
+  const { finishedAt } = execution;
+  const went = finishedAt === undefined ? "goes on" : `went on for ${duration(Math.max(0, instant(finishedAt) - instant(at)))}`;
+  const how = by === "timeout" ? `${DECIDED[by]}; the execution ${went}` : DECIDED[by];
   return how.startsWith("at once")
     ? `The caller got ${status} ${how}.`
     : `The caller got ${status} after ${after}, ${how}.`;
@@ -120,6 +122,24 @@ export function cause(reason: DelayReason): string {
       return "a person";
     case "call":
       return "the automation that it called";
+  }
+}
+
+/** The page of what a wait is for: an execution, the hosts, the questions; `undefined` if there is none. */
+export function targetOf(reason: DelayReason): { path: string; name: string } | undefined {
+  const of = holder(reason);
+  if (of !== undefined) {
+    return { path: `/executions/${of}`, name: reason.kind === "permit" ? `behind ${short(of)}` : short(of) };
+  }
+  switch (reason.kind) {
+    case "host":
+      return { path: "/status", name: "hosts" };
+    case "approval":
+      return { path: "/inbox", name: "inbox" };
+    case "slot":
+      return { path: "/status", name: "status" };
+    default:
+      return undefined;
   }
 }
 

@@ -4,8 +4,11 @@ const KEY = "cogwork-list";
 /** The most ids that are kept. */
 const MOST = 1000;
 
-export function keepList(rows: { id: string }[]): void {
-  sessionStorage.setItem(KEY, JSON.stringify(rows.slice(0, MOST).map(({ id }) => id)));
+/** The beginning of a list, as it is kept. */
+export const listed = (rows: { id: string }[]): string => JSON.stringify(rows.slice(0, MOST).map(({ id }) => id));
+
+export function keepList(list: string): void {
+  sessionStorage.setItem(KEY, list);
 }
 
 /** The execution before or after this one in the list; `undefined` at its ends, and without a list. */

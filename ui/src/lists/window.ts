@@ -10,6 +10,19 @@ export function inSight(above: number, view: number, height: number, count: numb
   return { first, last: Math.min(count, top + Math.ceil(view / height) + SPARE) };
 }
 
+/** The rows that may come into sight at once for each row to keep its element. */
+const FEW = 8;
+
+/** The elements of the rows in sight, by the ids of the rows. `known` are those of before, in their order. If few rows are new, the others keep
+ * their elements, as all do while one of them has the focus (`isHeld`). Else the elements stay where they are and get other rows: to fill one takes
+ * less than to make one. */
+export function elements(ids: string[], known: ReadonlyMap<string, number>, isHeld: boolean): Map<string, number> {
+  const before = [...known.values()];
+  let next = 1 + Math.max(-1, ...before);
+  const isFew = ids.filter((id) => !known.has(id)).length <= FEW;
+  return new Map(ids.map((id, place) => [id, (isHeld || isFew ? known.get(id) : before[place]) ?? next++]));
+}
+
 /** The pixels by which the window has to scroll for a row to be in sight. `top` is the top of the list in the window. */
 export function distance(index: number, top: number, view: number, height: number): number {
   const start = top + index * height;

@@ -1,8 +1,10 @@
 /** The comparison of two executions: their steps, aligned by path, and the differences of their values. */
 
-import microdiff from "microdiff";
+import microdiff, { type Difference } from "microdiff";
 
 import type { Execution, StepView } from "../api/types";
+import { duration } from "../format";
+import { asInteger, parse } from "../value/exact";
 import { asFile } from "../value/file";
 
 export interface Change {
@@ -12,12 +14,25 @@ export interface Change {
   right: unknown;
 }
 
+/** The differences of one value, with its name. */
+export interface Named {
+  name: string;
+  changes: Change[];
+}
+
+/** A step on one side: its status, and its attempts and duration in words. */
+export interface Cell {
+  status?: string;
+  words: string;
+}
+
 export interface Row {
   step: string;
-  left?: StepView;
-  right?: StepView;
+  /** Absent if the step did not run there. */
+  left?: Cell;
+  right?: Cell;
   /** The differences of results, errors and requests, by their names. */
-  changes: { name: string; changes: Change[] }[];
+  changes: Named[];
   same: boolean;
 }
 
@@ -33,21 +48,28 @@ export function changes(left: unknown, right: unknown): Change[] {
   return microdiff(before, after)
     .slice(0, MOST)
     .map((found) => ({
-      path: found.path.map((part, index) => (typeof part === "number" ? `[${part}]` : index > 0 ? `.${part}` : part)).join(""),
+      path: written(areDigits(found) ? found.path.slice(0, -1) : found.path),
       left: found.type === "CREATE" ? undefined : found.oldValue,
       right: found.type === "REMOVE" ? undefined : found.value,
     }));
 }
 
+/** True for two long integers, which differ in their digits. */
+const areDigits = ({ path, type, ...sides }: Difference) =>
+  type === "CHANGE" && path.at(-1) === "rawJSON" && /^-?\d+$/.test(String((sides as { value?: unknown }).value));
+
+const written = (path: (string | number)[]) =>
+  path.map((part, index) => (typeof part === "number" ? `[${part}]` : index > 0 ? `.${part}` : part)).join("");
+
 type Tree = Record<string, unknown> | unknown[];
-const isTree = (value: unknown): value is Tree => typeof value === "object" && value !== null;
+const isTree = (value: unknown): value is Tree => typeof value === "object" && value !== null && asInteger(value) === undefined;
 
 /** A file with JSON as its JSON, so that its members are compared. */
-function plain(value: unknown): unknown {
+export function plain(value: unknown): unknown {
   const file = asFile(value);
   if (file?.encoding === "utf8") {
     try {
-      return JSON.parse(file.data ?? "") as unknown;
+      return parse(file.data ?? "");
     } catch {
       return file.data;
     }
@@ -88,16 +110,25 @@ function row(step: string, left: StepView | undefined, right: StepView | undefin
     ["error", left?.error?.message, right?.error?.message],
     ...(left && right ? [["attempts", tries(left), tries(right)] as [string, unknown, unknown]] : []),
   ];
-  const found = pairs
-    .map(([name, before, after]) => ({ name, changes: changes(before, after) }))
-    .filter((one) => one.changes.length > 0);
+  const found = differences(pairs);
   return {
     step,
-    ...(left ? { left } : {}),
-    ...(right ? { right } : {}),
+    ...(left ? { left: cell(left) } : {}),
+    ...(right ? { right: cell(right) } : {}),
     changes: found,
     same: found.length === 0 && left?.status === right?.status,
   };
+}
+
+/** The pairs of values that differ, by their names. */
+export function differences(pairs: [string, unknown, unknown][]): Named[] {
+  return pairs.map(([name, left, right]) => ({ name, changes: changes(left, right) })).filter((one) => one.changes.length > 0);
+}
+
+/** A step with its attempts and its duration in words. */
+export function cell(step: StepView): Cell {
+  const attempts = step.attempts && step.attempts > 1 ? `${step.attempts} attempts, ` : "";
+  return { status: step.status, words: step.kept ? "kept" : attempts + duration(step.tookMs) };
 }
 
 /** A member of a value that not every variant has. */
@@ -107,16 +138,16 @@ const member = (value: object | undefined, name: string): unknown => (value as R
 const tries = (step: StepView | undefined) => (step?.kept ? 1 : step?.attempts);
 
 /** The differences of the two ends: the result or the error, and the response. */
-export function ends(left: Execution, right: Execution): { name: string; changes: Change[] }[] {
+export function ends(left: Execution, right: Execution): Named[] {
   const end = ({ outcome }: Execution) =>
     outcome && "error" in outcome ? outcome.error.message : (member(outcome, "reason") ?? member(outcome, "result"));
   const response = ({ response, answered }: Execution) =>
     response ? { status: response.status, body: plain(response.body) } : answered ? { status: answered } : undefined;
-  return [
-    { name: "payload", changes: changes(payload(left), payload(right)) },
-    { name: "result", changes: changes(end(left), end(right)) },
-    { name: "response", changes: changes(response(left), response(right)) },
-  ].filter((one) => one.changes.length > 0);
+  return differences([
+    ["payload", payload(left), payload(right)],
+    ["result", end(left), end(right)],
+    ["response", response(left), response(right)],
+  ]);
 }
 
 const payload = ({ payload }: Execution) => ({ ...payload, body: plain(member(payload, "body")) });

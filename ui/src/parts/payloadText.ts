@@ -1,5 +1,6 @@
 /** The part of a recorded payload that people edit, as text, and back. */
 
+import { parse } from "../value/exact";
 import { asFile } from "../value/file";
 
 type Payload = { kind: string; [name: string]: unknown };
@@ -25,7 +26,7 @@ export function editable(payload: Payload): { name: string; text: string } | und
 
 function pretty(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return JSON.stringify(parse(text), null, 2);
   } catch {
     return text;
   }
@@ -35,7 +36,7 @@ function pretty(text: string): string {
 export function edited(payload: Payload, text: string): { payload?: unknown; error?: string } {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parse(text);
   } catch (error) {
     if (payload.kind !== "webhook") {
       return { error: `This is not JSON: ${(error as Error).message}` };

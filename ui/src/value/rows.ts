@@ -1,6 +1,7 @@
 /** A JSON value as rows of a tree: only what is open, so that a large value costs what is seen of it. */
 
 import type { FileValue } from "../api/types";
+import { asInteger } from "./exact";
 import { asFile } from "./file";
 
 /** A value that the answer left out, with its size and its beginning. */
@@ -52,7 +53,7 @@ function entries(value: unknown): [string | number, unknown][] | undefined {
   if (Array.isArray(value)) {
     return value.map((item, index) => [index, item]);
   }
-  if (typeof value === "object" && value !== null) {
+  if (typeof value === "object" && value !== null && asInteger(value) === undefined) {
     return Object.entries(value).filter(([, item]) => item !== undefined);
   }
   return undefined;
@@ -112,7 +113,7 @@ export function search(root: unknown, text: string): { open: Set<string>; hits: 
   const walk = (value: unknown, path: (string | number)[]): void => {
     const inner = asLarge(value) ? undefined : entries(value);
     const name = path.length > 0 ? String(path.at(-1)) : "";
-    const own = inner ? "" : typeof value === "string" ? value : String(value);
+    const own = inner ? "" : typeof value === "string" ? value : (asInteger(value) ?? String(value));
     if (`${name}\n${own}`.toLowerCase().includes(wanted)) {
       hits.push(pointer(path));
       for (let depth = 0; depth < path.length; depth += 1) {
@@ -133,7 +134,7 @@ const SHORT = 300;
 /** The short text of a leaf. A string stands in quotes: "1" is not 1, and "null" not null. */
 export function text(value: unknown): string {
   if (typeof value !== "string") {
-    return value === undefined ? "nothing" : String(value);
+    return value === undefined ? "nothing" : (asInteger(value) ?? String(value));
   }
   return value.length > SHORT ? `${JSON.stringify(value.slice(0, SHORT)).slice(0, -1)}…` : JSON.stringify(value);
 }
