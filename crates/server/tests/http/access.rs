@@ -1,8 +1,14 @@
 //! Every address of the admin listener, under every rule of access.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::support::{Answer, Daemon, MANUAL, daemon};
+use crate::sessions::session;
+use crate::support::{Answer, Daemon, MANUAL, daemon, request, talk};
+
+/// The methods of HTTP that a router could answer.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Each operation that the description of the API has, with something in place of its variables.
 pub(crate) fn operations() -> Vec<(String, String)> {
@@ -65,6 +71,47 @@ async fn no_address_answers_without_the_token() {
             refused(&answer, 401, "unauthorized");
             assert!(answer.header("www-authenticate").is_some_and(|scheme| scheme.starts_with("Bearer")));
         }
+    }
+}
+
+/// The status of the answer to a request by any method.
+async fn status(daemon: &Daemon, method: &str, path: &str, fields: &str) -> u16 {
+    Answer::parse(&talk(daemon.admin, &request(daemon.admin, method, path, fields, b"")).await).status
+}
+
+/// A test beside the table of routes makes sure that each path of the router is described.
+#[tokio::test]
+async fn every_path_refuses_every_method_without_a_whole_credential() {
+    let daemon = daemon(&[]).await;
+    let (cookie, secret) = session(&daemon).await;
+    let wrong = format!("{cookie}x-cogwork-session: AAAA\r\n");
+    let mut paths: BTreeSet<String> = operations().into_iter().map(|(_, path)| path).collect();
+    assert!(paths.contains("/metrics") && paths.contains("/api/v1/stream"), "{paths:?}");
+    paths.extend(["/api", "/api/v1", "/api/v1/nothing", "/api/v2/status", "/metrics/all"].map(str::to_owned));
+    // The pages and the manual are public to read, since they have no data, and take nothing.
+    let pages = ["/", "/executions", "/login", "/assets/none.js", "/manual", "/manual/", "/manual/none.html"];
+    let is_public = |method: &str, path: &str| match path {
+        "/api/v1/session" => method == "POST",
+        _ => pages.contains(&path) && matches!(method, "GET" | "HEAD"),
+    };
+    let mut refused = 0;
+    for path in paths.iter().map(String::as_str).chain(pages) {
+        for method in METHODS.into_iter().filter(|method| !is_public(method, path)) {
+            for (shown, fields, expected) in [
+                ("nothing", "", 401),
+                ("a cookie", &cookie, 403),
+                ("a secret", &secret, 401),
+                ("a wrong secret", &wrong, 401),
+            ] {
+                let found = status(&daemon, method, path, fields).await;
+                assert_eq!(found, expected, "{method} {path} with {shown}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 1500, "{refused}");
+    for path in pages.into_iter().filter(|path| !path.contains("none")) {
+        assert!(matches!(status(&daemon, "GET", path, "").await, 200 | 308), "{path}");
     }
 }
 

@@ -20,7 +20,7 @@ async fn log_in(daemon: &Daemon, token: &str, fields: &str) -> Answer {
 }
 
 /// The `cookie` field and the field with the second secret of a new session.
-async fn session(daemon: &Daemon) -> (String, String) {
+pub(crate) async fn session(daemon: &Daemon) -> (String, String) {
     let answer = log_in(daemon, &link(daemon).await, "").await;
     assert_eq!(answer.status, 201, "{answer:?}");
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap();
