@@ -16,12 +16,12 @@ test.beforeAll(async ({ daemon }) => {
   shown = await prepare(daemon);
 });
 
-for (const { page, name, path, act } of VIEWS) {
+for (const { page, name, path, act, widths } of VIEWS) {
   test(`no serious finding of accessibility: ${page}, ${name}`, async ({ open, daemon }) => {
     await open.goto(daemon.base + path(shown));
     await expect(open.getByRole("heading").or(open.getByRole("alert")).first()).toBeVisible();
     await act?.(open, daemon);
-    await expectAccessible(open, name);
+    await expectAccessible(open, name, widths);
   });
 }
 

@@ -27,6 +27,7 @@ steps:
       - {id: say, action: log.info, with: {message: "item \${{ item }}"}}
 `;
 const HOOK = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - {id: out, set: {n: \"${{ trigger.results.body.data.n }}\"}}\n";
+const SIGNED = "trigger: {webhook: {verify: {preset: github, secret: \"${{ secrets.a11yHook }}\"}}}\nsteps: [{set: {a: 1}}]\n";
 const SHORT = "trigger: {manual: {}}\nsteps:\n  - {id: first, set: {x: 1}}\n";
 const BROKEN = "trigger: {manual: {}}\non: x\nsteps: []\n";
 
@@ -49,6 +50,7 @@ export async function prepare(daemon: Daemon): Promise<Shown> {
   await daemon.write("automations/a11y-tried.yaml", SHORT);
   await daemon.write("automations/a11y-planned.yaml", SHORT);
   await daemon.run("a11y-tried", {});
+  await daemon.write("automations/a11y-signed.yaml", SIGNED);
   await daemon.write("automations/a11y-broken.yaml", BROKEN);
   await daemon.send("a11y-failing", { id: 4711 });
   await daemon.send("approval", { what: "A chair", amount: 300 });
@@ -69,6 +71,8 @@ export interface View {
   dialog?: string;
   /** Acts on the page, and waits for the view that is examined. */
   act?: (page: Page, daemon: Daemon) => Promise<void>;
+  /** The widths of the window in which it is examined; absent for all. */
+  widths?: number[];
 }
 
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
@@ -131,6 +135,18 @@ export const VIEWS: View[] = [
     name: "an execution that waits for a person",
     path: ({ waiting }) => `/executions/${waiting}`,
     act: (page) => expect(page.getByRole("form")).toBeVisible(),
+  },
+  {
+    page: "Execution",
+    name: "the inspector as a sheet of a narrow window",
+    dialog: "Pane",
+    path: ({ failed }) => `/executions/${failed}`,
+    widths: [360],
+    act: async (page) => {
+      await page.setViewportSize({ width: 360, height: 800 });
+      await page.getByRole("tree").getByText("broken").click();
+      await expect(page.getByRole("dialog")).toBeVisible();
+    },
   },
   {
     page: "Execution",
@@ -300,6 +316,27 @@ export const VIEWS: View[] = [
     name: "the form of a trigger",
     path: () => "/automations/a11y-hook?tab=test&drawer=configure",
     act: (page) => expect(page.getByLabel("Wait", { exact: true })).toBeVisible(),
+  },
+  {
+    page: "Automation",
+    name: "the choice of a secret",
+    dialog: "ChooseSecret",
+    path: () => "/automations/a11y-signed?tab=test&drawer=configure",
+    act: async (page) => {
+      await button(page, "Choose… the secret for Secret").click();
+      await expect(page.getByRole("dialog").getByLabel("Name")).toHaveValue("a11yHook");
+    },
+  },
+  {
+    page: "Automation",
+    name: "an automation that is deleted",
+    dialog: "DeleteSheet",
+    path: () => "/automations/a11y-signed",
+    act: async (page) => {
+      await button(page, "More actions").click();
+      await page.getByRole("menuitem", { name: "Delete …" }).click();
+      await expect(page.getByRole("dialog")).toContainText("a11y-signed.yaml");
+    },
   },
   {
     page: "Automation",
