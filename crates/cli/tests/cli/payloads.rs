@@ -66,6 +66,26 @@ fn a_test_from_an_execution_is_written_by_the_daemon_beside_the_automation() {
 }
 
 #[test]
+fn the_last_executions_are_tried_on_a_text_that_is_not_in_force() {
+    let (project, daemon) = started();
+    for id in 1..=3 {
+        assert!(post(daemon.word("/trigger/"), &format!("{{\"id\": {id}}}")).starts_with("HTTP/1.1 201 "));
+    }
+    let file = "automations/order.yaml";
+    let tried = project.cogwork(&["executions", "try", file, "--last", "2", "--json"]).exits(0).json();
+    let newest = project.cogwork(&["executions", "list", "--json"]).exits(0).json();
+    let ids = |list: &serde_json::Value| {
+        list["executions"].as_array().unwrap().iter().take(2).map(|one| one["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&tried), ids(&newest));
+    assert_eq!(tried["executions"].as_array().map(Vec::len), Some(2), "{tried}");
+    for wrong in [["--last", "51"], ["--last", "0"]] {
+        project.cogwork(&["executions", "try", file, wrong[0], wrong[1]]).exits(2);
+    }
+    project.cogwork(&["executions", "try", file, "latest", "--last", "2"]).exits(2);
+}
+
+#[test]
 fn a_read_only_daemon_writes_no_test() {
     let project = Project::with(&[("automations/order.yaml", ORDER)]);
     let daemon = Daemon::start(&project, &["--addresses", "--ui-read-only", "true"], "order");

@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork executions try automations/order-desk.yaml latest
   cogwork executions try automations/order-desk.yaml 019a2b3c 019a2b41 --tests
+  cogwork executions try automations/order-desk.yaml --last 20
   cogwork executions try automations/order-desk.yaml --text draft.yaml latest --json
 
 Nothing is called: the answers of other systems come from the record. It exits with 1 if an execution
@@ -38,6 +39,9 @@ pub(super) struct Try {
     /// The ids of 1 to 50 executions, beginnings of them that no others have, or `latest`
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::executions))]
     ids: Vec<String>,
+    /// Try the newest N executions of the automation that have succeeded or failed
+    #[arg(long, value_name = "N", conflicts_with = "ids", value_parser = clap::value_parser!(u16).range(1..=50))]
+    last: Option<u16>,
     /// A file with the text to try; default: the automation's file as it is on disk
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
@@ -99,8 +103,8 @@ struct Test {
 
 impl Try {
     pub(super) async fn run(&self, config: &Config, dir: &Path) -> anyhow::Result<Exit> {
-        if self.ids.is_empty() && !self.tests {
-            return Err(CommandError::usage("name the executions to try, or add --tests"));
+        if self.ids.is_empty() && self.last.is_none() && !self.tests {
+            return Err(CommandError::usage("name the executions to try, or add --last or --tests"));
         }
         let Named::Inside(path) = paths::resolve(dir, &self.file)? else {
             let message =
@@ -113,6 +117,9 @@ impl Try {
         let mut ids = Vec::with_capacity(self.ids.len());
         for id in &self.ids {
             ids.push(history::id(config, id).await?.to_string());
+        }
+        if let Some(count) = self.last {
+            ids = newest(config, &path, count).await?;
         }
         let body = json!({"path": path, "text": text, "executions": ids, "tests": self.tests});
         let found: Value = daemon::post(config, "/api/v1/trials", &body).await?;
@@ -138,6 +145,22 @@ impl Try {
         ));
         Ok(if same == results.executions.len() && failed == 0 { Exit::Done } else { Exit::Failed })
     }
+}
+
+/// The ids of the newest ended executions of the automation that a file defines.
+async fn newest(config: &Config, file: &Path, count: u16) -> anyhow::Result<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Page {
+        executions: Vec<Row>,
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        id: String,
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let query = format!("automation={}&status=succeeded,failed&limit={count}", daemon::query(&stem));
+    let page: Page = daemon::fetch(config, &format!("/api/v1/executions?{query}")).await?;
+    Ok(page.executions.into_iter().map(|row| row.id).collect())
 }
 
 fn show(trial: &Trial) -> std::io::Result<()> {
