@@ -85,7 +85,7 @@ test("the pictures of the manual", async ({ open, daemon }) => {
   await editor.click();
   await open.keyboard.press("Control+End");
   await open.keyboard.type("  - {id: done, action: log.info, with: {message: \"${{ steps.orderz.results.status }}\"}}");
-  await expect(open.locator("p.bad").filter({ hasText: "orderz" })).toBeVisible();
+  await expect(open.getByRole("region", { name: "Problems" })).toContainText("orderz");
   await open.keyboard.press("Escape");
   await picture("source");
 });
