@@ -67,13 +67,12 @@ impl Budget {
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Waits until there is room for so many bytes of a large body, at most for all that is not reserved for small ones.
-    /// False where there is none in time.
-    async fn take_in_time(&self, bytes: usize) -> bool {
+    /// Waits until there is room for so many bytes beside `remaining` ones. False where there is none in time.
+    async fn take_in_time(&self, bytes: usize, remaining: usize) -> bool {
         let there = async {
             loop {
                 let given_back = self.given_back.notified();
-                if self.take_and_leave(bytes, self.for_small) {
+                if self.take_and_leave(bytes, remaining) {
                     return;
                 }
                 given_back.await;
@@ -143,8 +142,9 @@ impl BufferedBody {
         let data = self.data.clone();
         let counted = tokio::task::spawn_blocking(move || memory_of_values(&data));
         let counted = counted.await.map_err(io::Error::other).flatten().map_err(|error| no_room(&error))?;
-        let counted = counted.saturating_add(length).min(self.budget.all - self.budget.for_small);
-        if !self.budget.take_in_time(counted).await {
+        let remaining = if length > SMALL { self.budget.for_small } else { 0 };
+        let counted = counted.saturating_add(length).min(self.budget.all - remaining);
+        if !self.budget.take_in_time(counted, remaining).await {
             return Err(Refusal::out_of_memory());
         }
         self.counted += counted;
@@ -416,8 +416,8 @@ mod tests {
     #[tokio::test]
     async fn large_bodies_leave_room_for_small_ones() {
         let budget = Budget::new(1000, None);
-        assert!(budget.take_in_time(750).await);
-        let mut second = Box::pin(budget.take_in_time(1));
+        assert!(budget.take_in_time(750, budget.for_small).await);
+        let mut second = Box::pin(budget.take_in_time(1, budget.for_small));
         assert!((&mut second).now_or_never().is_none(), "another large one waits");
         assert!(BufferedBody::nothing(&budget).count(250), "a small one does not");
         budget.give_back(1);
@@ -444,8 +444,9 @@ mod tests {
         let held = body.whole().await.expect("it is there");
         assert_eq!((held.counted, held.is_on_disk(), held.start()), (0, true, vec![7; START]));
         let held = held.into_memory().await.expect("there is room");
-        // With the values in it, it takes all that there is.
-        assert_eq!((held.counted, held.bytes()), (3 * SMALL, Bytes::from(vec![7; 2 * SMALL])));
+        // With the values in it, it takes all that large ones may have.
+        assert_eq!(held.counted, 3 * SMALL - budget.for_small);
+        assert!(held.bytes() == vec![7; 2 * SMALL]);
         drop(held);
         // One that says how large it is takes none from the start.
         let mut other = Arriving::new(&budget, Some(2 * SMALL as u64));
