@@ -67,7 +67,8 @@ fn a_test_from_an_execution_is_written_by_the_daemon_beside_the_automation() {
 
 #[test]
 fn the_last_executions_are_tried_on_a_text_that_is_not_in_force() {
-    let (project, daemon) = started();
+    let project = Project::with(&[("automations/order.yaml", &format!("id: the-orders\n{ORDER}"))]);
+    let daemon = Daemon::start(&project, &["--addresses"], "the-orders");
     for id in 1..=3 {
         assert!(post(daemon.word("/trigger/"), &format!("{{\"id\": {id}}}")).starts_with("HTTP/1.1 201 "));
     }

@@ -148,7 +148,7 @@ impl Try {
 }
 
 /// The ids of the newest ended executions of the automation that a file defines.
-async fn newest(config: &Config, file: &Path, count: u16) -> anyhow::Result<Vec<String>> {
+async fn newest(config: &Config, path: &Path, count: u16) -> anyhow::Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Page {
         executions: Vec<Row>,
@@ -157,8 +157,20 @@ async fn newest(config: &Config, file: &Path, count: u16) -> anyhow::Result<Vec<
     struct Row {
         id: String,
     }
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-    let query = format!("automation={}&status=succeeded,failed&limit={count}", daemon::query(&stem));
+    #[derive(Deserialize)]
+    struct Automations {
+        automations: Vec<Automation>,
+    }
+    #[derive(Deserialize)]
+    struct Automation {
+        id: String,
+        path: String,
+    }
+    let Automations { automations } = daemon::fetch(config, "/api/v1/automations").await?;
+    let automation = automations.into_iter().find(|one| Path::new(&one.path) == path);
+    let Automation { id, .. } =
+        automation.with_context(|| format!("`{}` defines no automation that is in force", path.display()))?;
+    let query = format!("automation={}&status=succeeded,failed&limit={count}", daemon::query(&id));
     let page: Page = daemon::fetch(config, &format!("/api/v1/executions?{query}")).await?;
     Ok(page.executions.into_iter().map(|row| row.id).collect())
 }
