@@ -74,23 +74,15 @@ impl Share {
     /// Releases the permits above `units` and returns the number that remains.
     fn shrink_to(&self, units: u32) -> u32 {
         let mut reservation = self.reservation();
-        let Some(room) = &mut reservation.room else {
-            if units == 0 {
-                reservation.overdraft = None;
-            }
-            return 0;
-        };
-        let count = u32::try_from(room.num_permits()).unwrap_or(u32::MAX);
-        if count > units {
-            drop(room.split((count - units) as usize));
-            if (count - units) as usize * UNIT >= allocator::LARGE {
-                allocator::request_purge();
-            }
-        }
+        let held = reservation.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let released = held.saturating_sub(units as usize);
         if units == 0 {
             *reservation = Reservation::default();
+        } else if let Some(room) = &mut reservation.room {
+            drop(room.split(released));
         }
-        count.min(units)
+        allocator::note_freed(released * UNIT);
+        u32::try_from(held - released).unwrap_or(u32::MAX)
     }
 
     fn add(&self, more: Option<OwnedSemaphorePermit>) {

@@ -84,9 +84,7 @@ impl Budget {
     fn give_back(&self, bytes: usize) {
         if bytes > 0 {
             self.left.fetch_add(bytes, Ordering::Relaxed);
-            if bytes >= allocator::LARGE {
-                allocator::request_purge();
-            }
+            allocator::note_freed(bytes);
             self.given_back.notify_waiters();
         }
     }
