@@ -58,6 +58,17 @@ async fn asked(peer: &mut Peer, line: &str) -> Asked {
     asked
 }
 
+/// A project with a subscription that the other application has refused once. The next attempt is due in 10 seconds.
+async fn failed_subscription() -> (Peer, Project, Engine) {
+    let mut peer = Peer::new().await;
+    let project = project(&peer);
+    let engine = project.start().await;
+    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
+    queue_status(&engine, |one| one.failures == 1).await;
+    settled(&project, "2026-03-02T08:00:10Z").await;
+    (peer, project, engine)
+}
+
 #[tokio::test]
 async fn a_subscription_that_fails_says_why_and_is_tried_again() {
     let mut peer = Peer::new().await;
@@ -79,12 +90,7 @@ async fn a_subscription_that_fails_says_why_and_is_tried_again() {
 
 #[tokio::test]
 async fn an_attempt_that_a_person_asks_for_does_not_wait_for_its_time() {
-    let mut peer = Peer::new().await;
-    let project = project(&peer);
-    let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
-    queue_status(&engine, |one| one.failures == 1).await;
-    settled(&project, "2026-03-02T08:00:10Z").await;
+    let (mut peer, _project, engine) = failed_subscription().await;
     let id = AutomationId::parse("test").expect("an id");
     // The clock stands still.
     for (status, failures) in [(422, 2), (201, 0)] {
@@ -108,12 +114,7 @@ async fn an_attempt_that_a_person_asks_for_does_not_wait_for_its_time() {
 #[tokio::test]
 async fn a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does() {
     for hours in [1, -1, 8760, -8760] {
-        let mut peer = Peer::new().await;
-        let project = project(&peer);
-        let engine = project.start().await;
-        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
-        queue_status(&engine, |one| one.failures == 1).await;
-        settled(&project, "2026-03-02T08:00:10Z").await;
+        let (mut peer, project, engine) = failed_subscription().await;
         project.clock.step(SignedDuration::from_hours(hours));
         project.clock.advance(Duration::from_secs(9));
         let waits = queue_status(&engine, |one| one.failures == 1).await;
