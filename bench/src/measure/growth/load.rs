@@ -19,6 +19,8 @@ use crate::project::numbered_id;
 const BODY: &[u8] = br#"{"quantity": 1, "n": 0}"#;
 /// Limit for waiting until the daemon has reached an expected state.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The time without work after which a daemon is at rest.
+const REST: Duration = Duration::from_millis(300);
 /// Interval at which the state is read meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -41,6 +43,7 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     if let Load::Automations | Load::Retention | Load::Subscriptions = load {
         if let Load::Retention = load {
             Run::of(&daemon, MEASURED).await?.finished_at_most(10).await?;
+            at_rest(&daemon).await?;
         }
         if let Load::Subscriptions = load {
             subscribed(&server, size).await?;
@@ -64,6 +67,22 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     let after = reading(&daemon).await?;
     daemon.stop().await?;
     Ok(Costs { time: after.0 - before.0, memory: after.1 - before.1, stored: after.2 - before.2 })
+}
+
+/// Comes back once the daemon has used no processor time for [`REST`]: retention deletes the data of executions after they are
+/// gone for readers. Without it the work behind the last batch is missing, which is half of it at the smallest size.
+async fn at_rest(daemon: &Daemon) -> Result<(), Error> {
+    let until = Instant::now() + PATIENCE;
+    let mut before = None;
+    while Instant::now() < until {
+        let now = daemon.process().processor_time();
+        if before == now {
+            return Ok(());
+        }
+        before = now;
+        tokio::time::sleep(REST).await;
+    }
+    Err(Error::Server("the daemon did not come to rest".to_owned()))
 }
 
 /// Processor time in seconds, memory and stored bytes of a daemon.
