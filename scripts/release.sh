@@ -16,6 +16,8 @@ x86_64-unknown-linux-gnu) architecture=amd64 machine=x86_64 ;;
 aarch64-unknown-linux-gnu) architecture=arm64 machine=aarch64 ;;
 *) echo "there are no releases for $target" >&2; exit 1 ;;
 esac
+# As cargo and the Makefile have it.
+folder=${CARGO_TARGET_DIR:-target}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 # A reproducible archive: no owner, sorted, the time of the commit.
@@ -30,9 +32,9 @@ if [ "$target" != "$host" ]; then
 	export "CC_$variable=$compiler" "CARGO_TARGET_${variable^^}_LINKER=$compiler"
 fi
 cargo build --profile dist --locked --target "$target" -p cli --bin cogwork
-binary=target/$target/dist/cogwork
+binary=$folder/$target/dist/cogwork
 
-out=target/release-files
+out=$folder/release-files
 name=cogwork-$version-$machine-linux
 rm -rf "$out" && mkdir -p "$out"
 work=$(mktemp -d)
