@@ -9,6 +9,7 @@ COGWORK := $(TARGET)/debug/cogwork
 EDITOR_TOOLS := $(TARGET)/editor
 OPENAPI_DOCUMENTS := $(TARGET)/openapi
 WORKFLOW_TOOLS := $(TARGET)/workflows
+OIDC_PROVIDER := $(TARGET)/oidc
 HADOLINT_VERSION := 2.15.1
 
 .DEFAULT_GOAL := help
@@ -44,9 +45,9 @@ api-check: # The types of the API in the UI are fresh.
 	@$(COGWORK) schema --api > $(TARGET)/openapi.json
 	@$(API_TYPES) --check || { echo 'write the types of the API anew: make ui-types' >&2; exit 1; }
 
-ui-test: # The UI of the real daemon in a real browser.
+ui-test: $(OIDC_PROVIDER)/node_modules # The UI of the real daemon in a real browser, with logins at a real provider.
 	@scripts/need.sh chromium-headless-shell
-	COGWORK_BIN=$(abspath $(TARGET))/debug npm run --prefix ui --silent e2e
+	COGWORK_BIN=$(abspath $(TARGET))/debug OIDC_PROVIDER=$(abspath $(OIDC_PROVIDER)) npm run --prefix ui --silent e2e
 
 ui/node_modules: ui/package.json ui/package-lock.json
 	@command -v npm >/dev/null || { echo 'the web UI needs Node.js 20 or later with npm' >&2; exit 1; }
@@ -111,8 +112,9 @@ imports-check: $(OPENAPI_DOCUMENTS)/node_modules # Public OpenAPI documents beco
 $(EDITOR_TOOLS)/node_modules: tests/editor/package.json tests/editor/package-lock.json
 $(OPENAPI_DOCUMENTS)/node_modules: tests/openapi/package.json tests/openapi/package-lock.json
 $(WORKFLOW_TOOLS)/node_modules: tests/workflows/package.json tests/workflows/package-lock.json
-$(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules $(WORKFLOW_TOOLS)/node_modules:
-	@command -v npm >/dev/null || { echo 'the checks of editors, imports and workflows need Node.js 20 or later with npm' >&2; exit 1; }
+$(OIDC_PROVIDER)/node_modules: tests/oidc/package.json tests/oidc/package-lock.json tests/oidc/provider.mjs
+$(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules $(WORKFLOW_TOOLS)/node_modules $(OIDC_PROVIDER)/node_modules:
+	@command -v npm >/dev/null || { echo 'the checks of editors, imports, workflows and logins need Node.js 20 or later with npm' >&2; exit 1; }
 	@mkdir -p $(@D) && cp $^ $(@D)
 	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -10,5 +10,6 @@ pub mod daemon;
 pub mod faults;
 pub mod github;
 pub mod hostile;
+pub mod identity;
 pub mod project;
 pub mod recorder;

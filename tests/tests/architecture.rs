@@ -24,7 +24,7 @@ const LEVELS: [&[&str]; 9] = [
 ];
 
 /// Outside crates that belong to some of the product's crates alone, with the reason. A `*` at the end stands for any rest.
-const AT_HOME: [(&str, &[&str], &str); 48] = [
+const AT_HOME: [(&str, &[&str], &str); 49] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
@@ -55,6 +55,7 @@ const AT_HOME: [(&str, &[&str], &str); 48] = [
     ("notify*", &["engine"], "only engine watches files"),
     ("aho-corasick", &["model"], "only model hides secrets"),
     ("oauth2", &["connector"], "only connector asks for tokens"),
+    ("jsonwebtoken", &["connector"], "only connector checks ID tokens"),
     ("chacha20poly1305", &["runtime"], "only runtime seals secrets"),
     ("granit-parser", &["model"], "only model's loader reads what people write"),
     ("annotate-snippets", &["model"], "only model renders diagnostics"),

@@ -1,6 +1,6 @@
-//! Errors of setting up this crate. A failed call is a [`model::ActionError`].
+//! Errors of setting up this crate, and of logins. A failed call is a [`model::ActionError`].
 
-/// An error that prevents setting up the HTTP client.
+/// An error of setting up the HTTP client, or of the login of a person.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An entry of the outbound allow list has no known form.
@@ -15,4 +15,10 @@ pub enum Error {
     /// The HTTP client cannot be built, for example because the system has no certificates.
     #[error("the HTTP client cannot be built: {0}")]
     Client(#[from] reqwest::Error),
+    /// An identity provider cannot be reached, does not answer as OpenID Connect says, or refuses this client.
+    #[error("{0}")]
+    IdentityProvider(String),
+    /// A login at an identity provider is not valid.
+    #[error("{0}")]
+    Login(String),
 }

@@ -17,6 +17,7 @@ pub mod input;
 
 pub mod http;
 pub mod oauth;
+pub mod oidc;
 
 mod import;
 mod manifest;

@@ -72,5 +72,6 @@ pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_
 pub use settings::{Limits, Settings};
 pub use statistics::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes, Statistics};
 pub use timer::{Due, Timed, Timer};
+pub use vault::is_name as is_secret_name;
 pub use vault::{KeySource, Rotation, RowKind, StoredSecret, Vault};
 pub use wait_listing::{Pause, Pauses};

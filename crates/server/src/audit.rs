@@ -34,7 +34,7 @@ pub(crate) struct Entry {
     /// When the request was answered. No two entries have the same time.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) at: Timestamp,
-    /// The credential: `admin token`, `token NAME`, each also `… in a browser`, or `resume address`.
+    /// The credential: `admin token`, `token NAME`, each also `… in a browser`; `person NAME (SUBJECT) in a browser`; or `resume address`.
     pub(crate) by: String,
     /// The address of the other side of the connection, which may be a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,6 +35,9 @@ pub enum Error {
         /// How many it needs.
         least: usize,
     },
+    /// The identity provider of the settings cannot be used.
+    #[error("the identity provider cannot be used: {0}")]
+    Provider(#[from] connector::Error),
     /// The address of a daemon is not one.
     #[error("`{0}` is not the address of a daemon; write it as `http://127.0.0.1:7071`")]
     Address(String),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use model::Secret;
 
+use crate::admin::Scopes;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -19,6 +21,8 @@ pub struct ServerOptions {
     pub admin_token: Option<Secret>,
     /// Names, besides those of this machine's own loopback, under which the admin API may be addressed.
     pub admin_hosts: Vec<String>,
+    /// The identity provider at which people log in to the web UI; `None` if only login links begin sessions.
+    pub login: Option<LoginOptions>,
     /// True if the admin API refuses changes of project files.
     pub read_only: bool,
     /// True if `/metrics` needs no credential.
@@ -48,6 +52,7 @@ impl ServerOptions {
             data_dir: data_dir.into(),
             admin_token: None,
             admin_hosts: Vec::new(),
+            login: None,
             read_only: false,
             open_metrics: false,
             grace: Duration::from_secs(10),
@@ -58,6 +63,31 @@ impl ServerOptions {
             body_budget: 32 << 20,
         }
     }
+}
+
+/// The identity provider at which people log in to the web UI (OpenID Connect), and the scopes that they get.
+///
+/// A person gets the scopes of all entries that name them, and is refused without any.
+#[derive(Clone, Debug, Default)]
+pub struct LoginOptions {
+    /// The issuer identifier of the provider.
+    pub issuer: String,
+    /// The name of the provider for people.
+    pub name: String,
+    /// The client id of this daemon at the provider.
+    pub client_id: String,
+    /// The name of the secret that holds the client secret; `None` for a public client.
+    pub client_secret: Option<String>,
+    /// The scopes that are requested from the provider besides `openid`.
+    pub request_scopes: Vec<String>,
+    /// Verified e-mail addresses, or domains (`@example.com`), with the scopes of these people.
+    pub emails: Vec<(String, Scopes)>,
+    /// Groups with the scopes of their members.
+    pub groups: Vec<(String, Scopes)>,
+    /// The claim with the groups of a person.
+    pub groups_claim: String,
+    /// The claim that has scopes themselves, if the provider decides on them.
+    pub scopes_claim: Option<String>,
 }
 
 /// The limits of one listener. The figures are those of the threat model, section 4.2.

@@ -145,7 +145,7 @@ impl Bound {
             grace: options.grace,
             on_half_close: HalfClose::Finish,
         };
-        let api = Api::new(engine, &options, addresses, audit, closing.clone(), tasks.clone());
+        let api = Api::new(engine, &options, addresses, audit, closing.clone(), tasks.clone())?;
         let admin = Listener {
             name: "admin",
             socket: admin,

@@ -1058,6 +1058,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show at which identity provider people log in */
+        get: operations["get-session-provider"];
+        put?: never;
+        /** Begin a login at the identity provider */
+        post: operations["post-session-provider"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider/return": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End a login at the identity provider, and begin a session
+         * @description The session has the scopes that the settings give to the person. It ends after 12 hours at the latest, and with a change of these settings.
+         */
+        post: operations["post-session-provider-return"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/state/{scope}": {
         parameters: {
             query?: never;
@@ -1377,7 +1415,7 @@ export interface components {
              * @description When the request was answered. No two entries have the same time.
              */
             at: string;
-            /** @description The credential: `admin token`, `token NAME`, each also `… in a browser`, or `resume address`. */
+            /** @description The credential: `admin token`, `token NAME`, each also `… in a browser`; `person NAME (SUBJECT) in a browser`; or `resume address`. */
             by: string;
             /** @description The address of the other side of the connection, which may be a proxy. */
             address?: string;
@@ -1498,6 +1536,11 @@ export interface components {
             automations: components["schemas"]["Automation"][];
             /** @description Files that do not load and have no last good version in force. */
             broken: components["schemas"]["Broken"][];
+        };
+        /** @description A login that has begun. */
+        BegunLogin: {
+            /** @description The address at the provider to go to, within ten minutes and in the same browser. */
+            url: string;
         };
         /**
          * @description A list of steps: `case` (at most one of the step's lists runs), `loop`, `parallel` or `sequence`.
@@ -2729,6 +2772,11 @@ export interface components {
             /** @description Why it failed. */
             reason?: string;
         };
+        /** @description The identity provider at which people log in. */
+        LoginProvider: {
+            /** @description Its name for people; absent if the settings name no provider. */
+            name?: string;
+        };
         /**
          * @description The state of a login to a connection.
          * @enum {string}
@@ -3491,6 +3539,15 @@ export interface components {
         ResyncMessage: {
             /** @description Why, in words. */
             reason: string;
+        };
+        /** @description The parameters of the address to which the provider sent a person back. */
+        Return: {
+            /** @description The authorization code. */
+            code: string;
+            /** @description The value of the login. */
+            state: string;
+            /** @description The issuer, if the provider names itself. */
+            iss?: string;
         };
         /** @description A token that was revoked. */
         Revoked: {
@@ -6882,7 +6939,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is valid for 12 hours from now on */
+            /** @description It is valid for 12 hours from now on; that of a person, from its beginning on */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6982,6 +7039,97 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoginLink"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-session-provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The provider, if the settings name one */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginProvider"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-session-provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has begun; the answer sets a cookie that its end needs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunLogin"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-session-provider-return": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Return"];
+            };
+        };
+        responses: {
+            /** @description The session has begun; the answer sets its cookie */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
                 };
             };
             /** @description The problem (RFC 9457) */

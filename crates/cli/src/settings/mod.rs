@@ -7,6 +7,7 @@ mod deprecated;
 mod file;
 mod files_dir;
 mod flags;
+mod oidc;
 mod schema;
 mod table;
 mod values;
@@ -28,6 +29,7 @@ use crate::output;
 
 pub(crate) use deprecated::Deprecated;
 pub(crate) use flags::{FlagValues, Flags, PLACE, RUN, SERVE};
+pub(crate) use oidc::Oidc;
 pub(crate) use schema::schema;
 pub(crate) use table::{SETTINGS, Setting};
 
@@ -85,6 +87,8 @@ pub(crate) struct Config {
     pub(crate) hooks: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) admin_hosts: Vec<String>,
+    /// The identity provider of the web UI.
+    pub(crate) oidc: Oidc,
     /// True if the API refuses changes of project files.
     pub(crate) read_only: bool,
     pub(crate) open_metrics: bool,
@@ -125,6 +129,7 @@ impl Config {
             hooks: server.hooks,
             admin: server.admin,
             admin_hosts: Vec::new(),
+            oidc: Oidc::default(),
             read_only: false,
             open_metrics: server.open_metrics,
             public_url: None,
@@ -166,6 +171,7 @@ impl Config {
             setting.apply(&mut config, values, here, Origin::Flag(setting.flag())).map_err(wrong)?;
         }
         files_dir::check(&config).map_err(CommandError::usage)?;
+        oidc::check(&config).map_err(CommandError::usage)?;
         Ok(config)
     }
 
@@ -209,6 +215,7 @@ impl Config {
         options.hooks = self.hooks;
         options.admin = self.admin;
         options.admin_hosts.clone_from(&self.admin_hosts);
+        options.login = self.oidc.options();
         options.read_only = self.read_only;
         options.open_metrics = self.open_metrics;
         options.admin_token.clone_from(&self.admin_token);

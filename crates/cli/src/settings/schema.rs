@@ -56,6 +56,10 @@ fn value(setting: &Setting) -> Value {
         "SIZE" => json!({"type": "string", "pattern": "^[0-9]+(B|[KMGT]i?B)$"}),
         // A port alone is a listener on the loopback address.
         "ADDRESS" => json!({"type": ["string", "integer"]}),
+        "EMAIL=SCOPES" | "GROUP=SCOPES" => {
+            let scopes = server::Scope::ALL.map(server::Scope::as_str).join("|");
+            json!({"type": "string", "pattern": format!(r"^.+=\s*({scopes})\s*(\+\s*({scopes})\s*)*$")})
+        }
         words if words.contains('|') => json!({"enum": words.split('|').collect::<Vec<_>>()}),
         _ => json!({"type": "string"}),
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::values::{self, Values};
-use super::{Config, LogFormat, Origin};
+use super::{Config, LogFormat, Origin, oidc};
 
 /// Which commands a setting matters to; those of a later one take the flags of the earlier ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +89,87 @@ pub(crate) const SETTINGS: &[Setting] = &[
         about: "Further host names of the API, such as that of a proxy in front of it",
         sample: Sample::Example("[cogwork.internal]"),
         set: |config, values| values::names(values).map(|names| config.admin_hosts = names),
+    },
+    Setting {
+        key: "oidc.issuer",
+        scope: Scope::Serve,
+        value: "URL",
+        list: false,
+        about: "The identity provider at which people log in to the web UI (OpenID Connect)",
+        sample: Sample::Example("https://id.example.com"),
+        set: |config, values| oidc::issuer(values).map(|issuer| config.oidc.issuer = Some(issuer)),
+    },
+    Setting {
+        key: "oidc.name",
+        scope: Scope::Serve,
+        value: "NAME",
+        list: false,
+        about: "Its name on the login page; default: its host",
+        sample: Sample::Example("Example ID"),
+        set: |config, values| values::text(values).map(|name| config.oidc.name = Some(name)),
+    },
+    Setting {
+        key: "oidc.clientId",
+        scope: Scope::Serve,
+        value: "ID",
+        list: false,
+        about: "The id of this daemon at the provider",
+        sample: Sample::Example("cogwork"),
+        set: |config, values| values::text(values).map(|id| config.oidc.client_id = Some(id)),
+    },
+    Setting {
+        key: "oidc.clientSecret",
+        scope: Scope::Serve,
+        value: "NAME",
+        list: false,
+        about: "The name of the secret that holds the client secret; without it the client is a public one",
+        sample: Sample::Example("OIDC_CLIENT_SECRET"),
+        set: |config, values| oidc::secret(values).map(|name| config.oidc.client_secret = Some(name)),
+    },
+    Setting {
+        key: "oidc.emails",
+        scope: Scope::Serve,
+        value: "EMAIL=SCOPES",
+        list: true,
+        about: "People who may log in, by verified e-mail address or domain, and their scopes",
+        sample: Sample::Example("[ann@example.com=admin, '@example.com=read+run']"),
+        set: |config, values| oidc::emails(values).map(|grants| config.oidc.emails = grants),
+    },
+    Setting {
+        key: "oidc.groups",
+        scope: Scope::Serve,
+        value: "GROUP=SCOPES",
+        list: true,
+        about: "Groups whose members may log in, and their scopes",
+        sample: Sample::Example("[ops=admin, staff=read+run]"),
+        set: |config, values| oidc::grants(values).map(|grants| config.oidc.groups = grants),
+    },
+    Setting {
+        key: "oidc.groupsClaim",
+        scope: Scope::Serve,
+        value: "CLAIM",
+        list: false,
+        about: "The claim with the groups of a person; a dot leads into an object",
+        sample: Sample::Default("groups"),
+        set: |config, values| values::text(values).map(|claim| config.oidc.groups_claim = claim),
+    },
+    Setting {
+        key: "oidc.scopesClaim",
+        scope: Scope::Serve,
+        value: "CLAIM",
+        list: false,
+        about: "The claim with scopes of Cogwork, if the provider decides on them",
+        sample: Sample::Example("resource_access.cogwork.roles"),
+        set: |config, values| values::text(values).map(|claim| config.oidc.scopes_claim = Some(claim)),
+    },
+    Setting {
+        key: "oidc.requestScopes",
+        scope: Scope::Serve,
+        value: "SCOPE",
+        list: true,
+        about: "The scopes to request from the provider beside openid; default: profile, email",
+        sample: Sample::Example("[profile, email, groups]"),
+        set: |config, values| oidc::words(values).map(|words| config.oidc.request_scopes = words),
     },
     Setting {
         key: "ui.readOnly",

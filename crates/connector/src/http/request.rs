@@ -41,6 +41,8 @@ pub struct Request {
     pub body: Body,
     /// The timeout of the whole exchange; `None` for the daemon's default.
     pub timeout: Option<Duration>,
+    /// The largest response body in bytes; `None` for the daemon's limit, which also bounds this one.
+    pub max_response: Option<usize>,
 }
 
 /// The body of a request.
@@ -58,7 +60,7 @@ impl Request {
     /// Creates a request without headers and body.
     #[must_use]
     pub fn new(method: Method, url: Url) -> Self {
-        Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None }
+        Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None, max_response: None }
     }
 
     /// True if the method only reads (RFC 9110, 9.2.1).

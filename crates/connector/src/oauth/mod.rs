@@ -13,7 +13,7 @@ use std::time::Duration;
 use ::http::{HeaderValue, Method, StatusCode};
 use async_trait::async_trait;
 use model::redact::{LengthLimit, Redactor};
-use model::{ActionError, ErrorKind, LogLevel, Secret, Value};
+use model::{ActionError, ErrorKind, Secret, Value};
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, CsrfToken, HttpRequest,
@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::connection::BaseUrl;
 use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response};
-use crate::log::LogSink;
+use crate::log::NoLog;
 
 pub(crate) use config::{OAuthConfig, SitesConfig};
 pub use tenants::Site;
@@ -365,7 +365,7 @@ pub(crate) fn refuses_token(response: &Response) -> bool {
 }
 
 /// Cuts a text of the provider for a message: hides secrets and removes control characters.
-fn excerpt(text: &str, redactor: &Redactor) -> String {
+pub(crate) fn excerpt(text: &str, redactor: &Redactor) -> String {
     let text: String =
         redactor.redact_text(text).chars().filter(|character| !character.is_control()).collect();
     redactor.redact_excerpt(&text, LengthLimit::Chars(200)).into_owned()
@@ -384,12 +384,6 @@ impl<'c> AsyncHttpClient<'c> for OAuthHttpClient<'_> {
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(self.client.send(self.http, request))
     }
-}
-
-struct NoLog;
-
-impl LogSink for NoLog {
-    fn line(&self, _: LogLevel, _: &str) {}
 }
 
 /// The base address of a gateway in front of a site, and the paths that differ there.

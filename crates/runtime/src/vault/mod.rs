@@ -345,7 +345,7 @@ fn write(row: &str, expected: Option<u64>, sealed: Option<&Sealed>) -> StateWrit
 }
 
 /// Returns true if the name is valid in expressions and as a file name.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }

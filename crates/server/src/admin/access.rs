@@ -45,11 +45,15 @@ impl Access {
         Self { token, sessions, tokens, hosts, open_metrics: options.open_metrics }
     }
 
-    /// True if a request needs no credential: the files of the web UI, the exchange of a login link, and the metrics if
+    /// True if a request needs no credential: the files of the web UI, the routes that begin a session, and the metrics if
     /// the settings say so. Everything else is denied without one, also if it does not exist.
     fn is_public(&self, head: &Parts) -> bool {
         let (method, path) = (&head.method, head.uri.path());
-        let begins_session = method == Method::POST && path == "/api/v1/session";
+        let begins_session = match path {
+            "/api/v1/session" | "/api/v1/session/provider/return" => method == Method::POST,
+            "/api/v1/session/provider" => matches!(*method, Method::GET | Method::POST),
+            _ => false,
+        };
         let reads_metrics = self.open_metrics && method == Method::GET && path == "/metrics";
         begins_session || reads_metrics || ui::is_page(method, path)
     }
@@ -79,6 +83,8 @@ impl Access {
             (Some(session), _) => self.sessions.is_valid(session).await,
             (None, Owner::Token { id, .. }) => self.tokens.is_valid(id).await,
             (None, Owner::Admin) => Ok(true),
+            // A person acts through a session only.
+            (None, Owner::Person { .. }) => Ok(false),
         }
     }
 
@@ -155,7 +161,7 @@ mod tests {
         let store = store::Memory::default().open();
         let clock = Arc::new(engine::SystemClock);
         let tokens = Tokens::new(store.clone(), clock.clone());
-        let sessions = Sessions::new(store, clock, tokens.clone(), 7071);
+        let sessions = Sessions::new(store, clock, tokens.clone(), 7071, None);
         let mut options = ServerOptions::new("");
         options.admin_hosts = vec!["Cogwork.Example".to_owned()];
         let access = Access::new(Secret::new(TOKEN), address, &options, sessions, tokens);

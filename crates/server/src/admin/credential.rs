@@ -53,6 +53,15 @@ pub(crate) enum Owner {
         /// Its name.
         name: String,
     },
+    /// A person who has logged in at the identity provider.
+    Person {
+        /// The identifier at the provider, which never changes.
+        subject: String,
+        /// The name for people, which the person may be able to choose.
+        name: String,
+        /// The hash of the rules by which the person was let in; other rules end the session.
+        rules: String,
+    },
 }
 
 impl Credential {
@@ -68,6 +77,10 @@ impl fmt::Display for Credential {
         match &self.owner {
             Owner::Admin => write!(formatter, "admin token{through}"),
             Owner::Token { name, .. } => write!(formatter, "token {name}{through}"),
+            Owner::Person { subject, name, .. } if subject == name => {
+                write!(formatter, "person {name}{through}")
+            }
+            Owner::Person { subject, name, .. } => write!(formatter, "person {name} ({subject}){through}"),
         }
     }
 }

@@ -30,6 +30,7 @@ mod hosts;
 mod input;
 mod large;
 mod listening;
+mod login;
 mod manual;
 mod metrics;
 mod notices;
@@ -73,12 +74,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
+use crate::Error;
 use crate::audit::AuditLog;
 use crate::net::{self, Budget, FramingState, Respond};
 use crate::options::{Deadlines, Limits, ServerOptions};
 use crate::server::Addresses;
 use access::Access;
 use guard::Visit;
+use login::Provider;
 use session::Sessions;
 use stream::Hub;
 use tokens::Tokens;
@@ -121,6 +124,8 @@ pub(crate) struct Api {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) audit: Arc<AuditLog>,
+    /// The identity provider at which people log in, if there is one.
+    provider: Option<Provider>,
     /// How long a run that is waited for may take.
     pub(crate) wait: Duration,
     /// True if changes of project files are refused.
@@ -139,24 +144,28 @@ impl Api {
         audit: Arc<AuditLog>,
         closing: CancellationToken,
         tasks: TaskTracker,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let streams = Arc::new(Semaphore::new(STREAMS));
         let (store, clock) = (engine.store(), engine.clock());
         let tokens = Tokens::new(store.clone(), clock.clone());
-        let sessions = Sessions::new(store.clone(), clock.clone(), tokens.clone(), addresses.admin.port());
-        Self {
+        let port = addresses.admin.port();
+        let provider = options.login.clone().map(|login| Provider::new(login, port)).transpose()?;
+        let rules = provider.as_ref().map(Provider::rules);
+        let sessions = Sessions::new(store.clone(), clock.clone(), tokens.clone(), port, rules);
+        Ok(Self {
             engine,
             addresses,
             sessions,
             tokens,
             audit,
+            provider,
             wait: options.wait,
             read_only: options.read_only,
             streams,
             hub: Arc::new(Hub::new()),
             closing,
             tasks,
-        }
+        })
     }
 
     /// Runs an operation to its end, even if the client disconnects.

@@ -20,9 +20,9 @@ use super::guard::{self, Need, Rule};
 use super::scope::Scope;
 use super::{
     Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions, editing,
-    executions, export, files, follow, hosts, input, listening, metrics, notices, plan, polls, problem,
-    replay, saved_payloads, secrets, session, state, statistics, status, stream, subscriptions, test_drafts,
-    tokens, trials, turns, ui, values, waiting,
+    executions, export, files, follow, hosts, input, listening, login, metrics, notices, plan, polls,
+    problem, replay, saved_payloads, secrets, session, state, statistics, status, stream, subscriptions,
+    test_drafts, tokens, trials, turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -172,6 +172,8 @@ table! {
     Read assist::preview_schedule;
     Read assist::scaffold;
     Nothing "logIn" session::begin, Credential session::show, Credential "logOut" session::end;
+    Nothing login::provider, Nothing login::begin;
+    Nothing "logIn" login::end;
     Credential "createLink" session::link;
     Read state::list;
     Read state::show, Write "changeState" state::put, Write "deleteState" state::delete;
@@ -414,7 +416,7 @@ mod tests {
     }
 
     /// Operations that are no `GET` and yet change nothing: they check or describe what is sent to them.
-    const ONLY_ANSWER: [&str; 11] = [
+    const ONLY_ANSWER: [&str; 12] = [
         "/api/v1/plan",
         "/api/v1/validate",
         "/api/v1/automations/{id}/preview-payload",
@@ -426,6 +428,7 @@ mod tests {
         "/api/v1/definition",
         "/api/v1/schedules/preview",
         "/api/v1/scaffold",
+        "/api/v1/session/provider",
     ];
 
     #[test]
@@ -443,7 +446,10 @@ mod tests {
                 !is_secret || matches!(need, Need::Scope(Scope::Secrets | Scope::Admin)),
                 "{path} {need:?}"
             );
-            let needs_none = path == "/api/v1/session" && methods == [HttpMethod::Post];
+            let needs_none = match path.as_str() {
+                "/api/v1/session" | "/api/v1/session/provider/return" => methods == [HttpMethod::Post],
+                path => path == "/api/v1/session/provider",
+            };
             assert_eq!(need == Need::Nothing, needs_none, "{path}");
         }
     }

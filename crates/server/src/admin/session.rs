@@ -25,7 +25,7 @@ use super::credential::{Credential, Hash, Owner, encode, hash, random};
 use super::extract::{Answer, Body};
 use super::scope::Scopes;
 use super::tokens::Tokens;
-use super::{Problem, Shared};
+use super::{Api, Problem, Shared};
 
 /// The header field with the second secret of a session.
 pub(crate) const SECRET_HEADER: &str = "x-cogwork-session";
@@ -42,11 +42,11 @@ const SCOPE: &str = "sessions:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionId(String);
 
-/// The rights of a session: those of the credential that created its login link, or fewer.
+/// The rights of a session: those of the credential that created its login link, or fewer; or those of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Grant {
-    owner: Owner,
-    scopes: Scopes,
+pub(super) struct Grant {
+    pub(super) owner: Owner,
+    pub(super) scopes: Scopes,
 }
 
 /// A session as the store has it. Its end is the expiry of the stored value.
@@ -65,6 +65,8 @@ pub(crate) struct Sessions {
     tokens: Arc<Tokens>,
     /// `cogwork_<port>`: daemons on two ports of a host do not overwrite each other's cookies.
     cookie: String,
+    /// The hash of the rules by which people are let in; `None` if there is no identity provider.
+    rules: Option<String>,
     links: Mutex<VecDeque<(Hash, Timestamp, Grant)>>,
 }
 
@@ -74,8 +76,10 @@ impl Sessions {
         clock: Arc<dyn Clock>,
         tokens: Arc<Tokens>,
         port: u16,
+        rules: Option<String>,
     ) -> Arc<Self> {
-        Arc::new(Self { store, clock, tokens, cookie: format!("cogwork_{port}"), links: Mutex::default() })
+        let cookie = format!("cogwork_{port}");
+        Arc::new(Self { store, clock, tokens, cookie, rules, links: Mutex::default() })
     }
 
     fn now(&self) -> Timestamp {
@@ -121,23 +125,22 @@ impl Sessions {
         }
     }
 
-    /// A session; `None` if it is over, or the token with which it was begun is.
-    async fn find(&self, SessionId(key): &SessionId) -> Result<Option<StoredSession>, Problem> {
+    /// A session with its end; `None` if it is over, or the token or the rules with which it was begun are.
+    async fn find(&self, SessionId(key): &SessionId) -> Result<Option<(StoredSession, Timestamp)>, Problem> {
         let Some(entry) = self.store.read_state(SCOPE, key).await? else { return Ok(None) };
-        if entry.expires_at.is_none_or(|until| until <= self.now()) {
-            return Ok(None);
-        }
+        let Some(until) = entry.expires_at.filter(|until| *until > self.now()) else { return Ok(None) };
         let Ok(session) = serde_json::from_value::<StoredSession>(entry.value.to_serde()) else {
             return Ok(None);
         };
         let is_valid = match &session.grant.owner {
             Owner::Admin => true,
             Owner::Token { id, .. } => self.tokens.is_valid(id).await?,
+            Owner::Person { rules, .. } => self.rules.as_ref() == Some(rules),
         };
-        Ok(is_valid.then_some(session))
+        Ok(is_valid.then_some((session, until)))
     }
 
-    /// True if the session has neither ended nor lost the token with which it was begun.
+    /// True if the session has neither ended nor lost the token or the rules with which it was begun.
     pub(super) async fn is_valid(&self, id: &SessionId) -> Result<bool, Problem> {
         Ok(self.find(id).await?.is_some())
     }
@@ -177,40 +180,58 @@ impl Sessions {
         let is_right = |session: &StoredSession| {
             bool::from(session.secret.as_bytes().ct_eq(encode(&hash(secret)).as_bytes()))
         };
-        let session = self.find(&id).await?.filter(is_right).ok_or_else(over)?;
+        let found = self.find(&id).await?.map(|(session, _)| session);
+        let session = found.filter(is_right).ok_or_else(over)?;
         let Grant { owner, scopes } = session.grant;
         Ok(Credential { owner, session: Some(id), scopes })
     }
 
-    /// The value of the cookie, with the longer name that it has over HTTPS first.
     fn cookie<'headers>(&self, headers: &'headers HeaderMap) -> Option<&'headers str> {
-        let fields = headers.get_all(COOKIE).iter().filter_map(|field| field.to_str().ok());
-        let pairs = fields.flat_map(|field| field.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut plain = None;
-        for (name, value) in pairs {
-            if name.strip_prefix("__Host-").is_some_and(|rest| rest == self.cookie) {
-                return Some(value);
-            }
-            if name == self.cookie {
-                plain = Some(value);
-            }
-        }
-        plain
+        cookie(headers, &self.cookie)
     }
 
     /// The `Set-Cookie` field for a value; an empty value deletes the cookie.
     fn set_cookie(&self, headers: &HeaderMap, value: &str) -> Option<HeaderValue> {
-        // A proxy may speak HTTPS for the daemon: then the page's origin says so.
-        let https = headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-        let (prefix, secure) = if https { ("__Host-", "; Secure") } else { ("", "") };
-        let age = if value.is_empty() { 0 } else { SESSION_FOR.as_secs() };
-        let cookie = &self.cookie;
-        let field =
-            format!("{prefix}{cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}");
-        let mut field = HeaderValue::try_from(field).ok()?;
-        field.set_sensitive(true);
-        Some(field)
+        let age = if value.is_empty() { SignedDuration::ZERO } else { SESSION_FOR };
+        cookie_field(headers, &self.cookie, value, age)
     }
+}
+
+/// The prefix of a cookie over HTTPS: it belongs to its host alone.
+const HOST: &str = "__Host-";
+
+/// The value of a cookie of this name; of that with the prefix first.
+pub(super) fn cookie<'headers>(headers: &'headers HeaderMap, name: &str) -> Option<&'headers str> {
+    let fields = headers.get_all(COOKIE).iter().filter_map(|field| field.to_str().ok());
+    let pairs = fields.flat_map(|field| field.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut plain = None;
+    for (found, value) in pairs {
+        if found.strip_prefix(HOST).is_some_and(|rest| rest == name) {
+            return Some(value);
+        }
+        if found == name {
+            plain = Some(value);
+        }
+    }
+    plain
+}
+
+/// The `Set-Cookie` field of a cookie that no script reads and no other site sends.
+pub(super) fn cookie_field(
+    headers: &HeaderMap,
+    name: &str,
+    value: &str,
+    age: SignedDuration,
+) -> Option<HeaderValue> {
+    // A proxy may speak HTTPS for the daemon: then the page's origin says so, or that the browser has the cookie with the prefix.
+    let is_https = headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
+        || cookie(headers, &format!("{HOST}{name}")).is_some();
+    let (prefix, secure) = if is_https { (HOST, "; Secure") } else { ("", "") };
+    let age = age.as_secs();
+    let field = format!("{prefix}{name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}");
+    let mut field = HeaderValue::try_from(field).ok()?;
+    field.set_sensitive(true);
+    Some(field)
 }
 
 fn over() -> Problem {
@@ -254,6 +275,11 @@ pub(crate) async fn link(
     let scopes = body.and_then(|body| body.0.scopes).unwrap_or(credential.scopes);
     if !scopes.within(credential.scopes) {
         return Err(Problem::scope_missing(&scopes, &credential));
+    }
+    if matches!(credential.owner, Owner::Person { .. }) {
+        // Its session could last longer than the provider lets the person in.
+        let detail = "a person logs in at the identity provider in each browser";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "no_link", detail));
     }
     let (token, expires_at) = api.sessions.new_link(Grant { owner: credential.owner, scopes })?;
     Ok(Answer(StatusCode::CREATED, LoginLink { path: format!("/login#{token}"), expires_at }))
@@ -307,13 +333,18 @@ pub(crate) async fn begin(
             "the login link was used already, or is older than 10 minutes; `cogwork ui` prints a new one";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "link_over", detail));
     };
+    begin_with(&api, &headers, grant).await
+}
+
+/// Begins a session with these rights. The answer sets its cookie.
+pub(super) async fn begin_with(api: &Api, headers: &HeaderMap, grant: Grant) -> Result<Response, Problem> {
     let (cookie, secret) = (random()?, random()?);
     let (id, scopes) = (SessionId(encode(&hash(&cookie))), grant.scopes);
     let credential = Credential { owner: grant.owner.clone(), session: Some(id.clone()), scopes };
     let session = StoredSession { secret: encode(&hash(&secret)), grant };
     let until = api.sessions.put(&id, &session).await?;
     let view = SessionView::new(&credential, Some(secret), Some(until));
-    let mut response = with_cookie(&api.sessions, &headers, &cookie, Answer(StatusCode::CREATED, view));
+    let mut response = with_cookie(&api.sessions, headers, &cookie, Answer(StatusCode::CREATED, view));
     // For the audit log.
     response.extensions_mut().insert(credential);
     Ok(response)
@@ -322,7 +353,7 @@ pub(crate) async fn begin(
 /// Show and renew the session
 #[utoipa::path(
     get, path = "/api/v1/session", tag = "session",
-    responses((status = 200, description = "It is valid for 12 hours from now on", body = SessionView)),
+    responses((status = 200, description = "It is valid for 12 hours from now on; that of a person, from its beginning on", body = SessionView)),
 )]
 pub(crate) async fn show(
     State(api): Shared,
@@ -332,7 +363,11 @@ pub(crate) async fn show(
     let Some(id) = &credential.session else {
         return Ok(Answer::ok(SessionView::new(&credential, None, None)).into_response());
     };
-    let Some(session) = api.sessions.find(id).await? else { return Err(over()) };
+    let Some((session, until)) = api.sessions.find(id).await? else { return Err(over()) };
+    if matches!(session.grant.owner, Owner::Person { .. }) {
+        // The provider is asked again after that time, since it knows who has left.
+        return Ok(Answer::ok(SessionView::new(&credential, None, Some(until))).into_response());
+    }
     let until = api.sessions.put(id, &session).await?;
     let cookie = api.sessions.cookie(&headers).unwrap_or_default().to_owned();
     let view = SessionView::new(&credential, None, Some(until));

@@ -27,6 +27,15 @@ pub(crate) fn operations() -> Vec<(String, String)> {
     operations
 }
 
+/// True for the routes that begin a session, which need no credential.
+pub(crate) fn begins_session(method: &str, path: &str) -> bool {
+    match path {
+        "/api/v1/session" | "/api/v1/session/provider/return" => method == "POST",
+        "/api/v1/session/provider" => matches!(method, "GET" | "POST"),
+        _ => false,
+    }
+}
+
 fn secured(answer: &Answer) {
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
@@ -63,8 +72,7 @@ async fn no_address_answers_without_the_token() {
         ("GET".to_owned(), "/metrics".to_owned()),
         ("POST".to_owned(), "/api/v1/nothing".to_owned()),
     ]);
-    // The exchange of a login link is the one that needs no credential.
-    operations.retain(|(method, path)| (method.as_str(), path.as_str()) != ("POST", "/api/v1/session"));
+    operations.retain(|(method, path)| !begins_session(method, path));
     for (method, path) in operations {
         for fields in ["", "authorization: Bearer AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\r\n"] {
             let answer = daemon.api_without_token(&method, &path, fields, "").await;
@@ -90,9 +98,8 @@ async fn every_path_refuses_every_method_without_a_whole_credential() {
     paths.extend(["/api", "/api/v1", "/api/v1/nothing", "/api/v2/status", "/metrics/all"].map(str::to_owned));
     // The pages and the manual are public to read, since they have no data, and take nothing.
     let pages = ["/", "/executions", "/login", "/assets/none.js", "/manual", "/manual/", "/manual/none.html"];
-    let is_public = |method: &str, path: &str| match path {
-        "/api/v1/session" => method == "POST",
-        _ => pages.contains(&path) && matches!(method, "GET" | "HEAD"),
+    let is_public = |method: &str, path: &str| {
+        begins_session(method, path) || (pages.contains(&path) && matches!(method, "GET" | "HEAD"))
     };
     let mut refused = 0;
     for path in paths.iter().map(String::as_str).chain(pages) {

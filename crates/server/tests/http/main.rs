@@ -15,6 +15,7 @@ mod framing;
 mod hooks;
 mod life;
 mod limits;
+mod login;
 mod news;
 mod project_files;
 mod replays;

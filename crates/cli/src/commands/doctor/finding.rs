@@ -32,8 +32,8 @@ pub(super) enum State {
 }
 
 /// The sections, in the order in which they are shown.
-const SECTIONS: [&str; 8] =
-    ["project", "store", "machine", "secrets", "listeners", "daemon", "connections", "weakened"];
+const SECTIONS: [&str; 9] =
+    ["project", "store", "machine", "secrets", "listeners", "daemon", "connections", "login", "weakened"];
 
 /// All findings, by section in the order of the checks.
 #[derive(Debug, Default)]

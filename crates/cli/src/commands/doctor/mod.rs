@@ -3,6 +3,7 @@
 mod daemon;
 mod finding;
 mod listeners;
+mod login;
 mod machine;
 mod project;
 mod stored;
@@ -123,6 +124,7 @@ async fn examine(config: &Config, findings: &mut Findings) {
     if let Some(status) = status {
         daemon::check(config, &status, findings).await;
     }
+    login::check(config, findings).await;
     machine::weakened(config, findings);
 }
 

@@ -183,7 +183,7 @@ impl Http {
         let body = if request.method == Method::HEAD {
             Bytes::new()
         } else {
-            self.read_body(response, url, context).await?
+            self.read_body(response, request, context).await?
         };
         Ok(Response { status, headers, body, url: url.clone(), redactor: self.options.redactor.clone() })
     }
@@ -192,10 +192,11 @@ impl Http {
     async fn read_body(
         &self,
         mut response: reqwest::Response,
-        url: &Url,
+        request: &Request,
         context: &RequestContext<'_>,
     ) -> Result<Bytes, ActionError> {
-        let most = self.options.max_response;
+        let most = request.max_response.unwrap_or(usize::MAX).min(self.options.max_response);
+        let url = response.url().clone();
         let too_large = || {
             let most = model::units::format_size(most as u64);
             let message =
@@ -215,7 +216,7 @@ impl Http {
                         format!("the answer of {} stopped for {idle} in its middle", context.subject);
                     return Err(ActionError::new(ErrorKind::Timeout, message));
                 }
-                Ok(Err(error)) => return Err(failure::client_error(context.subject, url, error)),
+                Ok(Err(error)) => return Err(failure::client_error(context.subject, &url, error)),
                 Ok(Ok(None)) => return Ok(body.freeze()),
                 Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return too_large(),
                 Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
