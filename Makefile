@@ -11,6 +11,10 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 WORKFLOW_TOOLS := $(TARGET)/workflows
 OIDC_PROVIDER := $(TARGET)/oidc
 HADOLINT_VERSION := 2.15.1
+# Each has the schemas that it checks by in its package.
+CHECK_JSONSCHEMA_VERSION := 0.39.0
+KUBERNETES_VALIDATE_VERSION := 1.37.0
+MANIFEST_TOOLS := $(TARGET)/manifests-$(CHECK_JSONSCHEMA_VERSION)-$(KUBERNETES_VALIDATE_VERSION)
 
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
@@ -122,8 +126,13 @@ $(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules $(WORKFLOW_TOOLS)
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
 
-ops-check: # Alert rules, the scrape job and the metrics, by the tool of Prometheus.
-	@scripts/check-ops.sh $(TARGET)/debug
+ops-check: $(MANIFEST_TOOLS)/bin/kubernetes-validate # Alert rules, the scrape job and the metrics, by the tool of Prometheus; manifests by their schemas.
+	@MANIFEST_TOOLS=$(abspath $(MANIFEST_TOOLS))/bin scripts/check-ops.sh $(TARGET)/debug
+
+$(MANIFEST_TOOLS)/bin/kubernetes-validate: # From PyPI, with the schemas of Kubernetes, Compose and GitLab.
+	@python3 -m venv $(MANIFEST_TOOLS)
+	@$(MANIFEST_TOOLS)/bin/pip install --quiet --disable-pip-version-check \
+		check-jsonschema==$(CHECK_JSONSCHEMA_VERSION) kubernetes-validate==$(KUBERNETES_VALIDATE_VERSION)
 
 hostile-check: # No hostile operand ends the daemon. Its bounds are those of a debug build; `make hostile` has the real ones.
 	$(TARGET)/debug/hostile --memory 1024 --others 2000

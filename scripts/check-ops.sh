@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the files in ops/ with the tools that read them: promtool checks the alert rules, their tests, the scrape job, and the
-# metrics of a real daemon; systemd-analyze the unit; dpkg-deb the package. Takes the folder of the binaries.
+# metrics of a real daemon; systemd-analyze the unit; dpkg-deb the package; kubernetes-validate and check-jsonschema, which
+# are in the folder MANIFEST_TOOLS, the manifests. Takes the folder of the binaries.
 set -euo pipefail
 
 binaries=$(realpath "$1")
@@ -26,6 +27,11 @@ touch "$work/token"
 cp ops/prometheus/alerts.yaml "$work"
 sed "s#/etc/prometheus/cogwork-token#$work/token#" ops/prometheus/prometheus.yaml >"$work/prometheus.yaml"
 "$promtool" check config "$work/prometheus.yaml" >/dev/null
+
+# Manifests, by the schemas that come with these tools.
+"$MANIFEST_TOOLS/kubernetes-validate" --strict --quiet ops/kubernetes/*.yaml
+"$MANIFEST_TOOLS/check-jsonschema" --quiet --builtin-schema vendor.compose-spec ops/container/compose.yaml ops/opentelemetry/compose.yaml
+"$MANIFEST_TOOLS/check-jsonschema" --quiet --builtin-schema vendor.gitlab-ci ops/ci/gitlab.yaml
 
 "$binaries/cogwork" init "$work/project" >/dev/null 2>&1
 "$binaries/cogwork" --dir "$work/project" serve --hooks 0 --admin 0 --open-metrics true >"$work/log" 2>&1 &
@@ -87,4 +93,4 @@ if command -v dpkg-deb >/dev/null; then
 	test -f "$work/package/lib/systemd/system/cogwork.service"
 	scripts/check-package.sh "$work"/deb/cogwork_*.deb
 fi
-echo 'ops: rules, scrape job, metrics, proxies, backup drill, unit and package are right'
+echo 'ops: rules, scrape job, metrics, manifests, proxies, backup drill, unit and package are right'
