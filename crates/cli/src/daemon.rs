@@ -79,6 +79,18 @@ pub(crate) async fn post_if_running<T: DeserializeOwned>(
     }
 }
 
+/// The daemon's response to JSON lines at `POST path`.
+///
+/// # Errors
+/// No daemon runs, or it refuses.
+pub(crate) async fn post_lines<T: DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    lines: Vec<u8>,
+) -> anyhow::Result<T> {
+    heard(config, require(config)?.post_lines(path, lines).await)
+}
+
 /// The events that the daemon tells of at `path`.
 ///
 /// # Errors

@@ -27,6 +27,7 @@ mod shipped;
 mod stop;
 mod telemetry;
 mod tokens;
+mod transfer;
 mod upgrade;
 mod uploads;
 mod webhooks;

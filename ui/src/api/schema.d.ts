@@ -537,6 +537,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Import executions from JSON lines
+         * @description The body has at most 32 MiB, in the form of `cogwork executions export --all`, with its first and its last line. Imported executions are
+         *     marked as such and never run; one that had not ended is cancelled. An execution whose id exists is refused, and the others are imported.
+         */
+        post: operations["post-executions-import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{id}": {
         parameters: {
             query?: never;
@@ -2599,6 +2620,31 @@ export interface components {
             ][];
             body: components["schemas"]["FileValue"];
         };
+        /** @description The result of an import. */
+        ImportedExecutions: {
+            /**
+             * Format: int64
+             * @description The number of imported executions.
+             */
+            executions: number;
+            /**
+             * Format: int64
+             * @description The number of these that had not ended. They are cancelled.
+             */
+            cancelled: number;
+            /**
+             * Format: int64
+             * @description The number of executions that were refused.
+             */
+            refused: number;
+            /** @description The first 20 of these. */
+            refusals: components["schemas"]["RefusedImport"][];
+            /**
+             * Format: date-time
+             * @description The time of the earliest end of an imported execution; absent if there is none.
+             */
+            earliestEnd?: string;
+        };
         /** @description Executions that have not ended. */
         InFlight: {
             /** @description The version that they continue with: the first digits of its hash. */
@@ -3391,6 +3437,13 @@ export interface components {
         Refusals: {
             /** @description Newest first, at most 100 since the daemon started. */
             refusals: components["schemas"]["Refusal"][];
+        };
+        /** @description An execution that was not imported. */
+        RefusedImport: {
+            /** @description Its id. */
+            id: string;
+            /** @description The reason. */
+            reason: string;
         };
         /** @description The changes made by a rescan of the folder. */
         Reload: {
@@ -5822,6 +5875,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-executions-import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+            };
+        };
+        responses: {
+            /** @description What was imported and what was refused */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedExecutions"];
                 };
             };
             /** @description The problem (RFC 9457) */

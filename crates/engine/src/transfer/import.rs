@@ -49,7 +49,7 @@ pub async fn import_executions(
     now: Timestamp,
     input: impl BufRead,
 ) -> Result<Imported, TransferError> {
-    let mut lines = Lines { input, number: 0, text: Vec::new() };
+    let mut lines = Lines::new(input);
     read_header(&mut lines)?;
     let mut import = Import {
         store: store.clone(),
@@ -90,15 +90,24 @@ pub async fn import_executions(
 }
 
 /// The lines of a file, one in memory at a time.
-struct Lines<R> {
+pub(super) struct Lines<R> {
     input: R,
     number: u64,
     text: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, number: 0, text: Vec::new() }
+    }
+
+    /// The line that was read last, with its line end.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// Reads the next line; returns false at the end.
-    fn next(&mut self) -> Result<bool, TransferError> {
+    pub(super) fn next(&mut self) -> Result<bool, TransferError> {
         self.text.clear();
         self.number += 1;
         let mut bounded = (&mut self.input).take(MAX_LINE_BYTES as u64 + 1);
@@ -109,12 +118,12 @@ impl<R: BufRead> Lines<R> {
         Ok(!self.text.is_empty())
     }
 
-    fn error(&self, reason: impl ToString) -> TransferError {
+    pub(super) fn error(&self, reason: impl ToString) -> TransferError {
         TransferError::Line { line: self.number, reason: reason.to_string() }
     }
 }
 
-fn read_header(lines: &mut Lines<impl BufRead>) -> Result<(), TransferError> {
+pub(super) fn read_header(lines: &mut Lines<impl BufRead>) -> Result<(), TransferError> {
     lines.next()?;
     let header: Header = serde_json::from_slice(&lines.text).map_err(|_| TransferError::NoExport)?;
     if header.cogwork_executions > FORMAT {
@@ -123,7 +132,7 @@ fn read_header(lines: &mut Lines<impl BufRead>) -> Result<(), TransferError> {
     Ok(())
 }
 
-fn is_execution(line: &[u8]) -> bool {
+pub(super) fn is_execution(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
     line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\"execution\""))
 }

@@ -27,6 +27,7 @@ mod graph;
 mod guard;
 mod history;
 mod hosts;
+mod import;
 mod input;
 mod large;
 mod listening;
@@ -90,6 +91,7 @@ pub(crate) use guard::forwarded_for;
 
 pub use executions::{describe, describe_row};
 pub use export::{ExportFormat, export, export_lines};
+pub use import::{ImportedView, RefusedImport};
 pub use problem::Problem;
 pub use routes::openapi;
 pub use scope::{Scope, Scopes};
@@ -98,8 +100,8 @@ pub use scope::{Scope, Scopes};
 const BODY_BYTES: usize = 1 << 20;
 /// The most bytes of the body of a request that shows no credential.
 const PUBLIC_BYTES: usize = 4 << 10;
-/// The most bytes of the files that a plan is asked for.
-const PLAN_BYTES: usize = 32 << 20;
+/// The most bytes of the files that a plan is asked for, and of the lines of an import.
+const LARGE_BYTES: usize = 32 << 20;
 /// The most event streams at one time.
 const STREAMS: usize = 64;
 
@@ -219,10 +221,11 @@ impl Admin {
             Ok(credential) => credential,
             Err(problem) => return problem.into_response(),
         };
-        let is_plan = head.method == Method::POST && head.uri.path() == "/api/v1/plan";
+        let is_large =
+            head.method == Method::POST && matches!(head.uri.path(), "/api/v1/plan" | import::PATH);
         let most = match &credential {
             None => PUBLIC_BYTES,
-            Some(_) if is_plan => PLAN_BYTES,
+            Some(_) if is_large => LARGE_BYTES,
             Some(_) => BODY_BYTES,
         };
         let visit = Visit {

@@ -20,7 +20,7 @@ use super::guard::{self, Need, Rule};
 use super::scope::Scope;
 use super::{
     Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions, editing,
-    executions, export, files, follow, hosts, input, listening, login, metrics, notices, plan, polls,
+    executions, export, files, follow, hosts, import, input, listening, login, metrics, notices, plan, polls,
     problem, replay, saved_payloads, secrets, session, state, statistics, status, stream, subscriptions,
     test_drafts, tokens, trials, turns, ui, values, waiting,
 };
@@ -156,6 +156,7 @@ table! {
     Run "replay" replay::replay;
     Read bulk::list, Run "startBulk" bulk::begin;
     Read bulk::show, Run "stopBulk" bulk::stop;
+    Admin "importExecutions" import::import;
     Run trials::run;
     Run test_drafts::from_execution;
     Read follow::events;

@@ -84,6 +84,16 @@ impl Client {
         self.ask(Method::POST, path, body.into()).await
     }
 
+    /// Sends lines of JSON to `path`.
+    ///
+    /// # Errors
+    /// The daemon does not answer, or refuses.
+    pub async fn post_lines<T: DeserializeOwned>(&self, path: &str, lines: Vec<u8>) -> Result<T, Error> {
+        let mut request = self.request(Method::POST, path, lines.into())?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+        self.send(request).await
+    }
+
     /// Puts `body` as JSON at `path`.
     ///
     /// # Errors
