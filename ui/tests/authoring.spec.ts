@@ -170,6 +170,7 @@ test("a new automation is made from an action of a connector, which is its first
   await open.getByRole("button", { name: "Create" }).click();
   await expect(open).toHaveURL(/from-an-action\?tab=both/);
   await expect(editor(open)).toContainText("action: log.info");
+  await expect(open.getByRole("tab", { name: "Tests 1 ✔" })).toBeVisible();
 });
 
 test("the tests beside an automation follow the new name of a step, as one change", async ({ open, daemon }) => {

@@ -1,7 +1,7 @@
 //! `cogwork new`
 
 use clap::Args;
-use engine::scaffold::{KINDS, Kind, new_automation, suggest_id};
+use engine::scaffold::{KINDS, Kind, automation_with_action, new_automation, suggest_id};
 use model::AutomationId;
 
 use super::Subcommand;
@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork new \"Order desk\" --trigger webhook     writes automations/order-desk.yaml and its tests
   cogwork new nightly --trigger schedule
+  cogwork new page-writer --trigger manual --action wiki.createPage
   cogwork new \"Bestellung für Ärger\" --id order-trouble --trigger event
   cogwork new                                    prompts for both";
 
@@ -30,6 +31,9 @@ pub(crate) struct New {
     /// The trigger; prompted for if not given
     #[arg(long, value_parser = KINDS.map(|kind| kind.name))]
     trigger: Option<String>,
+    /// An action that its one step calls, with the inputs of the action's example
+    #[arg(long)]
+    action: Option<String>,
 }
 
 impl Subcommand for New {
@@ -49,7 +53,11 @@ impl Subcommand for New {
             None => ask_kind()?,
         };
         let catalog = engine::check_project(context.dir(), &[])?.catalog;
-        let new = new_automation(&catalog, kind, &id, name.trim());
+        let new = match &self.action {
+            None => new_automation(&catalog, kind, &id, name.trim()),
+            Some(action) => automation_with_action(&catalog, (kind, &id, name.trim()), action)
+                .map_err(CommandError::usage)?,
+        };
         let create = |path: &str, text: &str, note: &str| -> anyhow::Result<()> {
             let path = context.dir().join(path);
             scaffold::create(&path, text)?;
@@ -57,7 +65,7 @@ impl Subcommand for New {
             Ok(())
         };
         create(&new.path, &new.text, "")?;
-        if let Some((path, text)) = &new.connection {
+        for (path, text) in &new.connections {
             create(path, text, ": fill it in")?;
         }
         // Tests that are there already may be those of an automation that was deleted: they are for a person to look at.

@@ -330,6 +330,9 @@ pub(crate) struct ScaffoldRequest {
     operations: Vec<model::edit::Operation>,
     /// A payload that has come already: the first step reads its fields, and the first test starts with it.
     from: Option<PayloadSource>,
+    /// An action that the one step calls, with the inputs of its example; the first test answers the call. Not with `from`.
+    #[schema(example = "wiki.createPage")]
+    action: Option<String>,
 }
 
 /// Where a payload comes from: an execution, or a saved payload or a capture of an automation.
@@ -389,9 +392,8 @@ pub(crate) struct ScaffoldView {
     test_path: String,
     /// The text of its first tests.
     test: String,
-    /// A connection that it names and that is not there yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection: Option<NewFile>,
+    /// Connections that it names and that are not there yet.
+    connections: Vec<NewFile>,
     /// True if there is a file at its path already.
     exists: bool,
 }
@@ -431,13 +433,17 @@ pub(crate) async fn scaffold(
         wrong("an id has lower-case letters, digits and `-`, and begins with a letter or digit".to_owned())
     })?;
     let catalog = api.engine.catalog();
-    let new = match request.from {
-        None => engine::scaffold::new_automation(&catalog, kind, &id, name),
-        Some(source) => {
+    let new = match (request.from, request.action) {
+        (None, None) => engine::scaffold::new_automation(&catalog, kind, &id, name),
+        (None, Some(action)) => {
+            engine::scaffold::automation_with_action(&catalog, (kind, &id, name), &action).map_err(wrong)?
+        }
+        (Some(source), None) => {
             let (payload, source) = api.payload_from(source).await?;
             engine::scaffold::automation_for_payload(&catalog, (kind, &id, name), &source, &payload)
                 .map_err(wrong)?
         }
+        (Some(_), Some(_)) => return Err(wrong("give `from` or `action`, not both".to_owned())),
     };
     let edited = model::edit::edit_file(&new.path, &new.text, &request.operations)
         .map_err(|error| super::editing::problem(&error))?;
@@ -448,7 +454,7 @@ pub(crate) async fn scaffold(
         text: edited.text,
         test_path: new.test_path,
         test: new.test,
-        connection: new.connection.map(|(path, text)| NewFile { path, text: text.to_owned() }),
+        connections: new.connections.into_iter().map(|(path, text)| NewFile { path, text }).collect(),
         exists,
     }))
 }

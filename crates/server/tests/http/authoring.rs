@@ -123,6 +123,54 @@ async fn a_new_automation_reads_a_payload_of_an_execution_or_a_saved_one_and_its
 }
 
 #[tokio::test]
+async fn a_new_automation_of_each_built_in_action_is_in_force_at_once_and_its_test_passes() {
+    let daemon = daemon(&[]).await;
+    let listed = daemon.api("GET", "/api/v1/connectors", "", "").await.json();
+    let names = listed["connectors"].as_array().unwrap().iter();
+    let actions: Vec<&str> =
+        names.flat_map(|one| one["actions"].as_array().unwrap()).map(|name| name.as_str().unwrap()).collect();
+    assert!(actions.len() > 50, "{actions:?}");
+    let mut made = Vec::new();
+    for action in actions {
+        let id = action.to_lowercase().replace('.', "-");
+        let body = json!({"name": action, "id": id, "trigger": "manual", "action": action});
+        let scaffold = post(&daemon, "/api/v1/scaffold", body).await;
+        assert_eq!(scaffold.status, 200, "{action}: {scaffold:?}");
+        let scaffold = scaffold.json();
+        let connections = scaffold["connections"].as_array().unwrap();
+        for file in connections
+            .iter()
+            .map(|file| (&file["path"], &file["text"]))
+            .chain([(&scaffold["path"], &scaffold["text"]), (&scaffold["testPath"], &scaffold["test"])])
+        {
+            write(daemon.folder.path(), file.0.as_str().unwrap(), file.1.as_str().unwrap());
+        }
+        if !connections.is_empty() {
+            // The next one finds the connection.
+            daemon.engine.reload().await;
+        }
+        made.push(scaffold);
+    }
+    daemon.engine.reload().await;
+    let status = daemon.api("GET", "/api/v1/status", "", "").await.json();
+    assert_eq!(status["broken"], 0, "{status}");
+    for scaffold in made {
+        let body = json!({"path": scaffold["path"], "text": scaffold["text"], "tests": true});
+        let tried = post(&daemon, "/api/v1/trials", body).await.json();
+        let tests = tried["tests"].as_array().unwrap();
+        assert!(
+            !tests.is_empty() && tests.iter().all(|test| test["result"] == "passed"),
+            "{tried}\n{scaffold}"
+        );
+    }
+    let both = json!({"name": "x", "trigger": "manual", "action": "log.info", "from": {"execution": "01"}});
+    for body in [both, json!({"name": "x", "trigger": "manual", "action": "log.nothing"})] {
+        let refused = post(&daemon, "/api/v1/scaffold", body).await;
+        assert_eq!((refused.status, refused.code().as_str()), (422, "bad_scaffold"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_test_file_follows_the_new_name_of_a_step() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let text = "tests:\n  - name: greets # it does\n    inputs: {name: Ada}\n    expect: {steps: {greet: succeeded}}\n";
