@@ -1229,6 +1229,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/subscriptions/{automation}/forget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget the subscriptions of an automation that could not be taken back
+         * @description For an application that is gone, or that refuses the removal. It is not called, and keeps a subscription that it still has.
+         */
+        post: operations["post-subscriptions-automation-forget"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/subscriptions/{automation}/try": {
         parameters: {
             query?: never;
@@ -3690,8 +3710,8 @@ export interface components {
             testPath: string;
             /** @description The text of its first tests. */
             test: string;
-            /** @description A connection that it names and that is not there yet. */
-            connection?: components["schemas"]["NewFile"];
+            /** @description Connections that it names and that are not there yet. */
+            connections: components["schemas"]["NewFile"][];
             /** @description True if there is a file at its path already. */
             exists: boolean;
         };
@@ -3713,6 +3733,11 @@ export interface components {
             operations?: components["schemas"]["EditOperation"][];
             /** @description A payload that has come already: the first step reads its fields, and the first test starts with it. */
             from?: components["schemas"]["PayloadSource"];
+            /**
+             * @description An action that the one step calls, with the inputs of its example; the first test answers the call. Not with `from`.
+             * @example wiki.createPage
+             */
+            action?: string;
         };
         /** @description A schedule in words. */
         SchedulePreview: {
@@ -7516,12 +7541,44 @@ export interface operations {
             };
         };
     };
+    "post-subscriptions-automation-forget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The automation's id; its file may be gone */
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its subscriptions that are left */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscriptions"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "post-subscriptions-automation-try": {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                /** @description The automation's id */
+                /** @description The automation's id; its file may be gone */
                 automation: string;
             };
             cookie?: never;

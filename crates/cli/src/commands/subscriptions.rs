@@ -17,10 +17,12 @@ Examples:
   cogwork subscriptions
   cogwork subscriptions --json | jq '.subscriptions[] | select(.error)'
   cogwork subscriptions try on-push
+  cogwork subscriptions forget on-push
 
 The daemon subscribes to the event of an automation while the automation is
 enabled, and unsubscribes afterwards. It retries requests that fail; `try`
-retries them at once.";
+retries them at once. `forget` ends the attempts to unsubscribe from an
+application that is gone.";
 
 /// List webhook subscriptions at other services, and their errors
 #[derive(Args, Debug)]
@@ -35,6 +37,7 @@ pub(crate) struct Subscriptions {
 #[derive(Choice, Debug)]
 enum What {
     Try(Try),
+    Forget(Forget),
 }
 
 /// Attempt the pending requests of an automation's subscriptions now
@@ -48,21 +51,35 @@ struct Try {
     shown: DaemonOptions,
 }
 
+/// Forget an automation's subscriptions that could not be removed at the other service, without calling it
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork subscriptions forget on-push")]
+struct Forget {
+    /// The automation's id; its file may be gone
+    automation: String,
+    #[command(flatten)]
+    shown: DaemonOptions,
+}
+
 impl Subcommand for Subscriptions {
     const NAME: &'static str = "subscriptions";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let Some(What::Try(one)) = &self.what else {
-            let config = self.shown.config(context)?;
-            let found: Value =
-                daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/subscriptions"))?;
-            self.shown.print(&found, || print(&found))?;
-            return Ok(Exit::Done);
+        let (automation, shown, word) = match &self.what {
+            None => {
+                let config = self.shown.config(context)?;
+                let found: Value =
+                    daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/subscriptions"))?;
+                self.shown.print(&found, || print(&found))?;
+                return Ok(Exit::Done);
+            }
+            Some(What::Try(one)) => (&one.automation, &one.shown, "try"),
+            Some(What::Forget(one)) => (&one.automation, &one.shown, "forget"),
         };
-        let config = one.shown.config(context)?;
-        let path = daemon::path(&["subscriptions", &one.automation, "try"]);
+        let config = shown.config(context)?;
+        let path = daemon::path(&["subscriptions", automation, word]);
         let found: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
-        one.shown.print(&found, || print(&found))?;
+        shown.print(&found, || print(&found))?;
         // An attempt that was asked for and failed is a failure of the command.
         let failed =
             found["subscriptions"].as_array().into_iter().flatten().any(|one| one["error"].is_string());

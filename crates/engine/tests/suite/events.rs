@@ -112,6 +112,31 @@ async fn an_attempt_that_a_person_asks_for_does_not_wait_for_its_time() {
 }
 
 #[tokio::test]
+async fn a_subscription_that_cannot_be_taken_back_is_forgotten_on_demand_without_a_call() {
+    let mut peer = Peer::new().await;
+    let project = project(&peer);
+    let engine = project.start().await;
+    let id = AutomationId::parse("test").expect("an id");
+    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    queue_status(&engine, |one| !one.remote.is_null()).await;
+    assert!(engine.ingress().forget_subscriptions(&id).await.is_err(), "it is active");
+    std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
+    engine.reload().await;
+    asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(403, "{}").await;
+    let leaving = queue_status(&engine, |one| one.failures == 1).await;
+    assert!(leaving.removing && leaving.next_at.is_some(), "{leaving:?}");
+    let left = engine.ingress().forget_subscriptions(&id).await.expect("it could not be taken back");
+    assert_eq!(left.len(), 0);
+    assert!(engine.ingress().subscriptions().is_empty() && peer.asked_already().is_none());
+    assert!(engine.ingress().forget_subscriptions(&id).await.is_err());
+    stop(engine).await;
+    // Neither does the store know it.
+    let engine = project.start().await;
+    assert!(engine.ingress().subscriptions().is_empty());
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does() {
     for hours in [1, -1, 8760, -8760] {
         let (mut peer, project, engine) = failed_subscription().await;

@@ -1,4 +1,4 @@
-//! Attempts that a person asks for, whenever the next one is due.
+//! Attempts that a person asks for, whenever the next one is due, and the end of attempts that have no prospect.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use store::Subscription;
 use super::Subscriptions;
 use crate::ingress::Ingress;
 
-/// Error of an attempt that a person asked for.
+/// Error of a request that a person made about subscriptions.
 #[derive(Debug, thiserror::Error)]
 pub enum SubscriptionError {
     /// The Automation has no subscription.
@@ -16,6 +16,9 @@ pub enum SubscriptionError {
         "`{0}` has no subscription: it must be enabled or listen, with an `event` that another application sends"
     )]
     NoSubscription(AutomationId),
+    /// No subscription of the Automation failed to be removed.
+    #[error("`{0}` has no subscription that could not be taken back: there is nothing to forget")]
+    NothingToForget(AutomationId),
     /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Closing,
@@ -42,6 +45,28 @@ impl Ingress {
         drop(self.subscriptions.locks.lock(automation.as_str()).await);
         if self.runtime.closing.is_cancelled() {
             return Err(SubscriptionError::Closing);
+        }
+        Ok(self.subscriptions().into_iter().filter(|one| one.automation == *automation).collect())
+    }
+
+    /// Forgets the subscriptions of an Automation whose removal failed, and returns those that are left. The other
+    /// application is not called, and keeps a subscription that it still has.
+    ///
+    /// # Errors
+    /// Returns an error if no removal of the Automation failed.
+    pub async fn forget_subscriptions(
+        &self,
+        automation: &AutomationId,
+    ) -> Result<Vec<Subscription>, SubscriptionError> {
+        let _changing = self.subscriptions.changing.lock().await;
+        let all = self.subscriptions.of_automation(automation);
+        let failed: Vec<_> = all.iter().filter(|one| one.removing && one.error.is_some()).collect();
+        if failed.is_empty() {
+            return Err(SubscriptionError::NothingToForget(automation.clone()));
+        }
+        for one in failed {
+            tracing::warn!(%automation, event = one.event, remote = %one.remote.to_json(), "a subscription that could not be taken back is forgotten on demand");
+            self.forget_subscription(&one.id).await;
         }
         Ok(self.subscriptions().into_iter().filter(|one| one.automation == *automation).collect())
     }

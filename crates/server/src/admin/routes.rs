@@ -140,6 +140,7 @@ table! {
     Secrets "rotateAddress" addresses::rotate;
     Read subscriptions::list;
     Run "trySubscription" subscriptions::attempt;
+    Write "forgetSubscription" subscriptions::forget;
     Read polls::list;
     Read polls::show;
     Run "poll" polls::now;

@@ -5,6 +5,7 @@ use axum::extract::State;
 use engine::SubscriptionError;
 use http::StatusCode;
 use jiff::Timestamp;
+use model::AutomationId;
 use serde::Serialize;
 use store::Subscription;
 use utoipa::ToSchema;
@@ -82,6 +83,9 @@ impl From<SubscriptionError> for Problem {
             SubscriptionError::NoSubscription(_) => {
                 Self::new(StatusCode::CONFLICT, "no_subscription", error.to_string())
             }
+            SubscriptionError::NothingToForget(_) => {
+                Self::new(StatusCode::CONFLICT, "nothing_to_forget", error.to_string())
+            }
             SubscriptionError::Closing => Self::from(engine::Error::Closing),
         }
     }
@@ -101,15 +105,39 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Subscriptions> {
 /// Attempt the pending changes of an automation's subscriptions now, whenever the next attempt is due
 #[utoipa::path(
     post, path = "/api/v1/subscriptions/{automation}/try", tag = "automations",
-    params(("automation" = String, Path, description = "The automation's id")),
+    params(("automation" = String, Path, description = "The automation's id; its file may be gone")),
     responses((status = 200, description = "Its subscriptions after the attempt", body = Subscriptions)),
 )]
 pub(crate) async fn attempt(
     State(api): Shared,
     Segment(name): Segment,
 ) -> Result<Answer<Subscriptions>, Problem> {
-    let (automation, engine) = (api.id_of(&name)?, api.engine.clone());
+    let (automation, engine) = (subscriber(&name)?, api.engine.clone());
     let found =
         api.to_its_end(async move { engine.ingress().try_subscriptions(&automation).await }).await??;
     Ok(Answer::ok(Subscriptions { subscriptions: found.into_iter().map(Into::into).collect() }))
+}
+
+/// Forget the subscriptions of an automation that could not be taken back
+///
+/// For an application that is gone, or that refuses the removal. It is not called, and keeps a subscription that it still has.
+#[utoipa::path(
+    post, path = "/api/v1/subscriptions/{automation}/forget", tag = "automations",
+    params(("automation" = String, Path, description = "The automation's id; its file may be gone")),
+    responses((status = 200, description = "Its subscriptions that are left", body = Subscriptions)),
+)]
+pub(crate) async fn forget(
+    State(api): Shared,
+    Segment(name): Segment,
+) -> Result<Answer<Subscriptions>, Problem> {
+    let (automation, engine) = (subscriber(&name)?, api.engine.clone());
+    let left = async move { engine.ingress().forget_subscriptions(&automation).await };
+    let left = api.to_its_end(left).await??;
+    Ok(Answer::ok(Subscriptions { subscriptions: left.into_iter().map(Into::into).collect() }))
+}
+
+/// The id of an automation that has subscriptions. Its file may be gone: the removal of a subscription outlives it.
+fn subscriber(name: &str) -> Result<AutomationId, Problem> {
+    AutomationId::parse(name)
+        .ok_or_else(|| Problem::not_found("unknown_automation", format!("there is no automation `{name}`")))
 }
