@@ -108,6 +108,34 @@ impl Checker<'_> {
         Some(diagnostic.allowed(members.iter().copied()).help(format!("did you mean `{meant}`?")))
     }
 
+    /// Reports a read of `trigger.results.body.data` that gives null, since the trigger brings no such data: mostly a step that
+    /// was written for another trigger.
+    fn null_data(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+        let null = |position: NamePosition, message: &str, help: &str| {
+            Some(Diagnostic::warning("unknown-member", message, position.span).help(help))
+        };
+        match (self.automation.trigger.start_form(), read.path.get(4)) {
+            (StartForm::Instant, None) => {
+                let message = "`trigger.results.body.data` is null: a schedule receives no data";
+                null(read.position(3), message, "only a person who starts the automation can give it inputs")
+            }
+            (StartForm::Inputs, Some(name))
+                if !self.unreadable.has("inputs")
+                    && !self.automation.inputs.iter().any(|input| input.name == name.as_str()) =>
+            {
+                let name = name.as_str();
+                let message =
+                    format!("`trigger.results.body.data.{name}` is null: there is no input `{name}`");
+                null(
+                    read.position(4),
+                    &message,
+                    "the data of a manual start are its inputs: declare it under `inputs`",
+                )
+            }
+            _ => None,
+        }
+    }
+
     /// Checks `trigger.results.body.<name>`; the received data is below `data`.
     fn body(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let [_, _, body, member, rest @ ..] = read.path else { return None };
@@ -131,7 +159,7 @@ impl Checker<'_> {
             );
         }
         if members.contains(&member.as_str()) {
-            return None;
+            return if optional { None } else { self.null_data(read) };
         }
         let position = read.position(3);
         let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");

@@ -327,6 +327,24 @@ fn names_that_do_not_exist_are_explained() {
 }
 
 #[test]
+fn data_that_no_start_brings_are_null() {
+    for (trigger, path, expected) in [
+        ("manual: {}", "body.data.total", &["unknown-member total"][..]),
+        ("manual: {}", "body.data.count", &[]),
+        ("manual: {}", "body.data", &[]),
+        ("manual: {}", "body.data.total | default(1)", &[]),
+        ("schedule: {every: 5m}", "body.data", &["unknown-member data"]),
+        ("schedule: {every: 5m}", "body.data | default({})", &[]),
+        ("webhook: {verify: none}", "body.data.total", &[]),
+    ] {
+        let text = format!(
+            "trigger: {{{trigger}}}\ninputs: {{count: {{type: integer}}}}\nsteps:\n  - {{set: {{a: \"${{{{ trigger.results.{path} }}}}\", b: \"${{{{ inputs.count }}}}\"}}}}\n"
+        );
+        check(&text, expected);
+    }
+}
+
+#[test]
 fn variables_inputs_and_configuration_are_declared() {
     check_expression("vars.totl", &["unknown-variable totl"]);
     check_expression("vars.totl | default(1)", &["unknown-variable totl"]);
