@@ -1,6 +1,7 @@
 /** Fields of forms: from JSON Schemas and from inputs of actions, and the conversion of what is typed. */
 
 import type { Input } from "../api/types";
+import { asInteger, number, parse } from "../value/exact";
 
 export interface Schema {
   $ref?: string;
@@ -102,7 +103,7 @@ export function shown(value: unknown): string | undefined {
   if (Array.isArray(value) && value.every((one) => typeof one === "string" && !one.includes(","))) {
     return value.join(", ");
   }
-  return typeof value === "object" ? undefined : String(value);
+  return asInteger(value) ?? (typeof value === "object" ? undefined : String(value));
 }
 
 /** The value of the text of a field; `undefined` removes the key. */
@@ -115,7 +116,7 @@ export function typed(field: Pick<Field, "kind">, text: string, before: unknown)
   }
   switch (field.kind) {
     case "number":
-      return Number.isNaN(Number(text)) ? text : Number(text);
+      return number(text) ?? text;
     case "boolean":
       return text === "true";
     case "list":
@@ -127,13 +128,13 @@ export function typed(field: Pick<Field, "kind">, text: string, before: unknown)
       // A text stays one, even if it looks like a number.
       return typeof before === "string" ? text : literal(text);
     default:
-      return typeof before === "number" && !Number.isNaN(Number(text)) ? Number(text) : text;
+      return typeof before === "number" || asInteger(before) !== undefined ? (number(text) ?? text) : text;
   }
 }
 
 function literal(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return text;
   }

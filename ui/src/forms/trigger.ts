@@ -2,6 +2,7 @@
 
 import type { Input, Operation, Path } from "../api/types";
 import { valueAt as anyAt } from "../editor/outline";
+import { asInteger, number, parse } from "../value/exact";
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
@@ -230,14 +231,14 @@ export function read(field: Field, text: string): Json | undefined {
     return undefined;
   }
   if (field.kind === "number") {
-    const number = Number(text);
-    if (!Number.isFinite(number)) {
+    const found = number(text);
+    if (found === undefined) {
       throw new Error("not a number");
     }
-    return number;
+    return found as Json;
   }
   if (field.kind === "json") {
-    return JSON.parse(text) as Json;
+    return parse(text) as Json;
   }
   return text;
 }
@@ -325,7 +326,7 @@ export function withTimes(schedule: Json | undefined, form: Times): Json {
 
 /** The keys of a mapping, with those inside it: `webhook.respond.status`. */
 export function keys(value: Json | undefined, before = ""): string[] {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || asInteger(value) !== undefined) {
     return [];
   }
   return Object.entries(value).map(([name]) => before + name);

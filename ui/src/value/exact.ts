@@ -28,3 +28,23 @@ export function parse(text: string): unknown {
 export function asInteger(value: unknown): string | undefined {
   return typeof value === "object" && value !== null && exact.isRawJSON?.(value) ? JSON.stringify(value) : undefined;
 }
+
+/** The number that a text is, an integer with all its digits; `undefined` if it is none. */
+export function number(text: string): unknown {
+  const trimmed = text.trim();
+  if (INTEGER.test(trimmed)) {
+    return parse(String(BigInt(trimmed)));
+  }
+  const found = Number(trimmed);
+  return trimmed === "" || !Number.isFinite(found) ? undefined : found;
+}
+
+/** A value of JSON as a text without quotes. */
+export function plainText(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+/** A copy of a value of JSON, free of proxies. */
+export function copy<T>(value: T): T {
+  return parse(JSON.stringify(value)) as T;
+}
