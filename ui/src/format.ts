@@ -59,10 +59,25 @@ export function clock(at: string, now = Date.now(), withSeconds = false): string
   return (isToday ? (withSeconds ? OF_TODAY : OF_TODAY_SHORT) : OF_DAYS).format(then);
 }
 
+/** An instant in the local zone, which it names, and in UTC as the daemon sent it. */
+export function exactly(at: string): { local: string; utc: string } {
+  return { local: IN_ZONE.format(new Date(at)), utc: at };
+}
+
 /** Formats are made once: to make one takes longer than the rest of a row of a list. */
 const OF_TODAY = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const OF_TODAY_SHORT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const OF_DAYS = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", day: "numeric", month: "short" });
+const IN_ZONE = new Intl.DateTimeFormat(undefined, {
+  weekday: "short",
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "longOffset",
+});
 
 /** A size in bytes. */
 export function size(bytes: number): string {

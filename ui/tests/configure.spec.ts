@@ -123,3 +123,25 @@ test("an event is chosen with its application, its connection and its inputs", a
   await open.getByRole("button", { name: "Save…" }).click();
   await expect(open.getByRole("region", { name: "Difference" })).toContainText("owner: acme");
 });
+
+test("a poll is polled once and reset where it is configured", async ({ open, daemon }) => {
+  const text = "trigger: {poll: {action: http.request, with: {url: \"http://127.0.0.1:1/\"}, every: 1h, items: result.body, id: item.id}}\nsteps: []\n";
+  await daemon.write("automations/configured-poll.yaml", text);
+  await open.goto(`${daemon.base}/automations/configured-poll?tab=test&drawer=configure`);
+  await open.getByRole("button", { name: "Poll once" }).click();
+  await expect(open.getByRole("status").filter({ hasText: "The poll failed" })).toBeVisible();
+  await open.getByRole("button", { name: "Reset…" }).click();
+  await open.getByRole("button", { name: "Forget the position" }).click();
+  await expect(open.getByText("The position is forgotten")).toBeVisible();
+});
+
+test("a change of the trigger says which values become null", async ({ open, daemon }) => {
+  const text = "trigger: {webhook: {verify: none}}\nsteps:\n  - {id: one, set: {a: \"${{ trigger.results.body.data.total }}\"}}\n";
+  await daemon.write("automations/nulls.yaml", text);
+  await open.goto(`${daemon.base}/automations/nulls?tab=test&drawer=configure&change=yes`);
+  const sheet = open.getByRole("dialog", { name: "Change the trigger" });
+  await sheet.getByRole("radio", { name: /^Manual/ }).check();
+  await expect(sheet.getByText("Becomes null")).toBeVisible();
+  await expect(sheet).toContainText("`trigger.results.body.data.total` is null: there is no input `total`");
+  await expect(sheet).toContainText("nothing that the checker knows of");
+});

@@ -117,6 +117,12 @@ export class Daemon {
     await this.api("POST", "/reload", {});
   }
 
+  /** Removes a file of the project, and waits until the daemon has seen it. */
+  async remove(path: string): Promise<void> {
+    rmSync(join(this.folder, path));
+    await this.api("POST", "/reload", {});
+  }
+
   /** Writes a file into a folder of the project that may not exist yet, and waits until the daemon has taken it. */
   async writeIn(folder: string, name: string, text: string): Promise<void> {
     mkdirSync(join(this.folder, folder), { recursive: true });

@@ -56,6 +56,20 @@ test("executions are opened, selected and passed through by keyboard alone", asy
   await expect(open).toHaveURL(`${daemon.base}/executions/${ids[1]}`);
 });
 
+test("origin and tests are filters beside the others", async ({ open, daemon }) => {
+  await daemon.write("automations/origins.yaml", QUICK);
+  await daemon.run("origins", { inputs: { word: "real" } });
+  await daemon.run("origins", { inputs: { word: "test" }, test: true });
+  await open.goto(`${daemon.base}/executions?automation=origins`);
+  await expect(open.getByRole("row")).toHaveCount(2);
+  await open.getByRole("checkbox", { name: "tests" }).check();
+  await expect(open.getByRole("row")).toHaveCount(3);
+  await open.getByLabel("Started by").selectOption("test");
+  await expect(open.getByRole("row")).toHaveCount(2);
+  await open.getByLabel("Started by").selectOption("schedule");
+  await expect(open.getByText("Nothing ran that matches")).toBeVisible();
+});
+
 test("executions are found by a text in them and by the step that failed", async ({ open, daemon }) => {
   await daemon.write("automations/words.yaml", QUICK);
   await daemon.write("automations/fails.yaml", BROKEN);
@@ -184,4 +198,57 @@ test("a read-only daemon says why nothing can be saved", async ({ stranger: page
   await expect(page.getByRole("button", { name: "Save …" })).toBeDisabled();
   await draw(page, "read-only daemon");
   await daemon.stop();
+});
+
+test("the inbox shows the questions of all executions, a page at a time, and keeps the pages while they are answered", async ({ open, daemon }) => {
+  await daemon.write("automations/asks.yaml", "trigger: {manual: {}}\nsteps: [{id: ask, waitFor: {approval: {message: May I?}}}]\n");
+  const start = () => daemon.api("POST", "/automations/asks/run", {});
+  const counted = async () =>
+    ((await daemon.api("GET", "/executions?automation=asks&waitingFor=approval&limit=100")) as { executions: unknown[] }).executions.length;
+  for (let count = 0; count < 53; count += 1) {
+    await start();
+  }
+  await expect.poll(counted).toBe(53);
+  await open.goto(`${daemon.base}/inbox`);
+  const questions = open.getByRole("main").getByRole("form").filter({ hasText: "May I?" });
+  await expect(questions).toHaveCount(50);
+  await expect(open.getByRole("link", { name: /Inbox/ })).toContainText("53");
+  await open.getByRole("button", { name: "Show more" }).click();
+  await expect(questions).toHaveCount(53);
+  await expect(open.getByRole("button", { name: "Show more" })).toHaveCount(0);
+  await questions.last().getByRole("button", { name: "approve" }).click();
+  await expect(questions).toHaveCount(52);
+  await daemon.api("POST", "/executions/bulk", { action: "cancel", filter: { automation: "asks" } });
+});
+
+test("an exact instant stands beside its time for the pointer, the keyboard and a finger", async ({ open, daemon, browser }) => {
+  await daemon.write("automations/timed.yaml", QUICK);
+  const id = await daemon.run("timed", { inputs: { word: "now" } });
+  const { startedAt } = (await daemon.api("GET", `/executions/${id}`)) as { startedAt: string };
+  await open.goto(`${daemon.base}/executions/${id}`);
+  const tip = open.getByRole("tooltip");
+  const time = open.locator(".head time");
+  await time.hover();
+  await expect(tip).toContainText(startedAt);
+  await open.mouse.move(0, 0);
+  await expect(tip).toHaveCount(0);
+  await open.locator(".head h1 a").last().focus();
+  await open.keyboard.press("Tab");
+  await expect(time).toBeFocused();
+  await expect(tip).toContainText(startedAt);
+  await expect(time).toHaveAccessibleDescription(new RegExp(startedAt.replaceAll(".", "\\.")));
+  await open.keyboard.press("Escape");
+  await expect(tip).toHaveCount(0);
+  // In a long list the link of the row shows the instant of the row.
+  await open.goto(`${daemon.base}/executions?automation=timed`);
+  await open.getByRole("checkbox", { name: /Select timed/ }).focus();
+  await open.keyboard.press("Tab");
+  await expect(tip).toContainText(startedAt);
+  const touch = await browser.newContext({ viewport: { width: 360, height: 740 }, hasTouch: true });
+  const page = await touch.newPage();
+  await login(page, daemon);
+  await page.goto(`${daemon.base}/executions/${id}`);
+  await page.locator(".head time").tap();
+  await expect(page.getByRole("tooltip")).toContainText(startedAt);
+  await touch.close();
 });

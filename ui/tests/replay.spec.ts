@@ -71,6 +71,31 @@ test("a failed execution is replayed from its failed step, and the two are compa
   peer.stop();
 });
 
+test("a recorded request is edited by its parts before it is replayed", async ({ open: page, daemon }) => {
+  const text = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - {id: out, set: {q: \"${{ trigger.results.queryParameters.q }}\", at: \"${{ trigger.results.pathFragment }}\", n: \"${{ trigger.results.body.data.n }}\"}}\n";
+  await daemon.write("automations/parts.yaml", text);
+  await daemon.send("parts", { n: 1 });
+  const { executions } = (await daemon.api("GET", "/executions?automation=parts&limit=1")) as { executions: { id: string }[] };
+  await page.goto(`${daemon.base}/executions/${executions[0]?.id}`);
+  await page.getByRole("button", { name: "Replay…" }).click();
+  const sheet = page.getByRole("dialog", { name: /^Replay/ });
+  await sheet.getByText("Edit the request").click();
+  await expect(sheet.getByLabel("Method")).toHaveValue("POST");
+  await expect(sheet.getByRole("textbox", { name: "Body" })).toHaveValue('{"n":1}');
+  await sheet.getByLabel("Path fragment").fill("a/b");
+  await sheet.getByRole("button", { name: "+ parameter" }).click();
+  await sheet.getByLabel("parameter 1 name").fill("q");
+  await sheet.getByLabel("parameter 1 value").fill("found");
+  await sheet.getByRole("textbox", { name: "Body" }).fill('{"n": 2}');
+  await sheet.getByRole("button", { name: "Replay", exact: true }).click();
+  await expect(page).not.toHaveURL(new RegExp(executions[0]?.id ?? ""));
+  const result = page.getByRole("tabpanel");
+  await page.goto(page.url().replace(/\?.*|$/, "?step=out&tab=result"));
+  await expect(result).toContainText("found");
+  await expect(result).toContainText("a/b");
+  await expect(result).toContainText("2");
+});
+
 test("a replay with an edited payload runs as a test", async ({ open: page, daemon }) => {
   await daemon.write("automations/greeting.yaml", "trigger: {manual: {}}\ninputs: {name: {}}\nsteps:\n  - id: greet\n    set: {hello: \"${{ inputs.name }}\"}\n");
   const first = await daemon.run("greeting", { inputs: { name: "Ada" } });

@@ -210,6 +210,39 @@ test("subscription failed: the error of the other application, the next try, and
   await daemon.api("DELETE", "/automations/state-event/listen");
 });
 
+test("subscription that cannot be taken back: since when, why, and the way to forget it", async ({ open, daemon }) => {
+  // The other application takes the subscription, and refuses its removal.
+  const hub = createServer((request, response) => {
+    response.writeHead(request.method === "POST" ? 201 : request.method === "DELETE" ? 403 : 200, { "content-type": "application/json" });
+    response.end(request.method === "POST" ? '{"id": 7}' : request.method === "DELETE" ? '{"message": "Not yours"}' : "[]");
+  });
+  await new Promise<void>((done) => hub.listen(0, "127.0.0.1", done));
+  const host = `http://127.0.0.1:${(hub.address() as AddressInfo).port}`;
+  await daemon.write("connections/state-left.yaml", `type: github.token\nwith: {host: "${host}", token: t}\n`);
+  const text = "trigger: {event: github.push, connection: state-left, with: {owner: acme, repo: shop}}\nsteps: []\n";
+  await daemon.write("automations/state-leaving.yaml", text);
+  const state = async () => {
+    const { subscriptions } = (await daemon.api("GET", "/subscriptions")) as { subscriptions: { automation: string; state: string; error?: string }[] };
+    const found = subscriptions.find(({ automation }) => automation === "state-leaving");
+    return found && `${found.state}${found.error ? " failed" : ""}`;
+  };
+  await expect.poll(state).toBe("active");
+  await daemon.remove("automations/state-leaving.yaml");
+  await expect.poll(state).toBe("leaving failed");
+  await open.goto(`${daemon.base}/status`);
+  const row = open.getByRole("row", { name: /state-leaving/ });
+  await expect(row).toContainText(/no longer wanted since .*could not be taken back in 1 attempt: .*Not yours/);
+  await row.getByRole("button", { name: "Try now" }).click();
+  await expect(row).toContainText("in 2 attempts");
+  await row.getByRole("button", { name: "Forget …" }).click();
+  await expect(row).toContainText("its id there is 7");
+  await draw(open, "hook creation failed", "taken back");
+  await row.getByRole("button", { name: "Forget it" }).click();
+  await expect(row).toHaveCount(0);
+  expect(await state()).toBeUndefined();
+  hub.close();
+});
+
 test("waiting for a turn: who holds it, and how many are before it", async ({ open, daemon }) => {
   const text = 'trigger: {manual: {}}\nconcurrency: {key: "\'one\'", limit: 1}\nsteps: [{wait: 1h}]\n';
   await daemon.write("automations/state-turn.yaml", text);
@@ -284,9 +317,12 @@ test("cleared by age: an execution that was deleted says which setting deletes",
     await expect.poll(async () => ((await own.api("GET", "/executions?automation=state-kept")) as { executions: unknown[] }).executions.length).toBe(1);
     await login(page, own);
     await page.goto(`${own.base}/executions/${first}`);
+    await expect(page.getByRole("heading", { level: 1 })).toContainText("is not there");
     await expect(page.getByRole("alert")).toContainText("unknown_execution");
     await expect(page.getByText("retention.days")).toBeVisible();
     await draw(page, "cleared by age");
+    await page.getByRole("link", { name: "Executions that are there" }).click();
+    await expect(page.getByRole("heading", { name: "Executions" })).toBeVisible();
     await page.goto(`${own.base}/executions/${second}`);
     await expect(page.getByText(/Succeeded after/)).toBeVisible();
   } finally {

@@ -1,20 +1,12 @@
-/** The part of a recorded payload that people edit, as text, and back. */
+/** The part of a recorded payload that people edit, as text, and back. A request is edited by its parts instead. */
 
 import { parse } from "../value/exact";
-import { asFile } from "../value/file";
 
 type Payload = { kind: string; [name: string]: unknown };
 
-/** The editable part: the body of a request, the inputs of a manual start, the data of a poll; `undefined` if there is none. */
+/** The editable part: the inputs of a manual start, the data of a poll; `undefined` if there is none. */
 export function editable(payload: Payload): { name: string; text: string } | undefined {
   switch (payload.kind) {
-    case "webhook": {
-      const body = asFile(payload.body);
-      if (body && body.encoding !== "utf8") {
-        return undefined;
-      }
-      return { name: "body", text: pretty(body?.data ?? "") };
-    }
     case "manual":
       return { name: "inputs", text: JSON.stringify(payload.inputs ?? {}, null, 2) };
     case "poll":
@@ -24,31 +16,12 @@ export function editable(payload: Payload): { name: string; text: string } | und
   }
 }
 
-function pretty(text: string): string {
-  try {
-    return JSON.stringify(parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
-/** The payload of a start with the edited text. Text that is not JSON is sent as text, where the payload is a request. */
+/** The payload of a start with the edited text. */
 export function edited(payload: Payload, text: string): { payload?: unknown; error?: string } {
-  let value: unknown;
   try {
-    value = parse(text);
+    const value = parse(text);
+    return { payload: payload.kind === "manual" ? { kind: "manual", inputs: value } : { data: value } };
   } catch (error) {
-    if (payload.kind !== "webhook") {
-      return { error: `This is not JSON: ${(error as Error).message}` };
-    }
-    value = text;
-  }
-  switch (payload.kind) {
-    case "webhook":
-      return { payload: { body: value } };
-    case "manual":
-      return { payload: { kind: "manual", inputs: value } };
-    default:
-      return { payload: { data: value } };
+    return { error: `This is not JSON: ${(error as Error).message}` };
   }
 }
