@@ -4,8 +4,6 @@ import type { Page } from "@playwright/test";
 
 import { type Daemon, expect, test } from "./harness";
 
-test.use({ own: "digits" });
-
 /** The least integer that a number of JavaScript does not hold, and the largest one of the language. */
 const ODD = "9007199254740993";
 const LARGEST = "18446744073709551615";

@@ -62,7 +62,7 @@ fn existing_names_are_accepted() {
         "vars",
         "inputs.count",
         "configVars.space",
-        "trigger.results.body.data.anything[0].at_all",
+        "trigger.results.body.data.count",
         "trigger.results.inputs.count",
         "execution.id ~ execution.startedAt ~ execution.attempt",
         "automation.id ~ automation.name",
@@ -335,7 +335,7 @@ fn data_that_no_start_brings_are_null() {
         ("manual: {}", "body.data.total | default(1)", &[]),
         ("schedule: {every: 5m}", "body.data", &["unknown-member data"]),
         ("schedule: {every: 5m}", "body.data | default({})", &[]),
-        ("webhook: {verify: none}", "body.data.total", &[]),
+        ("webhook: {verify: none}", "body.data.anything[0].at_all", &[]),
     ] {
         let text = format!(
             "trigger: {{{trigger}}}\ninputs: {{count: {{type: integer}}}}\nsteps:\n  - {{set: {{a: \"${{{{ trigger.results.{path} }}}}\", b: \"${{{{ inputs.count }}}}\"}}}}\n"
@@ -387,7 +387,7 @@ fn expressions_before_the_steps_see_no_steps() {
             "trigger: {{manual: {{}}, {line}}}\nconfigVars: {{x: 1}}\nsteps: [{{id: a, action: log.info}}]\n"
         )
     };
-    check(&file("if: trigger.results.body.data.a and configVars.x and automation.id"), &[]);
+    check(&file("if: trigger.results.body.data and configVars.x and automation.id"), &[]);
     check(&file("if: steps.a.results"), &["name-not-here steps"]);
     check(&file("if: execution.id"), &["name-not-here execution"]);
     let key = |expression: &str| {
@@ -395,7 +395,7 @@ fn expressions_before_the_steps_see_no_steps() {
             "trigger: {{manual: {{}}}}\nconcurrency: {{limit: 1, key: \"${{{{ {expression} }}}}\"}}\nsteps: [{{id: a, action: log.info}}]\n"
         )
     };
-    check(&key("trigger.results.body.data.customer ~ execution.id"), &[]);
+    check(&key("trigger.results.body.data ~ execution.id"), &[]);
     check(&key("vars.x"), &["name-not-here vars"]);
 }
 
