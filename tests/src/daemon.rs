@@ -297,6 +297,14 @@ impl Daemon {
         self.signal(Signal::STOP)
     }
 
+    /// Lets it run again after [`Daemon::freeze`].
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.signal(Signal::CONT)
+    }
+
     fn signal(&self, signal: Signal) -> Result<(), Error> {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         // Without an id it has ended already.

@@ -262,6 +262,7 @@ impl Entry {
             dedup: Vec::new(),
             starts_running: false,
             initial: InitialEvents::default(),
+            gated: false,
         }
     }
 

@@ -129,16 +129,21 @@ impl Loader {
                 return Ok(None);
             }
         };
-        let Some(Assembled { catalog, reload, fresh }) = assembled else {
+        let Some(Assembled { mut catalog, reload, fresh }) = assembled else {
             *folder = scanned;
             return Ok(None);
         };
         if !fresh.is_empty() {
             // An address shown to users must survive a crash.
             let addresses = fresh.iter().map(|address| Address::clone(address)).collect();
-            store.put_addresses(addresses).await?;
+            let stored = store.add_addresses(addresses).await?;
             let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            known.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
+            known.extend(fresh.iter().map(|address| (address.automation.clone(), address.clone())));
+            for address in stored.into_iter().map(Arc::new).filter(|address| !fresh.contains(address)) {
+                // Another node has seen the automation first.
+                catalog = catalog.with_address(&address.automation, address.clone());
+                known.insert(address.automation.clone(), address);
+            }
         }
         *folder = scanned;
         let successor = Successor { before, after: Arc::new(catalog), reload };
@@ -157,6 +162,43 @@ pub enum AddressKind {
 }
 
 impl Loader {
+    /// Reads the addresses again that other nodes may have replaced, and calls `put_in_force` with the snapshot that has them, if one
+    /// differs.
+    ///
+    /// # Errors
+    /// The store could not be read.
+    pub async fn reread_addresses(
+        &self,
+        store: &dyn Store,
+        in_force: impl Fn() -> Arc<Catalog>,
+        put_in_force: impl FnOnce(&Successor),
+    ) -> Result<(), store::Error> {
+        // Reloads wait: they would put the previous tokens in force again.
+        let _folder = self.folder.lock().await;
+        let stored = store.addresses().await?;
+        let before = in_force();
+        let mut after = Catalog::clone(&before);
+        let mut changed = Vec::new();
+        for address in stored.into_iter().map(Arc::new) {
+            let id = address.automation.clone();
+            let in_use = before.get(&id).and_then(|deployment| deployment.address.clone());
+            if in_use.is_some_and(|in_use| in_use != address) {
+                after = after.with_address(&id, address.clone());
+                changed.push(id.clone());
+            }
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(id, address);
+        }
+        if !changed.is_empty() {
+            let reload = ReloadSummary {
+                generation: after.generation(),
+                rechecked: changed,
+                ..ReloadSummary::default()
+            };
+            put_in_force(&Successor { before, after: Arc::new(after), reload });
+        }
+        Ok(())
+    }
+
     /// Replaces the token of one address of an automation, makes the new one durable, and calls `put_in_force` with the
     /// snapshot that has it. From then on the previous token leads nowhere. `None` if the automation has no address.
     ///

@@ -9,7 +9,7 @@ use catalog::{
 use ingress::Ingress;
 use model::AutomationId;
 use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
-use store::Store;
+use store::{News, Store};
 use tokio::sync::{broadcast, watch};
 
 use crate::bulk::Bulk;
@@ -83,11 +83,13 @@ impl Engine {
         let runtime = &self.runtime;
         runtime.tracker.spawn(runtime.clone().watch_store());
         if runtime.settings.background {
+            runtime.join_peers().await?;
             let unfinished = runtime.recover_unfinished().await?;
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions go on where they stopped");
             }
             self.ingress.start_tasks();
+            runtime.tracker.spawn(self.clone().follow_addresses());
             runtime.tracker.spawn(retention::run(runtime.clone()));
             runtime.tracker.spawn(runtime.clone().restore_statistics());
         }
@@ -96,6 +98,23 @@ impl Engine {
             runtime.tracker.spawn(watcher::run(self.clone(), runtime.closing.clone()));
         }
         Ok(())
+    }
+
+    /// Puts addresses in force that other nodes have replaced, until the engine stops.
+    async fn follow_addresses(self) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.runtime.closing.cancelled() => return,
+                () = self.runtime.peers.addresses.notified() => {}
+            }
+            let put_in_force =
+                |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
+            let store = &*self.runtime.store;
+            if let Err(error) = self.loader.reread_addresses(store, || self.catalog(), put_in_force).await {
+                self.runtime.lost(&error);
+            }
+        }
     }
 
     /// Stops: no step begins any more, running steps may end within `grace` and the executions continue at the next
@@ -212,6 +231,7 @@ impl Engine {
         let (loader, store) = (self.loader.clone(), &*self.runtime.store);
         match loader.rotate_address(id, kind, store, || self.catalog(), put_in_force).await {
             Ok(Some(_)) => {
+                self.runtime.store.tell(None, News::Addresses);
                 tracing::info!(automation = %id, ?kind, "the address was replaced");
                 Ok(())
             }

@@ -16,6 +16,8 @@ const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 const PRUNE_BATCH: u32 = 1000;
 /// Batch size when space is needed; the free space is checked after each batch.
 const ROOM_BATCH: u32 = 100;
+/// The lock of the node that deletes.
+const LOCK: &str = "retention";
 /// Retention of the idempotency keys of deleted executions. Longer than any sender retries; the watermarks of schedules
 /// have passed their instants long before.
 const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);
@@ -28,7 +30,15 @@ pub(crate) async fn run(runtime: Arc<Runtime>) {
     let mut is_full = false;
     loop {
         if runtime.clock.monotonic_now() >= due {
-            apply_rules(&runtime).await;
+            // One node at a time: what it deletes is gone for all.
+            match runtime.store.try_lock(LOCK).await {
+                Ok(true) => {
+                    apply_rules(&runtime).await;
+                    runtime.store.unlock(LOCK);
+                }
+                Ok(false) => {}
+                Err(error) => runtime.lost(&error),
+            }
             due = runtime.clock.monotonic_now().after(PRUNE_EVERY);
         }
         is_full = !make_room(&runtime, is_full).await;

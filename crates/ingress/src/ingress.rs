@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use catalog::ReloadSummary;
 use runtime::Runtime;
+use store::Shard;
 use tokio::sync::Semaphore;
 
 use crate::changes::Changes;
@@ -45,6 +46,7 @@ impl Ingress {
     /// Starts the tasks that fire schedules, polls, and keep subscriptions. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
         let tracker = &self.runtime.tracker;
+        tracker.spawn(self.clone().follow_shards());
         self.start_schedules();
         tracker.spawn(crate::poll::run(self.clone()));
         tracker.spawn(crate::subscribe::run(self.clone()));
@@ -53,6 +55,32 @@ impl Ingress {
     /// Starts the task that fires schedules.
     pub fn start_schedules(self: &Arc<Self>) {
         self.runtime.tracker.spawn(crate::scheduler::run(self.clone()));
+    }
+
+    /// Hands the automations of shards that this node gets or gives up to the schedules, polls and subscriptions, until the engine
+    /// stops.
+    async fn follow_shards(self: Arc<Self>) {
+        let mut shards = self.runtime.peers.shards.subscribe();
+        let mut before = *shards.borrow_and_update();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.runtime.closing.cancelled() => return,
+                changed = shards.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+            let now = *shards.borrow_and_update();
+            let moved = std::mem::replace(&mut before, now).difference(now);
+            let catalog = self.runtime.catalog.load();
+            let ids = catalog.automations().map(|deployment| &deployment.automation.id);
+            let ids: Vec<_> = ids.filter(|id| moved.contains(Shard::of(id))).cloned().collect();
+            if !ids.is_empty() {
+                self.changes.add_moved(&ids);
+                // The timers look at their changes.
+                self.runtime.generation.send_modify(|_| {});
+            }
+        }
     }
 
     /// Takes note of a reload before its snapshot is put in force: drops what was kept of removed automations, and hands

@@ -61,9 +61,10 @@ struct Entry {
 
 impl Timed for Timetable {
     async fn adopt(&mut self) {
-        let decided = self.ingress.changes.take(CatalogListener::Schedules);
+        let pending = self.ingress.changes.take(CatalogListener::Schedules);
+        self.forget(&pending.moved).await;
         let catalog = self.ingress.runtime.catalog.load_full();
-        self.apply(&catalog, decided).await;
+        self.apply(&catalog, pending.automations).await;
     }
 
     fn next(&self) -> Option<Due> {
@@ -97,6 +98,25 @@ impl Timetable {
         Ok(Self { ingress, entries: HashMap::new(), order: BTreeSet::new(), stored })
     }
 
+    /// Reads the watermarks of schedules again that another node may have fired.
+    async fn forget(&mut self, moved: &BTreeSet<AutomationId>) {
+        if moved.is_empty() {
+            return;
+        }
+        for id in moved {
+            if let Some(at) = self.entries.remove(id).and_then(|entry| entry.next) {
+                self.order.remove(&(at, id.clone()));
+            }
+        }
+        match self.ingress.runtime.store.watermarks().await {
+            Ok(stored) => {
+                let stored = stored.into_iter().filter(|watermark| moved.contains(&watermark.automation));
+                self.stored.extend(stored.map(|watermark| (watermark.automation.clone(), watermark)));
+            }
+            Err(error) => self.ingress.runtime.lost(&error),
+        }
+    }
+
     /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
     async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let ingress = &self.ingress;
@@ -111,6 +131,10 @@ impl Timetable {
                 continue;
             };
             let Some(schedule) = &deployment.schedule else { continue };
+            if !ingress.runtime.peers.shards.has(&id) {
+                // Another node fires it.
+                continue;
+            }
             let fingerprint = schedule.fingerprint();
             let before = before.filter(|entry| entry.fingerprint == fingerprint);
             let stored = self.stored.remove(&id).filter(|watermark| watermark.schedule == fingerprint);
@@ -255,6 +279,8 @@ impl Tick {
     /// Starts the executions. Returns the rest if some instants must be retried.
     async fn fire(self, ingress: Arc<Ingress>) -> Option<Unfinished> {
         let automation = &self.deployment.automation;
+        // Otherwise the node that has the schedule now fires it.
+        let _hold = ingress.runtime.hold_shard(&automation.id)?;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
             schedule: self.fingerprint.clone(),

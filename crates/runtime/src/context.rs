@@ -25,6 +25,7 @@ use crate::large_work::LargeWork;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::random::random;
 use crate::refusals::RefusalLog;
 use crate::rejections::RejectionCounters;
@@ -70,6 +71,8 @@ pub struct Runtime {
     pub notices: broadcast::Sender<EngineEvent>,
     /// Admits executions and holds their states.
     pub admission: Admission,
+    /// The other nodes that share the store.
+    pub peers: Peers,
     /// Runs long evaluations on threads of their own.
     pub evaluator: Evaluator,
     /// The threads that read and write large values.
@@ -189,6 +192,7 @@ impl Runtime {
             catalog: ArcSwap::new(catalog),
             notices,
             admission: Admission::new(settings.limits.in_flight, clock.wall_offset(), queue_waits),
+            peers: Peers::default(),
             evaluator: Evaluator::new(),
             large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),

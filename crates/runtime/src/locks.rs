@@ -2,8 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
+use store::Store;
 use tokio::sync::OwnedMutexGuard;
+
+use crate::clock::Clock;
+use crate::context::Runtime;
 
 /// Mutexes by key. The table of keys forgets mutexes that are not in use.
 #[derive(Default)]
@@ -29,5 +34,72 @@ impl KeyedLocks {
         let lock = Arc::new(tokio::sync::Mutex::new(()));
         locks.insert(key.to_owned(), Arc::downgrade(&lock));
         lock
+    }
+}
+
+/// The time after which a writer goes on without the lock of the other nodes: what it writes is checked against the version that it
+/// has read.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pauses between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A lock of a key, in this process and among the nodes that share the store. It is free again when it is dropped.
+pub(crate) struct StoreLock {
+    _local: OwnedMutexGuard<()>,
+    /// The store and the name of the lock; `None` if this process has the store to itself.
+    shared: Option<(Arc<dyn Store>, String)>,
+}
+
+impl StoreLock {
+    /// Takes the lock of `key` in `locks`, and that of the same name among the nodes. `kind` tells it from other locks there.
+    async fn take(
+        locks: &KeyedLocks,
+        store: &Arc<dyn Store>,
+        clock: &dyn Clock,
+        kind: &str,
+        key: &str,
+    ) -> Self {
+        let local = locks.lock(key).await;
+        if store.node().is_none() {
+            return Self { _local: local, shared: None };
+        }
+        let name = format!("{kind}:{key}");
+        let give_up = clock.monotonic_now().after(PATIENCE);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match store.try_lock(&name).await {
+                Ok(true) => return Self { _local: local, shared: Some((store.clone(), name)) },
+                Ok(false) | Err(store::Error::Unreachable { .. }) if clock.monotonic_now() < give_up => {}
+                Ok(false) | Err(_) => {
+                    tracing::warn!(name, "a lock that another daemon has is not waited for any longer");
+                    return Self { _local: local, shared: None };
+                }
+            }
+            clock.sleep_for(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl Runtime {
+    /// Waits until no other writer of a value of the state is between its read and its commit, on any node.
+    pub(crate) async fn lock_state(&self, scope: &str, key: &str) -> StoreLock {
+        let name = format!("{scope}\n{key}");
+        StoreLock::take(&self.state_locks, &self.store, &*self.clock, "state", &name).await
+    }
+
+    /// Waits until nobody else renews the tokens of a connection, on any node.
+    pub(crate) async fn lock_connection(&self, name: &str) -> StoreLock {
+        let locks = &self.connections.refreshing;
+        StoreLock::take(locks, &self.store, &*self.clock, "connection", name).await
+    }
+}
+
+impl Drop for StoreLock {
+    fn drop(&mut self) {
+        if let Some((store, name)) = self.shared.take() {
+            store.unlock(&name);
+        }
     }
 }

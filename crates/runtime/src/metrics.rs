@@ -39,6 +39,8 @@ pub struct Metrics {
     pub polls_failed: Counter,
     /// New items that polls found.
     pub poll_items: Counter,
+    /// Executions that came from other nodes.
+    pub adopted: Counter,
     answers: Box<[Counter]>,
     actions: ArcSwap<HashMap<String, Arc<ActionMetrics>>>,
     /// Held while an action is added.
@@ -70,6 +72,7 @@ impl Default for Metrics {
             schedule_lateness: Histogram::new(WAIT_BOUNDS),
             polls_succeeded: Counter::default(),
             polls_failed: Counter::default(),
+            adopted: Counter::default(),
             poll_items: Counter::default(),
             answers: (0..=MAX_CODE).map(|_| Counter::default()).collect(),
             actions: ArcSwap::default(),

@@ -39,8 +39,8 @@ impl Runtime {
             match events.last() {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
                 _ if !self.accepting() => return Err(Error::Closing),
-                // It is on its way into memory, or to rest.
-                _ => self.next_move(moved).await,
+                // It is on its way into memory, or to rest, or another node has it.
+                _ => self.next_move_of(id, moved).await,
             }
         }
     }
@@ -52,6 +52,9 @@ impl Runtime {
     pub async fn cancel(self: &Arc<Self>, id: ExecutionId, reason: &str) -> Result<bool, Error> {
         if self.admission.cancel(self, id, reason) {
             return Ok(true);
+        }
+        if let Some(owner) = self.elsewhere(id).await? {
+            return self.cancel_elsewhere(owner, id, reason).await;
         }
         match self.store.execution(id).await? {
             Some(_) => Ok(false),
@@ -132,9 +135,10 @@ impl Runtime {
         }
     }
 
-    /// Starts the tasks that dispatch executions and wake suspended ones. They end when the runtime closes.
+    /// Starts the tasks that dispatch executions, wake suspended ones and follow the other nodes. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
         self.tracker.spawn(self.clone().dispatch());
         self.tracker.spawn(self.clone().run_wake_timers());
+        self.tracker.spawn(self.clone().follow_peers());
     }
 }

@@ -33,19 +33,6 @@ pub enum Error {
         /// The problem and the way out.
         reason: String,
     },
-    /// Another daemon uses the database.
-    #[error(
-        "the daemon on `{host}` ({release}) uses the database `{location}`; several daemons on one database are not \
-        supported yet: stop that one, or give this one a database of its own"
-    )]
-    InUse {
-        /// The address without user and password.
-        location: String,
-        /// The machine of the other daemon.
-        host: String,
-        /// The release of the other daemon.
-        release: String,
-    },
     /// The database has not been reachable for some seconds. Nothing was written.
     #[error("the database does not answer: {reason}; try again")]
     Unreachable {

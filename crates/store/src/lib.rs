@@ -35,19 +35,19 @@ pub use memory::Memory;
 pub use options::{Durability, Options};
 pub use prefix::executions_by_prefix;
 pub use traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
-    WaitStore,
+    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
+    TriggerStore, WaitStore,
 };
 pub use types::{
     Accept, AcceptOutcome, Address, Append, AwaitedEvent, Capacity, DedupHit, DedupRecord, Definition,
-    DefinitionUse, EventKey, EventWaiter, ExecutionFilter, ExecutionRow, Info, InitialEvents, Metrics,
-    NewExecution, OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog,
-    Snapshot, SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait,
-    Watermark,
+    DefinitionUse, EventKey, EventWaiter, ExecutionFilter, ExecutionRow, HandedExecution, Info,
+    InitialEvents, Letter, LetterState, Load, Metrics, NewExecution, News, Node, NodeId, OutcomeFilter, Page,
+    PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog, Shard, ShardSet, Snapshot,
+    SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.
-/// Blocks for some milliseconds; on a server for some seconds, if the daemon that used it last did not sign off.
+/// Blocks for some milliseconds; on a server as long as it takes to take over the executions of daemons that are gone.
 ///
 /// # Errors
 /// Another process has the store open, the file system is not reliable, the location holds something else, a later

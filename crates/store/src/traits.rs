@@ -11,8 +11,9 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use crate::Error;
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog,
-    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionFilter, ExecutionRow, HandedExecution, Info, Letter, LetterState, Load, Metrics, News, Node,
+    NodeId, Page, PollEntry, PollState, PruneFilter, ReplayLog, Shard, ShardSet, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -37,6 +38,7 @@ pub trait Store:
     + TriggerStore
     + SecretStore
     + MaintenanceStore
+    + PeerStore
     + Send
     + Sync
     + 'static
@@ -141,7 +143,7 @@ pub trait ExecutionStore: Send + Sync {
     /// Returns log lines of an execution in order, beginning with index `after`.
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error>;
 
-    /// Returns executions that have not ended, oldest first, after `after`; at most 1,000.
+    /// Returns executions of this node that have not ended, oldest first, after `after`; at most 1,000.
     ///
     /// Waiting executions are left out, unless they keep their concurrency permit.
     async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error>;
@@ -153,7 +155,7 @@ pub trait ExecutionStore: Send + Sync {
 /// Open waits of suspended executions. [`ExecutionStore::append`] writes them.
 #[async_trait]
 pub trait WaitStore: Send + Sync {
-    /// Returns waiting executions, oldest first, after `after`; at most 1,000.
+    /// Returns waiting executions of this node, oldest first, after `after`; at most 1,000.
     async fn list_suspended(
         &self,
         after: Option<ExecutionId>,
@@ -215,6 +217,13 @@ pub trait TriggerStore: Send + Sync {
 
     /// Stores addresses, each replacing the ones of its Automation. A crash before the return leaves all or none.
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error>;
+
+    /// Stores the addresses of Automations that have none yet, and returns the stored addresses of all of them: two nodes can
+    /// see a new Automation at once. A crash before the return leaves all or none.
+    async fn add_addresses(&self, addresses: Vec<Address>) -> Result<Vec<Address>, Error> {
+        self.put_addresses(addresses.clone()).await?;
+        Ok(addresses)
+    }
 
     /// Returns the watermark of every schedule. [`ExecutionStore::accept`] writes them.
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
@@ -289,4 +298,108 @@ pub trait MaintenanceStore: Send + Sync {
     ///
     /// Scans all files and all references, so run it at quiet times. A crash in the middle leaves some of the files.
     async fn collect_garbage(&self) -> Result<u64, Error>;
+}
+
+/// The nodes that share the store. Each unfinished execution has one owner, which alone may append to it: the node that accepted
+/// it, the owner of its shard if it is gated, or a node that took it over from a dead one.
+///
+/// The default methods are those of a store that one process has to itself.
+#[async_trait]
+pub trait PeerStore: Send + Sync {
+    /// Returns the number of this node; `None` if no other process can have the store.
+    fn node(&self) -> Option<NodeId> {
+        None
+    }
+
+    /// Returns true if no other node can have declared this one dead yet. While it is false, nothing with an effect outside may
+    /// begin. Cheap: reads a counter.
+    fn may_act(&self) -> bool {
+        true
+    }
+
+    /// Sets the load that the next beat of this node reports.
+    fn report_load(&self, _load: Load) {}
+
+    /// Returns the nodes, in the order in which they joined; none if this process is alone.
+    async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the owner of an execution that has not ended; `None` if it has none, or has ended.
+    async fn owner(&self, _execution: ExecutionId) -> Result<Option<NodeId>, Error> {
+        Ok(None)
+    }
+
+    /// Gives executions of dead nodes to this one, in order, after `after`; at most 1,000. Returns the last of them; `None` if none
+    /// is left.
+    async fn take_over(&self, _after: Option<ExecutionId>) -> Result<Option<ExecutionId>, Error> {
+        Ok(None)
+    }
+
+    /// Returns executions that this node owns and has not confirmed with [`PeerStore::confirm_handed`]; at most 1,000.
+    async fn handed(&self) -> Result<Vec<HandedExecution>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Confirms that these executions are in memory.
+    async fn confirm_handed(&self, _executions: Vec<ExecutionId>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Takes free shards until this node has its share, and returns all that it has.
+    async fn take_shards(&self) -> Result<ShardSet, Error> {
+        Ok(ShardSet::ALL)
+    }
+
+    /// Frees a shard, unless a gated execution of it is unfinished. Returns true if it did.
+    async fn give_up_shard(&self, _shard: Shard) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Takes a lock that no two nodes have at once, unless another one has it. Returns true if this node has it now. The lock is
+    /// lost if the session with the database is: what it protects must be checked when it is written.
+    async fn try_lock(&self, _name: &str) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    /// Gives a lock up.
+    fn unlock(&self, _name: &str) {}
+
+    /// Stores a letter. Does nothing if the execution has ended.
+    async fn send_letter(&self, _letter: Letter) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Returns the state of a letter.
+    async fn letter_state(&self, _letter: &Letter) -> Result<LetterState, Error> {
+        Ok(LetterState::Ended)
+    }
+
+    /// Deletes a letter, whose sender has read the reply or gives up.
+    async fn delete_letter(&self, _letter: &Letter) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Returns letters to executions of this node that are not answered; at most 1,000.
+    async fn letters(&self) -> Result<Vec<Letter>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Stores the replies to letters.
+    async fn answer_letters(&self, _replies: Vec<(Letter, Vec<u8>)>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Returns executions of this node that wait for the end of an execution that has ended; at most 1,000.
+    async fn waiting_for_ended_children(&self) -> Result<Vec<ExecutionId>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Sends news to a node, or to all others. They may be lost.
+    fn tell(&self, _to: Option<NodeId>, _news: News) {}
+
+    /// Waits for news.
+    async fn next_news(&self) -> News {
+        std::future::pending().await
+    }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{
-    AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Payload, Status, StepOutcome, Value,
+    AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
+    Value,
 };
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{
-    Accept, AcceptOutcome, Append, Definition, Durability, Error, InitialEvents, Location, NewExecution,
-    Options, Store,
+    Accept, AcceptOutcome, Append, Definition, Durability, Error, ExecutionRow, InitialEvents, Letter,
+    LetterState, Location, NewExecution, News, Options, Shard, Store,
 };
 use tempfile::TempDir;
 
@@ -58,7 +59,7 @@ fn new(definition: &Definition, number: u128) -> NewExecution {
     };
     let id = ExecutionId::new(at(), random);
     let initial = InitialEvents::default();
-    NewExecution { id, started, key: None, dedup: Vec::new(), starts_running: true, initial }
+    NewExecution { id, started, key: None, dedup: Vec::new(), starts_running: true, initial, gated: false }
 }
 
 async fn accept(store: &dyn Store, new: NewExecution) -> Result<Vec<AcceptOutcome>, Error> {
@@ -71,21 +72,132 @@ fn step(number: u32) -> Event {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_daemon_on_the_database_is_refused_and_one_after_it_begins_at_once() {
+async fn two_daemons_share_a_database_and_each_has_its_own_executions() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
-    let store = open(&space, &first);
-    let url = space.url();
-    let refused =
-        tokio::task::spawn_blocking(move || open_at(&url, &second).map(drop)).await.expect("no panic");
-    let message = refused.expect_err("another daemon uses it").to_string();
-    assert!(message.contains("several daemons on one database are not supported yet"), "{message}");
-    let definition = definition(&*store).await;
-    assert!(accept(&*store, new(&definition, 1)).await.is_ok(), "the first is not disturbed");
-    store.close().await.expect("it closes");
-    let next = folder();
-    let store = open(&space, &next);
-    assert_eq!(store.unfinished_count().await.expect("it is counted"), 1);
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let definition = definition(&*one).await;
+    accept(&*one, new(&definition, 1)).await.expect("it is accepted");
+    accept(&*other, new(&definition, 2)).await.expect("it is accepted");
+    let ids = |rows: Vec<ExecutionRow>| rows.into_iter().map(|row| row.id).collect::<Vec<_>>();
+    let id = |number| new(&definition, number).id;
+    assert_eq!(ids(one.unfinished(None, 10).await.expect("they are read")), [id(1)]);
+    assert_eq!(ids(other.unfinished(None, 10).await.expect("they are read")), [id(2)]);
+    assert_eq!(one.owner(id(2)).await.expect("it is read"), other.node());
+    let append = Append { events: vec![step(1)], ..Append::new(id(2), 1, Status::Running) };
+    let refused = one.append(&append).await.expect_err("the other one has it");
+    assert!(refused.outcome_unknown(), "{refused}");
+    let nodes = other.nodes().await.expect("they are read");
+    assert_eq!(nodes.iter().map(|node| node.dead).collect::<Vec<_>>(), [false, false]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_daemon_had_goes_to_another_when_it_leaves() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let definition = definition(&*one).await;
+    for number in 1..4 {
+        accept(&*one, new(&definition, number)).await.expect("it is accepted");
+    }
+    let append = Append { events: vec![step(1)], ..Append::new(new(&definition, 2).id, 1, Status::Waiting) };
+    one.append(&append).await.expect("it is appended");
+    one.close().await.expect("it closes");
+    let last = other.take_over(None).await.expect("it takes over");
+    assert_eq!(last, Some(new(&definition, 3).id));
+    assert_eq!(other.take_over(last).await.expect("it takes over"), None);
+    let handed = other.handed().await.expect("they are read");
+    let statuses: Vec<Status> = handed.iter().map(|handed| handed.row.status).collect();
+    assert_eq!(statuses, [Status::Running, Status::Waiting, Status::Running]);
+    other.confirm_handed(handed.iter().map(|handed| handed.row.id).collect()).await.expect("it is confirmed");
+    assert!(other.handed().await.expect("they are read").is_empty());
+    let append = Append { events: vec![step(2)], ..Append::new(new(&definition, 2).id, 2, Status::Running) };
+    other.append(&append).await.expect("it is its own now");
+    assert_eq!(other.nodes().await.expect("they are read").len(), 1, "the other one is forgotten");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gated_execution_goes_to_the_owner_of_its_shard_which_keeps_the_shard_until_it_ends() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    assert_eq!(one.take_shards().await.expect("they are taken").len(), 64, "half, with two daemons");
+    let rest = other.take_shards().await.expect("they are taken");
+    assert_eq!(rest.len(), 64);
+    let definition = definition(&*one).await;
+    let shard = Shard::of(&definition.automation);
+    let (owner, guest) = if rest.contains(shard) { (&other, &one) } else { (&one, &other) };
+    let gated = |number| NewExecution { gated: true, starts_running: false, ..new(&definition, number) };
+    let outcomes = accept(&**guest, gated(1)).await.expect("it is accepted");
+    assert_eq!(outcomes, [AcceptOutcome::Elsewhere]);
+    assert_eq!(owner.handed().await.expect("they are read").len(), 1);
+    assert_eq!(accept(&**owner, gated(2)).await.expect("it is accepted"), [AcceptOutcome::New]);
+    assert!(!owner.give_up_shard(shard).await.expect("it is asked"), "gated executions are unfinished");
+    for number in 1..3 {
+        let events = vec![Event::Finished { at: at(), outcome: Outcome::Succeeded { result: Value::Null } }];
+        let append = Append { events, ..Append::new(gated(number).id, 1, Status::Succeeded) };
+        owner.append(&append).await.expect("it ends");
+    }
+    assert!(owner.give_up_shard(shard).await.expect("it is asked"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_letter_stays_until_the_owner_of_its_execution_has_answered() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let definition = definition(&*one).await;
+    accept(&*one, new(&definition, 1)).await.expect("it is accepted");
+    let sender = other.node().expect("a number");
+    let letter = Letter { id: [7; 16], execution: new(&definition, 1).id, sender, body: b"go".to_vec() };
+    other.send_letter(letter.clone()).await.expect("it is sent");
+    other.send_letter(letter.clone()).await.expect("a repetition changes nothing");
+    assert_eq!(other.letter_state(&letter).await.expect("it is read"), LetterState::Open);
+    assert_eq!(other.letters().await.expect("they are read"), [], "it is not for this one");
+    assert_eq!(one.letters().await.expect("they are read"), [letter.clone()]);
+    one.answer_letters(vec![(letter.clone(), b"done".to_vec())]).await.expect("it is answered");
+    assert_eq!(
+        other.letter_state(&letter).await.expect("it is read"),
+        LetterState::Answered(b"done".to_vec())
+    );
+    assert!(one.letters().await.expect("they are read").is_empty());
+    other.delete_letter(&letter).await.expect("it is deleted");
+    let late = Letter { execution: new(&definition, 9).id, ..letter };
+    other.send_letter(late.clone()).await.expect("it is sent");
+    assert_eq!(
+        other.letter_state(&late).await.expect("it is read"),
+        LetterState::Ended,
+        "there is no such execution"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_has_one_owner_and_news_reach_the_other_daemons() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    assert!(one.try_lock("work").await.expect("it is asked"));
+    assert!(!other.try_lock("work").await.expect("it is asked"));
+    one.unlock("work");
+    while !other.try_lock("work").await.expect("it is asked") {}
+    other.unlock("work");
+    // News can be lost while a daemon opens its session; they are sent until they come.
+    let execution = ExecutionId::new(at(), [7; 10]);
+    let heard = async {
+        loop {
+            if other.next_news().await == (News::Ended { execution }) {
+                return;
+            }
+        }
+    };
+    tokio::pin!(heard);
+    loop {
+        one.tell(other.node(), News::Ended { execution });
+        tokio::select! {
+            () = &mut heard => break,
+            () = tokio::task::yield_now() => {}
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,8 +15,8 @@ use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
-    PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore, StateWrite,
-    Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore,
+    StateWrite, Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -235,6 +235,9 @@ impl SecretStore for TrackedStore {
         self.track(self.store.get_or_init_secret(fresh)).await
     }
 }
+
+/// The engine of a test has its store to itself.
+impl PeerStore for TrackedStore {}
 
 #[async_trait]
 impl MaintenanceStore for TrackedStore {

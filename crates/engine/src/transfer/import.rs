@@ -280,6 +280,14 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
     }
     let started = Event::Started { at, automation, definition, origin, payload };
     let initial = InitialEvents { events, logs };
-    let new = NewExecution { id, started, key: None, dedup: Vec::new(), starts_running: false, initial };
+    let new = NewExecution {
+        id,
+        started,
+        key: None,
+        dedup: Vec::new(),
+        starts_running: false,
+        initial,
+        gated: false,
+    };
     Ok((new, last, cancelled))
 }

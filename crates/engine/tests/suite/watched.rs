@@ -10,8 +10,8 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
-    PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore, StateWrite,
-    Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore,
+    StateWrite, Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -275,6 +275,9 @@ impl SecretStore for Watched {
         self.inner.get_or_init_secret(fresh).await
     }
 }
+
+/// One process has the store to itself.
+impl PeerStore for Watched {}
 
 #[async_trait]
 impl MaintenanceStore for Watched {

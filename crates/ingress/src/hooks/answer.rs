@@ -100,8 +100,8 @@ impl Ingress {
                 Err(Error::NoSuchExecution(_)) => return Some(response::started(&id)),
                 Err(_) => return None,
                 Ok((None, None)) if self.runtime.closing.is_cancelled() => return None,
-                // The execution is being loaded into memory.
-                Ok((None, None)) => self.runtime.next_move(moved).await,
+                // The execution is being loaded into memory, or another node has it.
+                Ok((None, None)) => self.runtime.next_move_of(id, moved).await,
             }
         }
     }

@@ -323,7 +323,9 @@ impl Ingress {
                 };
                 Ok(response::duplicate(answer))
             }
-            AcceptOutcome::Mismatch(_) | AcceptOutcome::New => Err(Rejection::idempotency_mismatch()),
+            AcceptOutcome::Mismatch(_) | AcceptOutcome::New | AcceptOutcome::Elsewhere => {
+                Err(Rejection::idempotency_mismatch())
+            }
         }
     }
 

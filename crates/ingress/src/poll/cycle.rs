@@ -31,6 +31,7 @@ impl Ingress {
     /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
     pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
         let _alone = self.polls.locks.lock(id.as_str()).await;
+        let _hold = self.runtime.hold_shard(id)?;
         let catalog = self.runtime.catalog.load_full();
         let deployment = catalog.get(id)?.clone();
         let poll_state = self.polls.poll_state(id)?;

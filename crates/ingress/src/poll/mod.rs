@@ -19,11 +19,11 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
+use catalog::Deployment;
 use catalog::canonical_text;
-use catalog::{Catalog, Deployment};
 use runtime::KeyedLocks;
-use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
+use runtime::{MonotonicTime, Runtime};
 
 pub use view::{PollError, PollView};
 
@@ -56,6 +56,8 @@ struct Entry {
     next: MonotonicTime,
     /// True while the poll runs; it is not in `order` then.
     busy: bool,
+    /// True if this node polls, and no other one. Otherwise it is not in `order`.
+    is_here: bool,
 }
 
 impl Default for Polls {
@@ -149,8 +151,14 @@ struct PollTimer(Arc<Ingress>);
 impl Timed for PollTimer {
     async fn adopt(&mut self) {
         let ingress = &self.0;
-        let decided = ingress.changes.take(CatalogListener::Polls);
-        ingress.polls.adopt(&ingress.runtime.catalog.load(), decided, &*ingress.runtime.clock);
+        let pending = ingress.changes.take(CatalogListener::Polls);
+        if !pending.moved.is_empty() {
+            match ingress.runtime.store.poll_states().await {
+                Ok(stored) => ingress.polls.forget(&pending.moved, stored),
+                Err(error) => ingress.runtime.lost(&error),
+            }
+        }
+        ingress.polls.adopt(&ingress.runtime, pending.automations);
     }
 
     fn next(&self) -> Option<Due> {
@@ -186,8 +194,20 @@ impl Polls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies the polls of these Automations from a snapshot. A poll whose request is unchanged keeps its progress.
-    fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, clock: &dyn Clock) {
+    /// Takes the stored progress of polls for theirs: another node may have polled.
+    fn forget(&self, moved: &BTreeSet<AutomationId>, stored: Vec<(AutomationId, PollState)>) {
+        let mut state = self.state();
+        for id in moved {
+            if let Some(entry) = state.entries.remove(id) {
+                state.order.remove(&(entry.next, id.clone()));
+            }
+        }
+        state.stored.extend(stored.into_iter().filter(|(id, _)| moved.contains(id)));
+    }
+
+    /// Applies the polls of these Automations from the snapshot in force. A poll whose request is unchanged keeps its progress.
+    fn adopt(&self, runtime: &Runtime, ids: BTreeSet<AutomationId>) {
+        let (catalog, clock) = (&*runtime.catalog.load(), &*runtime.clock);
         let ahead = clock.wall_offset();
         let mut state = self.state();
         for id in ids {
@@ -226,10 +246,11 @@ impl Polls {
                 // The interval may have become shorter.
                 next = next.min(last_success.after(every));
             }
-            if !busy {
+            let is_here = runtime.peers.shards.has(&id);
+            if !busy && is_here {
                 state.order.insert((next, id.clone()));
             }
-            state.entries.insert(id, Entry { every, poll_state, last_success, next, busy });
+            state.entries.insert(id, Entry { every, poll_state, last_success, next, busy, is_here });
         }
     }
 
@@ -254,7 +275,9 @@ impl Polls {
         if let Some(entry) = state.entries.get_mut(id) {
             entry.busy = false;
             let next = entry.next;
-            state.order.insert((next, id.clone()));
+            if entry.is_here {
+                state.order.insert((next, id.clone()));
+            }
         }
         drop(state);
         self.wake.notify_one();
@@ -274,13 +297,13 @@ impl Polls {
         else {
             return;
         };
-        let (before, next, busy) =
-            (entry.next, MonotonicTime::from_wall(poll_state.next_at, ahead), entry.busy);
+        let (before, next) = (entry.next, MonotonicTime::from_wall(poll_state.next_at, ahead));
+        let waits = entry.is_here && !entry.busy;
         if poll_state.failures == 0 {
             entry.last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
         }
         (entry.next, entry.poll_state) = (next, poll_state);
-        if !busy {
+        if waits {
             state.order.remove(&(before, id.clone()));
             state.order.insert((next, id.clone()));
         }

@@ -32,6 +32,9 @@ pub enum PollError {
     /// The Automation has no poll in force.
     #[error("`{0}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`")]
     NoPoll(AutomationId),
+    /// Another node polls for the Automation.
+    #[error("another daemon polls for `{0}`; `cogwork nodes` shows which")]
+    Elsewhere(AutomationId),
     /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Closing,
@@ -67,6 +70,9 @@ impl Ingress {
     pub async fn poll_now(self: &Arc<Self>, automation: &AutomationId) -> Result<PollEntry, PollError> {
         if self.polls.poll_state(automation).is_none() {
             return Err(PollError::NoPoll(automation.clone()));
+        }
+        if !self.runtime.peers.shards.has(automation) {
+            return Err(PollError::Elsewhere(automation.clone()));
         }
         self.poll(automation).await.ok_or(PollError::Closing)
     }

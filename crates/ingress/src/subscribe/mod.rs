@@ -87,7 +87,11 @@ struct Reconciler {
 
 impl Timed for Reconciler {
     async fn adopt(&mut self) {
-        self.pending.extend(self.ingress.changes.take(CatalogListener::Subscriptions));
+        let pending = self.ingress.changes.take(CatalogListener::Subscriptions);
+        self.pending.extend(pending.automations);
+        if !pending.moved.is_empty() {
+            self.ingress.read_moved(&pending.moved).await;
+        }
         for id in std::mem::take(&mut self.pending) {
             self.ingress.reconcile(&id).await;
         }
@@ -103,6 +107,10 @@ impl Timed for Reconciler {
 
     async fn run_due(&mut self) {
         for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.monotonic_now()) {
+            if !self.ingress.runtime.peers.shards.has(&subscription.automation) {
+                // Another node sees to it. It is read again if it comes here.
+                continue;
+            }
             let ingress = self.ingress.clone();
             self.ingress.runtime.tracker.spawn(async move { ingress.apply_change(subscription).await });
         }
@@ -110,8 +118,24 @@ impl Timed for Reconciler {
 }
 
 impl Ingress {
+    /// Reads the subscriptions of Automations again that another node may have changed.
+    async fn read_moved(&self, moved: &BTreeSet<AutomationId>) {
+        let _changing = self.subscriptions.changing.lock().await;
+        match self.runtime.store.subscriptions().await {
+            Ok(stored) => {
+                self.subscriptions.table().forget_automations(moved);
+                let stored = stored.into_iter().filter(|one| moved.contains(&one.automation)).collect();
+                self.subscriptions.load(stored, &*self.runtime.clock);
+            }
+            Err(error) => self.runtime.lost(&error),
+        }
+    }
+
     /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
     async fn reconcile(&self, id: &AutomationId) {
+        if !self.runtime.peers.shards.has(id) {
+            return;
+        }
         let catalog = self.runtime.catalog.load_full();
         let deployment = catalog.get(id).filter(|deployment| deployment.automation.enabled);
         let wanted = deployment.and_then(|deployment| self.wanted_subscription(&catalog, deployment, false));
@@ -223,6 +247,7 @@ impl Ingress {
             () = self.runtime.closing.cancelled() => return,
         };
         let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
+        let Some(_hold) = self.runtime.hold_shard(&automation) else { return };
         let event = subscription.event.clone();
         let alone = self.subscriptions.locks.lock(automation.as_str()).await;
         let result = if subscription.removing {

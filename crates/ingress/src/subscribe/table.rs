@@ -70,6 +70,18 @@ impl SubscriptionTable {
         self.remove(id);
     }
 
+    /// Forgets the subscriptions of these Automations that have no request in flight.
+    pub(super) fn forget_automations(&mut self, automations: &BTreeSet<AutomationId>) {
+        for automation in automations {
+            let ids = self.of_automation.get(automation).cloned().unwrap_or_default();
+            for id in ids {
+                if self.entries.get(&id).is_some_and(|entry| !entry.busy) {
+                    self.remove(&id);
+                }
+            }
+        }
+    }
+
     /// The next due time of all subscriptions that are not busy.
     pub(super) fn next_due(&self) -> Option<MonotonicTime> {
         self.due.first().map(|(next, _)| *next)

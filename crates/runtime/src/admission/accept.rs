@@ -11,12 +11,12 @@ use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
 use store::{
-    Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, PollWrite, Watermark,
+    Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, News, PollWrite, Watermark,
 };
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
-use super::concurrency::{RunGuard, concurrency};
+use super::concurrency::{RunGuard, concurrency, is_gated};
 use super::table::Queued;
 use crate::api::Start;
 use crate::context::Runtime;
@@ -82,9 +82,10 @@ struct NewRun {
     results: Option<Value>,
 }
 
-/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not.
-fn may_run_unaccepted(automation: &Automation, origin: &Origin) -> bool {
-    concurrency(automation, origin).is_none()
+/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not, and none
+/// that another node can get.
+fn may_run_unaccepted(automation: &Automation, origin: &Origin, is_alone: bool) -> bool {
+    concurrency(automation, origin).is_none() && (is_alone || !is_gated(automation, origin))
 }
 
 /// The slot in which an execution runs.
@@ -152,11 +153,22 @@ impl Runtime {
         };
         let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, kept, .. } = options;
         let already = initial_events(now, kept, fails);
-        let new =
-            NewExecution { id, started, key, dedup: dedup_records, starts_running: begins, initial: already };
+        let gated = is_gated(&deployment.automation, &origin);
+        // One that another node gets waits there.
+        let begins = begins && (!gated || self.peers.shards.has(&deployment.automation.id));
+        let new = NewExecution {
+            id,
+            started,
+            key,
+            dedup: dedup_records,
+            starts_running: begins,
+            initial: already,
+            gated,
+        };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
+        let is_alone = self.store.node().is_none();
         let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
-        if begins && may_run_unaccepted(&deployment.automation, &new_run.origin) {
+        if begins && may_run_unaccepted(&deployment.automation, &new_run.origin, is_alone) {
             return self.accept_running(permit, deployment, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
@@ -164,6 +176,10 @@ impl Runtime {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
         self.metrics.count_accepted(&new_run.origin);
+        if accepted == Some(AcceptOutcome::Elsewhere) {
+            self.store.tell(None, News::Handed);
+            return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
+        }
         self.admission.table().count_scheduled(&deployment.automation.id, &new_run.origin);
         if begins {
             let journal =
@@ -225,6 +241,8 @@ impl Runtime {
             taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
+            // It is none that another node can get.
+            AcceptOutcome::Elsewhere => Err(Error::Closing),
         }
     }
 
@@ -278,7 +296,7 @@ impl Runtime {
                 at: now,
                 automation: automation.id.clone(),
                 definition: automation.definition,
-                origin: start.origin,
+                origin: start.origin.clone(),
                 payload: start.payload.into(),
             };
             NewExecution {
@@ -288,14 +306,18 @@ impl Runtime {
                 dedup: Vec::new(),
                 starts_running: false,
                 initial: initial_events(now, Vec::new(), fails),
+                gated: is_gated(automation, &start.origin),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
-        self.accept_durably(&deployment, accept).await?;
+        let accepted = self.accept_durably(&deployment, accept).await?;
         origins.iter().for_each(|origin| self.metrics.count_accepted(origin));
-        self.enqueue(&ids, wall_offset);
+        let is_here = |(_, outcome): &(ExecutionId, AcceptOutcome)| *outcome == AcceptOutcome::New;
+        let here: Vec<ExecutionId> =
+            ids.into_iter().zip(accepted).filter(is_here).map(|(id, _)| id).collect();
+        self.enqueue(&here, wall_offset);
         Ok(())
     }
 

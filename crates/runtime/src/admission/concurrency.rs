@@ -233,6 +233,13 @@ pub(super) fn concurrency(automation: &Automation, origin: &Origin) -> Option<Co
     (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
 }
 
+/// True if an execution may have to wait for others of its automation, or be passed over for them. All of these are on one node.
+pub(super) fn is_gated(automation: &Automation, origin: &Origin) -> bool {
+    let excludes =
+        matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap != Overlap::Allow);
+    automation.concurrency.is_some() || (excludes && matches!(origin, Origin::Schedule { .. }))
+}
+
 impl Drop for RunGuard {
     fn drop(&mut self) {
         if self.has_ended {

@@ -1,6 +1,7 @@
 //! From an accepted start to a running execution: durable first, then a slot, in order, within limits.
 
 mod accept;
+mod adopt;
 mod concurrency;
 mod definition;
 mod event_delivery;
@@ -23,6 +24,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use accept::Slot;
 pub use accept::{AcceptOptions, Acceptance};
+pub(crate) use adopt::Handed;
 pub(crate) use definition::StoredDefinitions;
 pub use definition::{Version, read_definition};
 pub(crate) use recent_events::{first_event_key, is_settled};
@@ -168,7 +170,11 @@ impl Runtime {
     /// Records the answer that the caller of an execution got, if no other event tells it. It is committed with what
     /// follows; for a suspended execution at once.
     pub fn record_answer(self: &Arc<Self>, id: ExecutionId, status: u16) {
-        let event = Event::Answered { at: self.clock.now(), status };
+        self.record_event(id, Event::Answered { at: self.clock.now(), status });
+    }
+
+    /// Records an event that explains the history.
+    pub(crate) fn record_event(self: &Arc<Self>, id: ExecutionId, event: Event) {
         let mut table = self.admission.table();
         if let Some(run) = table.run(id) {
             return run.journal.note(event);

@@ -177,6 +177,9 @@ impl Runtime {
                         Some(row) if row.status.is_terminal() => return Err(SignalError::NotWaiting),
                         Some(_) => {}
                     }
+                    if let Some(owner) = self.elsewhere(id).await? {
+                        return self.deliver_elsewhere(owner, id, step, signal).await;
+                    }
                 }
             }
             // It is being loaded or suspended.

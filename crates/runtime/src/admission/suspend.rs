@@ -32,7 +32,7 @@ impl Runtime {
     async fn check_each_child(&self, id: ExecutionId, children: Vec<ExecutionId>) {
         for child in children {
             match self.store.execution(child).await {
-                Ok(Some(row)) if !row.status.is_terminal() => {}
+                Ok(Some(row)) if !row.status.is_terminal() => self.watch_elsewhere(child).await,
                 Ok(_) => {
                     if self.admission.table().wake(id, self.clock.monotonic_now()) {
                         self.admission.wake.notify_one();
@@ -105,7 +105,8 @@ impl Runtime {
         Ok(newest.first().is_some_and(|row| row.started_at > self.clock.now()))
     }
 
-    /// Waits for the end of an execution; `None` as soon as it is suspended or waits for a slot or a permit.
+    /// Waits for the end of an execution; `None` as soon as it is suspended or waits for a slot or a permit, or if another node
+    /// has it.
     pub(crate) async fn outcome_unless_suspended(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
         let give_up = self.clock.monotonic_now().after(PATIENCE);
         while self.clock.monotonic_now() < give_up {
@@ -127,7 +128,7 @@ impl Runtime {
             if row.status.is_terminal() {
                 return self.ended(id).await.map(Some);
             }
-            if self.admission.table().is_parked(id) {
+            if self.admission.table().is_parked(id) || self.elsewhere(id).await?.is_some() {
                 break;
             }
             // It is being loaded or suspended.
@@ -180,6 +181,12 @@ impl Runtime {
                     return self.release(id, ExecutionState::Suspended(suspended));
                 }
                 Claim::Unavailable => {}
+            }
+            if let Ok(Some(owner)) = self.elsewhere(id).await {
+                if let Err(error) = self.note_elsewhere(owner, id, event).await {
+                    tracing::warn!(%id, %error, "an event could not be recorded by the daemon that has the execution");
+                }
+                return;
             }
             match self.store.execution(id).await {
                 Ok(Some(row)) if !row.status.is_terminal() => self.next_move(moved).await,

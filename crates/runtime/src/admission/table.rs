@@ -226,6 +226,11 @@ impl ExecutionTable {
         self.backlog.len()
     }
 
+    /// True if the execution is in the table.
+    pub(super) fn has(&self, id: ExecutionId) -> bool {
+        self.executions.contains_key(&id)
+    }
+
     /// The run of an execution, if it is in memory.
     pub(super) fn run(&self, id: ExecutionId) -> Option<&Arc<Run>> {
         match self.executions.get(&id) {

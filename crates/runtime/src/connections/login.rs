@@ -217,7 +217,7 @@ impl Runtime {
         let issued =
             issued.map_err(|error| self.settings.redactor.redact_error(error.error).into_message())?;
         {
-            let _alone = self.connections.refreshing.lock(connection).await;
+            let _alone = self.lock_connection(connection).await;
             let grant = Grant::new(client, &issued, self.clock.now(), 0);
             self.keep_grant(connection, &grant).await.map_err(ActionError::into_message)?;
         }

@@ -84,7 +84,7 @@ pub(crate) struct Connections {
     health: health::HealthRegistry,
     logins: login::Logins,
     /// Per-connection locks around token refreshes.
-    refreshing: KeyedLocks,
+    pub(crate) refreshing: KeyedLocks,
 }
 
 impl Connections {

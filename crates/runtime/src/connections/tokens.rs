@@ -40,7 +40,7 @@ impl Tokens {
             found = self.client.find_site(http, &token).await;
         }
         let site = found?.ok_or_else(|| self.refuse("its type has no sites"))?;
-        let _alone = self.runtime.connections.refreshing.lock(&self.name).await;
+        let _alone = self.runtime.lock_connection(&self.name).await;
         let read_only = self.runtime.vault.as_ref().is_some_and(|vault| vault.is_read_only());
         if let Some(grant) = self.grant()?.filter(|_| !read_only) {
             self.runtime.keep_grant(&self.name, &grant.with_site(&self.client, site.clone())).await?;
@@ -71,7 +71,9 @@ impl Tokens {
     /// Refreshes the token, one caller at a time. `refused` is the token that the remote system rejected, if any. A
     /// caller that waited for another refresh gets its result.
     async fn renew(&self, refused: Option<&Secret>) -> Result<Option<Secret>, ActionError> {
-        let _alone = self.runtime.connections.refreshing.lock(&self.name).await;
+        let _alone = self.runtime.lock_connection(&self.name).await;
+        // Another node may have renewed it.
+        self.runtime.reread_secrets().await.map_err(|error| self.refuse(&error.to_string()))?;
         let grant = self.usable()?;
         let now = self.runtime.clock.now();
         if let Some(grant) = &grant {

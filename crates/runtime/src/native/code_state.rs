@@ -6,9 +6,9 @@ use model::action::{ActionError, ErrorKind};
 use model::value::Value;
 use script::{ModuleInfo, StateChange};
 use store::StateWrite;
-use tokio::sync::OwnedMutexGuard;
 
-use super::state::{check_key, check_size, is_alive, lock_name};
+use super::state::{check_key, check_size, is_alive};
+use crate::locks::StoreLock;
 use crate::run::{Exit, Run};
 
 /// Values of the keys that a piece of code names, and locks on the keys that it may write.
@@ -24,7 +24,7 @@ struct LockedKey {
     key: Arc<str>,
     /// The version that was read; `None` if the key has no value.
     expected: Option<u64>,
-    lock: OwnedMutexGuard<()>,
+    lock: StoreLock,
 }
 
 impl CodeState {
@@ -48,7 +48,7 @@ impl Run {
         for (key, written) in &named {
             check_key(key).map_err(|message| Exit::Failed(ActionError::new(ErrorKind::Input, message)))?;
             if *written {
-                let lock = self.runtime.state_locks.lock(&lock_name(&scope, key)).await;
+                let lock = self.runtime.lock_state(&scope, key).await;
                 locked.push(LockedKey { key: Arc::from(*key), expected: None, lock });
             }
         }

@@ -38,7 +38,7 @@ impl Run {
         // Writers of one key are serialised until their commit.
         let lock = match verb {
             StateAction::Get => None,
-            _ => Some(self.runtime.state_locks.lock(&lock_name(&scope, key)).await),
+            _ => Some(self.runtime.lock_state(&scope, key).await),
         };
         let entry = self.runtime.store.read_state(&scope, key).await;
         let entry = entry.map_err(|error| self.store_failed(error))?;
@@ -103,11 +103,6 @@ pub(super) fn scope_name(owner: Option<&AutomationId>, test: bool) -> String {
         None => format!("{test}shared"),
         Some(id) => format!("{test}automation:{id}"),
     }
-}
-
-/// Key of the lock that serialises writers of one value.
-pub(super) fn lock_name(scope: &str, key: &str) -> String {
-    format!("{scope}\n{key}")
 }
 
 /// Returns true if the value has not expired.

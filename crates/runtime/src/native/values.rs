@@ -146,7 +146,7 @@ impl Runtime {
         }
         let scope = scope.name();
         // Serialised with executions that write this key.
-        let _lock = self.state_locks.lock(&super::state::lock_name(&scope, key)).await;
+        let _lock = self.lock_state(&scope, key).await;
         let entry = self.store.read_state(&scope, key).await?;
         let was_there = entry.as_ref().is_some_and(|entry| is_alive(entry, self.clock.now()));
         if entry.is_none() && value.is_none() {

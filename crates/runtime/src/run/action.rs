@@ -132,6 +132,9 @@ impl Run {
     ) -> Result<Timestamp, Exit> {
         // A change may depend on all earlier results, so none of them may be lost once it has happened.
         self.await_commit(key, context, self.journal.before_effect(effect)).await?;
+        if !self.runtime.may_act_soon().await {
+            return Err(Exit::ShuttingDown);
+        }
         let started_at = self.journal.step_started(key, attempt);
         if step.on_interrupt == OnInterrupt::Fail {
             // The start must be durable before the call is made (guarantee G6).

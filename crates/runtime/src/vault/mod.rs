@@ -2,7 +2,7 @@
 //!
 //! Each secret is a row of the store's state, in a scope that no Automation can address. Secrets in memory are
 //! encrypted too and decrypted for each use. Only the process that owns the store writes, so memory and store stay in
-//! sync.
+//! sync. Nodes that share a store tell each other of changes, and read the rows again before they write.
 
 mod keys;
 mod sealed;
@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use store::{StateWrite, Store};
+use store::{News, StateWrite, Store};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -186,7 +186,7 @@ impl Vault {
     /// # Errors
     /// Returns an error if a value cannot be decrypted, the key file cannot be written, or the store fails.
     pub async fn rotate(&self) -> Result<Rotation, Error> {
-        let _writing = self.writing.lock().await;
+        let _writing = self.write_alone().await?;
         let given = self.source.given.is_some();
         // Read again, since another process may have rotated the key meanwhile.
         let ring = KeyRing::read(&self.source)?;
@@ -212,7 +212,7 @@ impl Vault {
         }
         let key = ring.current().map(|key| key.id.clone()).unwrap_or_default();
         *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Some(ring);
-        self.read_rows().await?;
+        self.read_written().await?;
         Ok(Rotation { sealed, key, given })
     }
 
@@ -237,7 +237,7 @@ impl Vault {
             let most = model::units::format_size(MAX_BYTES as u64);
             return Err(Error::Input(format!("the value of `{name}` is larger than {most}")));
         }
-        let _writing = self.writing.lock().await;
+        let _writing = self.write_alone().await?;
         let row = kind.row(name);
         let before = {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
@@ -256,12 +256,12 @@ impl Vault {
             Sealed::seal(&row, before.map_or(1, |(version, _)| version + 1), now, value, key)?
         };
         self.store.write_state(vec![write(&row, before.map(|(_, stored)| stored), Some(&sealed))]).await?;
-        self.read_rows().await
+        self.read_written().await
     }
 
     /// Deletes a value. Returns false if there was none.
     pub(crate) async fn remove(&self, kind: RowKind, name: &str) -> Result<bool, Error> {
-        let _writing = self.writing.lock().await;
+        let _writing = self.write_alone().await?;
         let row = kind.row(name);
         let stored = {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
@@ -269,7 +269,7 @@ impl Vault {
         };
         let Some(stored) = stored else { return Ok(false) };
         self.store.write_state(vec![write(&row, Some(stored), None)]).await?;
-        self.read_rows().await?;
+        self.read_written().await?;
         Ok(true)
     }
 
@@ -311,6 +311,31 @@ impl Vault {
             rows.len(),
             row.sealed.key
         )))
+    }
+
+    /// Begins a write, on the rows that the other nodes have written.
+    async fn write_alone(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, Error> {
+        let writing = self.writing.lock().await;
+        self.read_again().await?;
+        Ok(writing)
+    }
+
+    /// Reads what this node has written, and tells the others of it.
+    async fn read_written(&self) -> Result<(), Error> {
+        self.read_rows().await?;
+        self.store.tell(None, News::Secrets);
+        Ok(())
+    }
+
+    /// Reads what the other nodes have written, if there are any. They also may have made the first key, or a new one.
+    pub(crate) async fn read_again(&self) -> Result<(), Error> {
+        if self.store.node().is_none() {
+            return Ok(());
+        }
+        if let Some(ring) = KeyRing::read(&self.source)? {
+            *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Some(ring);
+        }
+        self.read_rows().await
     }
 
     async fn read_rows(&self) -> Result<(), Error> {

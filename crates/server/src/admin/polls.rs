@@ -124,6 +124,7 @@ impl From<PollError> for Problem {
     fn from(error: PollError) -> Self {
         match error {
             PollError::NoPoll(_) => Self::new(StatusCode::CONFLICT, "no_poll", error.to_string()),
+            PollError::Elsewhere(_) => Self::new(StatusCode::CONFLICT, "elsewhere", error.to_string()),
             PollError::Closing => Self::from(engine::Error::Closing),
             PollError::Store(error) => Self::from(error),
         }

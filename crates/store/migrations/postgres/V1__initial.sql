@@ -14,7 +14,14 @@ CREATE TABLE nodes (
   host text NOT NULL,
   release text NOT NULL,
   beat int8 NOT NULL DEFAULT 0,
-  dead bool NOT NULL DEFAULT false
+  dead bool NOT NULL DEFAULT false,
+  joined_ns int8 NOT NULL,
+  -- The session that beats, which has the locks of the node.
+  pid int4,
+  -- What it reports with each beat: executions in memory, those that wait for a slot, and those that rest.
+  in_flight int8 NOT NULL DEFAULT 0,
+  queued int8 NOT NULL DEFAULT 0,
+  resting int8 NOT NULL DEFAULT 0
 ) WITH (fillfactor = 20);
 
 -- A connection of a node that writes. Every transaction on it raises `batch` by one, or fails if the lane is dead.
@@ -26,6 +33,15 @@ CREATE TABLE lanes (
   pid int4,
   PRIMARY KEY (node, lane)
 ) WITH (fillfactor = 20);
+
+-- What must be in one place is divided into shards by Automation: schedules, polls, subscriptions, and executions that wait for
+-- each other. The owner of a shard has all of it. A shard changes its owner when that one is dead, or gives it up while no gated
+-- execution of it is unfinished.
+CREATE TABLE shards (id int2 PRIMARY KEY, owner int8) WITH (fillfactor = 20);
+INSERT INTO shards (id) SELECT generate_series(0, 127);
+
+-- Requests of a node to the owner of an execution, which writes the reply. The sender deletes it.
+CREATE TABLE mail (id uuid PRIMARY KEY, execution uuid NOT NULL, sender int8 NOT NULL, body bytea NOT NULL, reply bytea);
 
 CREATE TABLE automations (
   no int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -53,7 +69,7 @@ CREATE TABLE live (
   test bool NOT NULL,
   status int2 NOT NULL,
   started_ns int8 NOT NULL,
-  -- The node that runs it; NULL while it rests.
+  -- The node that has it, from its acceptance to its end. NULL while its shard has no owner.
   owner int8,
   events int4 NOT NULL,
   logs int4 NOT NULL,
@@ -63,11 +79,17 @@ CREATE TABLE live (
   waits bool NOT NULL DEFAULT false,
   wake_ns int8,
   -- The execution that it replays.
-  replay_of uuid
+  replay_of uuid,
+  -- The shard in which it waits for others of its Automation; NULL if it never does.
+  gate int2,
+  -- Whether it was given to its owner, who does not have it in memory yet.
+  handed bool NOT NULL DEFAULT false
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
         vacuum_truncate = off);
 
 CREATE INDEX live_by_replay ON live (replay_of, id) WHERE replay_of IS NOT NULL;
+CREATE INDEX live_by_gate ON live (gate) WHERE gate IS NOT NULL;
+CREATE INDEX live_handed ON live (owner, id) WHERE handed;
 
 -- Executions that have ended. Partitioned by day, with which an id begins, so that a page of a list reads one partition or two.
 CREATE TABLE executions (
@@ -219,14 +241,13 @@ BEGIN
 END $$;
 
 -- Accepts executions together, with the names that each takes. The verdict of each is 0: accepted, 1: `others` has the execution
--- that took a name before, 2: that one with different content. One verdict 3: `others` has an id that is taken, and nothing
--- was written.
+-- that took a name before, 2: that one with different content, 4: accepted and given to the owner of its shard.
 CREATE FUNCTION accept(
   node int8, ids uuid[], of_automation int4[], of_definition int4[], origins bytea[], tests bool[], statuses int2[],
   started int8[], ended bool[], finished int8[], errors bytea[], counts int4[], bodies bytea[], raws bytea[],
   line_counts int4[], lines bytea[],
   name_of int4[], name_kind int2[], name_key bytea[], name_content bytea[], name_until int8[],
-  use_of int4[], use_blob bytea[], use_at int4[], replays uuid[],
+  use_of int4[], use_blob bytea[], use_at int4[], replays uuid[], gates int2[],
   OUT verdicts int2[], OUT others uuid[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -236,11 +257,14 @@ DECLARE
   taken_by uuid;
   differs bool;
   verdict int2;
+  place int8;
+  is_new bool;
 BEGIN
   verdicts := '{}';
   others := '{}';
   FOR i IN 1 .. cardinality(ids) LOOP
     verdict := 0;
+    is_new := false;
     taken_by := NULL;
     IF name_of[n] = i THEN
       BEGIN
@@ -265,6 +289,7 @@ BEGIN
       n := n + 1;
     END LOOP;
     IF verdict = 0 THEN
+      is_new := true;
       IF ended[i] THEN
         INSERT INTO executions (id, automation, definition, origin, shelf, started_ns, finished_ns, error, events, logs, start, raw,
             replay_of)
@@ -272,9 +297,15 @@ BEGIN
             statuses[i] + CASE WHEN tests[i] THEN 8 ELSE 0 END,
             started[i], finished[i], errors[i], counts[i], line_counts[i], bodies[i], raws[i], replays[i]);
       ELSE
-        INSERT INTO live (id, automation, definition, origin, test, status, started_ns, owner, events, logs, replay_of)
-          VALUES (ids[i], of_automation[i], of_definition[i], origins[i], tests[i], statuses[i], started[i], node,
-            counts[i], line_counts[i], replays[i]);
+        place := node;
+        IF gates[i] IS NOT NULL THEN
+          -- The shard stays where it is until this transaction ends.
+          SELECT owner INTO place FROM shards WHERE id = gates[i] FOR SHARE;
+        END IF;
+        INSERT INTO live (id, automation, definition, origin, test, status, started_ns, owner, events, logs, replay_of, gate, handed)
+          VALUES (ids[i], of_automation[i], of_definition[i], origins[i], tests[i], statuses[i], started[i], place,
+            counts[i], line_counts[i], replays[i], gates[i], place IS DISTINCT FROM node);
+        verdict := CASE WHEN place IS DISTINCT FROM node THEN 4 ELSE 0 END;
         INSERT INTO events (execution, first, body, raw) VALUES (ids[i], 0, bodies[i], raws[i]);
       END IF;
       IF lines[i] IS NOT NULL THEN
@@ -282,7 +313,7 @@ BEGIN
       END IF;
     END IF;
     WHILE use_of[u] = i LOOP
-      IF verdict = 0 THEN
+      IF is_new THEN
         INSERT INTO blob_uses (execution, first, blob, at) VALUES (ids[i], 0, use_blob[u], use_at[u]);
       END IF;
       u := u + 1;
@@ -342,9 +373,8 @@ DECLARE
 BEGIN
   done := array_fill(false, ARRAY[cardinality(ids)]);
   FOR i IN 1 .. cardinality(ids) LOOP
-    UPDATE live SET events = events + counts[i], logs = logs + line_counts[i], status = new_statuses[i], holds = keeps[i],
-        owner = CASE WHEN new_statuses[i] = 6 THEN NULL ELSE node END
-      WHERE id = ids[i] AND events = firsts[i] AND (owner IS NULL OR owner = node)
+    UPDATE live SET events = events + counts[i], logs = logs + line_counts[i], status = new_statuses[i], holds = keeps[i]
+      WHERE id = ids[i] AND events = firsts[i] AND owner = node
       RETURNING logs INTO last_lines;
     IF FOUND THEN
       done[i] := true;
@@ -376,7 +406,7 @@ DECLARE
 BEGIN
   done := array_fill(false, ARRAY[cardinality(ids)]);
   FOR i IN 1 .. cardinality(ids) LOOP
-    DELETE FROM live WHERE id = ids[i] AND events = firsts[i] AND NOT waits AND (owner IS NULL OR owner = node)
+    DELETE FROM live WHERE id = ids[i] AND events = firsts[i] AND NOT waits AND owner = node
       RETURNING * INTO l;
     IF FOUND THEN
       done[i] := true;
@@ -389,11 +419,11 @@ BEGIN
       finished[g.i], new_errors[g.i], g.events + counts[g.i], g.logs + line_counts[g.i],
       CASE WHEN bodies[g.i] IS NOT NULL THEN g.events END, bodies[g.i], g.replay_of
     FROM unnest(gone, places) AS g (id, automation, definition, origin, test, status, started_ns, owner, events, logs, holds,
-      waits, wake_ns, replay_of, i);
+      waits, wake_ns, replay_of, gate, handed, i);
   INSERT INTO logs (execution, first, lines)
     SELECT g.id, g.logs, new_lines[g.i]
     FROM unnest(gone, places) AS g (id, automation, definition, origin, test, status, started_ns, owner, events, logs, holds,
-      waits, wake_ns, replay_of, i)
+      waits, wake_ns, replay_of, gate, handed, i)
     WHERE line_counts[g.i] > 0;
 END $$;
 
@@ -424,9 +454,9 @@ BEGIN
     END IF;
     has_ended := true;
     l := ROW(of, e.automation, e.definition, e.origin, e.shelf >= 8, e.shelf % 8, e.started_ns, node, e.events, e.logs,
-      false, false, NULL, e.replay_of)::live;
+      false, false, NULL, e.replay_of, NULL, false)::live;
   END IF;
-  IF l.owner <> node THEN
+  IF l.owner IS DISTINCT FROM node THEN
     verdict := 4;
     RETURN;
   END IF;
@@ -469,7 +499,6 @@ BEGIN
     l.events := l.events + event_count;
     l.logs := l.logs + line_count;
     l.holds := keeps;
-    l.owner := CASE WHEN new_status = 6 THEN NULL ELSE node END;
     IF replaces THEN
       DELETE FROM waits WHERE execution = of;
       INSERT INTO waits (execution, step, until_ns, event, path, value, condition, child)
@@ -481,7 +510,7 @@ BEGIN
     IF has_ended THEN
       INSERT INTO live SELECT l.*;
     ELSE
-      UPDATE live SET status = l.status, owner = l.owner, events = l.events, logs = l.logs, holds = l.holds,
+      UPDATE live SET status = l.status, events = l.events, logs = l.logs, holds = l.holds,
         waits = l.waits, wake_ns = l.wake_ns WHERE id = of;
     END IF;
     IF new_body IS NOT NULL THEN
@@ -496,6 +525,65 @@ BEGIN
   END IF;
   INSERT INTO blob_uses (execution, first, blob, at)
     SELECT of, first_event, t.* FROM unnest(use_blob, use_at) AS t;
+END $$;
+
+-- Gives at most `most` executions of dead nodes, or of dead nodes with the name `of`, to a node, in the order of their ids from after
+-- `last`. Gated ones go with their shard. Returns the last id, or NULL if none is left.
+CREATE FUNCTION take_over(node int8, last uuid, most int4, of text) RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+  gone int8[];
+  taken uuid[];
+BEGIN
+  SELECT coalesce(array_agg(id), '{}') INTO gone FROM nodes WHERE dead AND (of IS NULL OR name = of);
+  IF cardinality(gone) = 0 THEN
+    RETURN NULL;
+  END IF;
+  SELECT coalesce(array_agg(c.id), '{}') INTO taken FROM (
+    SELECT id FROM live WHERE id > last AND owner = ANY (gone) AND gate IS NULL ORDER BY id LIMIT most
+    FOR UPDATE SKIP LOCKED) c;
+  UPDATE live SET owner = node, handed = true WHERE id = ANY (taken);
+  RETURN taken[cardinality(taken)];
+END $$;
+
+-- Gives free shards to a node until it has `most`, with their gated executions.
+CREATE FUNCTION take_shards(node int8, most int4) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  mine int4;
+  taken int2[];
+BEGIN
+  SELECT count(*) INTO mine FROM shards WHERE owner = node;
+  IF mine >= most THEN
+    RETURN;
+  END IF;
+  SELECT coalesce(array_agg(c.id), '{}') INTO taken FROM (
+    SELECT s.id FROM shards s WHERE s.owner IS NULL OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = s.owner AND NOT n.dead)
+    ORDER BY s.id LIMIT most - mine FOR UPDATE SKIP LOCKED) c;
+  UPDATE shards SET owner = node WHERE id = ANY (taken);
+  UPDATE live SET owner = node, handed = true WHERE gate = ANY (taken) AND owner IS DISTINCT FROM node;
+END $$;
+
+-- Frees a shard of a node if no gated execution of it is unfinished. Returns whether it did.
+CREATE FUNCTION give_up_shard(node int8, of int2) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM shards WHERE id = of AND owner = node FOR UPDATE;
+  IF NOT FOUND OR EXISTS (SELECT 1 FROM live WHERE gate = of) THEN
+    RETURN false;
+  END IF;
+  UPDATE shards SET owner = NULL WHERE id = of;
+  RETURN true;
+END $$;
+
+-- Forgets dead nodes that own nothing, and requests that nobody waits for.
+CREATE FUNCTION forget_dead() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  gone int8[];
+BEGIN
+  SELECT coalesce(array_agg(id), '{}') INTO gone FROM nodes n
+    WHERE dead AND NOT EXISTS (SELECT 1 FROM shards WHERE owner = n.id) AND NOT EXISTS (SELECT 1 FROM live WHERE owner = n.id);
+  DELETE FROM lanes WHERE node = ANY (gone);
+  DELETE FROM nodes WHERE id = ANY (gone);
+  DELETE FROM mail WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = sender AND NOT n.dead)
+    AND (reply IS NOT NULL OR NOT EXISTS (SELECT 1 FROM live WHERE id = execution));
 END $$;
 
 -- Makes the partitions of a day, which begins at the id `low` and ends before the id `high`. `ATTACH` does not stop readers and

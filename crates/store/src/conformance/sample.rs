@@ -54,6 +54,7 @@ pub(super) fn with_origin(definition: &Definition, seconds: i64, random: u8, ori
         dedup: Vec::new(),
         starts_running: false,
         initial: InitialEvents::default(),
+        gated: false,
     }
 }
 

@@ -17,8 +17,8 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
 use crate::traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
-    WaitStore,
+    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
+    TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
@@ -349,6 +349,9 @@ impl MaintenanceStore for MemoryStore {
         self.write(Operation::Write, |_| Ok(0)).await
     }
 }
+
+/// One process has the store to itself.
+impl PeerStore for MemoryStore {}
 
 #[async_trait]
 impl Store for MemoryStore {

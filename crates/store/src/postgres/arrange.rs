@@ -299,6 +299,7 @@ fn accept_call<'batch>(node: i64, index: usize, accept: &'batch AcceptOp, steps:
         uses.blobs,
         uses.at,
         column!(rows, new => new.replay_of),
+        column!(rows, new => new.gate),
     ];
     steps.push(Step { sql: ACCEPT, params, answers: Answers::Accepted(index) });
     if let Some(mark) = &accept.watermark {

@@ -187,6 +187,7 @@ fn accepted(rows: &[Row]) -> Result<Verdict, tokio_postgres::Error> {
     let outcomes = codes.iter().zip(others).map(|(code, other)| match (code, other.map(execution_of)) {
         (1, Some(first)) => AcceptOutcome::Duplicate(first),
         (2, Some(first)) => AcceptOutcome::Mismatch(first),
+        (4, _) => AcceptOutcome::Elsewhere,
         _ => AcceptOutcome::New,
     });
     Ok(Verdict::Done(Done::Accepted(outcomes.collect())))

@@ -33,16 +33,28 @@ impl Session {
         encryption: &MakeRustlsConnect,
         settings: &str,
     ) -> Result<Self, tokio_postgres::Error> {
+        Self::listening(config, encryption, settings, |_| {}).await
+    }
+
+    /// Opens a connection, applies `settings`, and calls `receive` with the payload of each notification.
+    pub(super) async fn listening(
+        config: &Config,
+        encryption: &MakeRustlsConnect,
+        settings: &str,
+        receive: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, tokio_postgres::Error> {
         let (client, mut connection) = config.connect(encryption.clone()).await?;
         let warnings = Arc::new(AtomicU64::new(0));
         let count = warnings.clone();
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-                if let AsyncMessage::Notice(notice) = message
-                    && notice.severity() == "WARNING"
-                {
-                    tracing::warn!(message = notice.message(), "the database warns");
-                    count.fetch_add(1, Ordering::Relaxed);
+                match message {
+                    AsyncMessage::Notice(notice) if notice.severity() == "WARNING" => {
+                        tracing::warn!(message = notice.message(), "the database warns");
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    AsyncMessage::Notification(notification) => receive(notification.payload()),
+                    _ => {}
                 }
             }
         });

@@ -7,8 +7,8 @@ use model::{AutomationId, DefinitionHash};
 use tokio::sync::{RwLock, RwLockReadGuard};
 use uuid::Uuid;
 
-use super::list::MAX_PAGE;
-use super::op::{Op, params};
+use super::list::{MAX_PAGE, prefix};
+use super::op::{Done, Op, params};
 use super::partitions::{day_of, first_id};
 use super::queue::Queue;
 use super::reader::{Reader, damaged, get, text};
@@ -30,8 +30,10 @@ const PUT: &str = "INSERT INTO definitions AS d (hash, automation, put, path, bo
       FROM automations a WHERE a.id = $2 \
     ON CONFLICT (hash) DO UPDATE SET put = excluded.put \
       WHERE d.put < (SELECT max(o.put) FROM definitions o WHERE o.automation = d.automation)";
-const PUT_DAY: &str =
-    "INSERT INTO definition_days (definition, day) VALUES ($1, $2) ON CONFLICT (definition, day) DO NOTHING";
+/// It says which definitions are used, for as long as there are days of them.
+const PUT_DAY: &str = "INSERT INTO definition_days (definition, day) \
+    SELECT no, $2 FROM definitions WHERE no = $1 ON CONFLICT (definition, day) DO NOTHING";
+const IS_STORED: &str = "SELECT EXISTS (SELECT 1 FROM definitions WHERE no = $1)";
 
 /// Definitions that are not the latest of their Automation, with their days. Among days without executions of them.
 const OLD_DAYS: &str = "SELECT d.no, d.automation, d.hash, y.day FROM definitions d \
@@ -101,7 +103,15 @@ impl Definitions {
         let day = (numbers.definition, day_of(id));
         let is_known = self.known().days.contains(&day);
         if !is_known {
-            queue.write(Op::Statements(vec![(PUT_DAY, params![day.0, day.1])])).await?;
+            let put = (PUT_DAY, params![day.0, day.1]);
+            let done = queue.write(Op::Statements(vec![put, (IS_STORED, params![day.0])])).await?;
+            let Done::Rows(lists) = done else { return Ok(numbers) };
+            let row = lists.last().and_then(|rows| rows.first());
+            if !row.map(|row| get::<bool>(row, 0)).transpose()?.unwrap_or_default() {
+                // Another node has deleted it, since nothing used it any more.
+                self.known().numbers.remove(&hash);
+                return Err(Error::NoSuchDefinition(hash));
+            }
             self.known().days.insert(day);
         }
         Ok(numbers)
@@ -148,12 +158,18 @@ impl Definitions {
     /// Deletes definitions without executions, except the latest of each Automation.
     pub(super) async fn delete_unused(&self, queue: &Queue) -> Result<(), Error> {
         let _alone = self.0.gate.write().await;
+        let today = day_of(prefix(jiff::Timestamp::now().as_millisecond()));
         let mut left: HashMap<i32, (DefinitionHash, usize)> = HashMap::new();
         let mut deleted = Vec::new();
         for row in self.0.reader.rows(OLD_DAYS, Vec::new()).await? {
             let (no, of): (i32, i32) = (get(&row, 0)?, get(&row, 1)?);
             let (_, days) = left.entry(no).or_insert((hash(get(&row, 2)?)?, 0));
             let Some(day) = get::<Option<i32>>(&row, 3)? else { continue };
+            if day.saturating_add(1) >= today {
+                // A node may use it: each remembers for a day that it is stored.
+                *days += 1;
+                continue;
+            }
             let bounds = params![no, of, first_id(day), first_id(day.saturating_add(1))];
             let is_used = self.0.reader.row(IS_USED, bounds).await?;
             if is_used.map(|row| get::<bool>(&row, 0)).transpose()?.unwrap_or(true) {

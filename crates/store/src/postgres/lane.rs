@@ -10,6 +10,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::attempt::{Failure, Prepared, Verdict, lacks_partition, refusal};
 use super::connect::{LANE_SESSION, Session, is_lost, message};
+use super::exchange::Exchange;
 use super::op::Item;
 use super::partitions::Partitions;
 use super::queue::{Batch, Queue};
@@ -42,6 +43,7 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     pub(super) outage: Outage,
     pub(super) partitions: Partitions,
+    pub(super) exchange: Exchange,
 }
 
 /// A lane.
@@ -128,7 +130,7 @@ impl Lane {
                 None => {
                     let (prepared, stored) = self.connect().await?;
                     if stored == number {
-                        match recall(&prepared.session.client, items).await {
+                        match recall(&prepared.session.client, self.shared.node, items).await {
                             Ok(verdicts) => {
                                 self.number = number;
                                 self.prepared = Some(prepared);

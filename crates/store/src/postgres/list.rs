@@ -11,7 +11,7 @@ use super::op::{Params, params};
 use super::reader::{Reader, damaged, get, optional_text};
 use crate::Error;
 use crate::codec::{id_prefix, status_code, status_of, to_ns};
-use crate::types::{ExecutionFilter, ExecutionRow, Page};
+use crate::types::{ExecutionFilter, ExecutionRow, HandedExecution, Page};
 
 /// The most executions of a page.
 pub(super) const MAX_PAGE: u32 = 1000;
@@ -19,6 +19,8 @@ pub(super) const MAX_PAGE: u32 = 1000;
 /// The columns of a range, in the order in which they are read.
 const LIVE: &str = "SELECT id, automation, definition, origin, status, started_ns, NULL::int8 AS finished_ns, \
     NULL::bytea AS error, events FROM live";
+const LIVE_WITH_WAITS: &str = "SELECT id, automation, definition, origin, status, started_ns, NULL::int8 AS finished_ns, \
+    NULL::bytea AS error, events, holds, wake_ns FROM live";
 const ENDED: &str = "SELECT id, automation, definition, origin, (shelf % 8)::int2 AS status, started_ns, finished_ns, error, events \
     FROM executions";
 
@@ -40,16 +42,36 @@ pub(super) async fn executions(
     reader.rows(sql, params).await?.iter().map(execution_row).collect()
 }
 
-/// Returns executions that have not ended, oldest first; waiting ones only if they keep their permit.
+/// Returns executions of a node, or of all, that have not ended, oldest first; waiting ones only if they keep their permit.
 pub(super) async fn unfinished(
     reader: &Reader,
+    node: Option<i64>,
     after: Option<ExecutionId>,
     limit: u32,
 ) -> Result<Vec<ExecutionRow>, Error> {
-    let page = format!("{LIVE} WHERE id > $1 AND {UNFINISHED} ORDER BY id LIMIT $2");
+    let page = format!(
+        "{LIVE} WHERE id > $1 AND {UNFINISHED} AND ($3::int8 IS NULL OR owner = $3) ORDER BY id LIMIT $2"
+    );
     let sql = named(&page, "ORDER BY u.id");
-    let params = params![after.map_or(Uuid::nil(), id_of), i64::from(limit.min(MAX_PAGE))];
+    let params = params![after.map_or(Uuid::nil(), id_of), i64::from(limit.min(MAX_PAGE)), node];
     reader.rows(sql, params).await?.iter().map(execution_row).collect()
+}
+
+/// Returns executions that a node owns and has not confirmed.
+pub(super) async fn handed(reader: &Reader, node: i64) -> Result<Vec<HandedExecution>, Error> {
+    let page = format!("{LIVE_WITH_WAITS} WHERE owner = $1 AND handed ORDER BY id LIMIT $2");
+    let sql = format!(
+        "SELECT u.id, a.id, d.hash, u.origin, u.status, u.started_ns, u.finished_ns, u.error, u.events, u.holds, u.wake_ns \
+         FROM ({page}) u JOIN automations a ON a.no = u.automation JOIN definitions d ON d.no = u.definition ORDER BY u.id"
+    );
+    let handed = |row: &Row| {
+        Ok(HandedExecution {
+            row: execution_row(row)?,
+            keeps_permit: get(row, 9)?,
+            wake_at: get::<Option<i64>>(row, 10)?.map(timestamp).transpose()?,
+        })
+    };
+    reader.rows(sql, params![node, i64::from(MAX_PAGE)]).await?.iter().map(handed).collect()
 }
 
 /// Returns the number of executions that have not ended.

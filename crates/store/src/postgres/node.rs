@@ -1,45 +1,36 @@
-//! The node of this daemon: one run of it, which all its rows name. It joins when the store opens, and its beat says that it runs.
+//! The node of this daemon: one run of it, which all its rows name. It joins when the store opens and leaves when it closes.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
+use super::beat::{channel, send};
 use super::connect::Session;
 use super::lane::Shared;
+use super::peers::{PAGE, TAKE_OVER};
 use super::schema::explain;
 use crate::Error;
+use crate::codec::to_ns;
+use crate::types::News;
 
-/// The time between two beats.
-const BEAT: Duration = Duration::from_secs(2);
-/// The time without a beat after which another daemon counts as dead, by the steady clock of the observer.
-const SILENCE: Duration = Duration::from_secs(10);
-/// The time between two looks at the beat of another daemon.
-const LOOK: Duration = Duration::from_millis(500);
 /// The number of lanes of a node.
 pub(super) const LANES: i16 = 2;
-/// The number of executions that change their owner in one transaction.
-const PAGE: i64 = 1000;
 
 /// Held while a node joins, until its transaction ends.
 const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('cogwork:' || current_schema() || ':join', 0))";
-const OTHERS: &str = "SELECT id, name, host, release, beat FROM nodes WHERE NOT dead";
+const PREDECESSORS: &str = "SELECT id, beat FROM nodes WHERE NOT dead AND name = $1";
 const DECLARE_DEAD: &str = "UPDATE nodes SET dead = true WHERE id = $1 AND beat = $2 AND NOT dead";
-/// A frozen process can hold the row of its lane in an open transaction.
-const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM lanes WHERE node = $1 AND pid IS NOT NULL";
+/// A frozen process can hold the row of its lane in an open transaction, and locks.
+const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM ( \
+    SELECT pid FROM lanes WHERE node = $1 UNION ALL SELECT pid FROM nodes WHERE id = $1) p WHERE pid IS NOT NULL";
 /// From here on, nothing of the node is committed any more.
 const FENCE_OFF: &str = "UPDATE lanes SET dead = true WHERE node = $1";
-const JOIN: &str =
-    "INSERT INTO nodes (id, name, host, release) VALUES (nextval('node_id'), $1, $2, $3) RETURNING id";
+const JOIN: &str = "INSERT INTO nodes (id, name, host, release, joined_ns) VALUES (nextval('node_id'), $1, $2, $3, $4) RETURNING id";
 const ADD_LANE: &str = "INSERT INTO lanes (node, lane) VALUES ($1, $2)";
-const TAKE_OVER: &str = "WITH c AS (SELECT id FROM live WHERE id > $3 AND owner IS NOT NULL AND owner <> $1 ORDER BY id LIMIT $2 FOR UPDATE), \
-    u AS (UPDATE live l SET owner = $1 FROM c WHERE l.id = c.id RETURNING l.id) SELECT max(id::text)::uuid FROM u";
-const FORGET_LANES: &str = "DELETE FROM lanes WHERE dead AND node IN (SELECT id FROM nodes WHERE dead)";
-const FORGET: &str = "DELETE FROM nodes WHERE dead";
-const BEAT_ON: &str = "UPDATE nodes SET beat = beat + 1 WHERE id = $1 AND NOT dead";
+/// What it took over when it joined is found like what it owned before.
+const CONFIRM_ALL: &str = "UPDATE live SET handed = false WHERE owner = $1 AND handed";
 const LEAVE: &str = "UPDATE nodes SET dead = true WHERE id = $1";
 
 /// The identity of the daemons that run one after the other on a data folder. Its lock says that no other one runs.
@@ -89,115 +80,67 @@ impl Identity {
     }
 }
 
-/// Another node that is not known to be dead.
-struct Other {
-    id: i64,
-    name: String,
-    host: String,
-    release: String,
-    beat: i64,
-}
-
-/// Joins as the only node: waits until every other one is dead, and takes over its executions. Returns the number of the node.
+/// Joins the nodes of the store. An earlier run on the same data folder, whose lock this daemon has, is declared dead at once.
+/// Returns the number of the node.
 ///
 /// # Errors
-/// [`Error::InUse`] if another daemon runs. [`Error::Connect`] if the database fails.
+/// [`Error::Connect`] if the database fails.
 pub(super) async fn join(client: &mut Client, identity: &Identity, location: &str) -> Result<i64, Error> {
-    let failed = |error: tokio_postgres::Error| Error::Connect {
-        location: location.to_owned(),
-        reason: explain(&error),
-    };
-    loop {
-        let found = others(client).await.map_err(failed)?;
-        for other in found.iter().filter(|other| !is_predecessor(identity, other)) {
-            wait_for_silence(client, other, location).await?;
-        }
-        // It fails if one more has joined, or beats again.
-        if let Some(node) = enter(client, identity, &found).await.map_err(failed)? {
-            return Ok(node);
-        }
-    }
+    enter(client, identity)
+        .await
+        .map_err(|error| Error::Connect { location: location.to_owned(), reason: explain(&error) })
 }
 
-/// Returns true for an earlier run on the same data folder, whose lock this daemon has.
-fn is_predecessor(identity: &Identity, other: &Other) -> bool {
-    identity.lock.is_some() && identity.name == other.name
-}
-
-async fn others(client: &Client) -> Result<Vec<Other>, tokio_postgres::Error> {
-    let mut others = Vec::new();
-    for row in client.query(OTHERS, &[]).await? {
-        others.push(Other {
-            id: row.try_get(0)?,
-            name: row.try_get(1)?,
-            host: row.try_get(2)?,
-            release: row.try_get(3)?,
-            beat: row.try_get(4)?,
-        });
-    }
-    Ok(others)
-}
-
-/// Watches the beat of another daemon until it has stood still for [`SILENCE`], or the daemon has left.
-///
-/// # Errors
-/// [`Error::InUse`] if it beats.
-async fn wait_for_silence(client: &Client, other: &Other, location: &str) -> Result<(), Error> {
-    tracing::info!(host = other.host, "looks whether the daemon that used the database last still runs");
-    let begun = tokio::time::Instant::now();
-    while begun.elapsed() < SILENCE {
-        tokio::time::sleep(LOOK).await;
-        let now = others(client).await.map_err(|error| super::connect::read_error(&error))?;
-        let Some(now) = now.into_iter().find(|now| now.id == other.id) else { return Ok(()) };
-        if now.beat != other.beat {
-            let (host, release) = (other.host.clone(), other.release.clone());
-            return Err(Error::InUse { location: location.to_owned(), host, release });
-        }
-    }
-    Ok(())
-}
-
-/// Declares these nodes dead, if they have not beaten since, and joins. `None` if another one is alive.
-async fn enter(
-    client: &mut Client,
-    identity: &Identity,
-    dead: &[Other],
-) -> Result<Option<i64>, tokio_postgres::Error> {
-    let transaction = client.transaction().await?;
+async fn enter(client: &mut Client, identity: &Identity) -> Result<i64, tokio_postgres::Error> {
+    let mut transaction = client.transaction().await?;
     transaction.query_one(LOCK, &[]).await?;
-    for other in dead {
-        transaction.execute(DECLARE_DEAD, &[&other.id, &other.beat]).await?;
+    if identity.lock.is_some() {
+        for row in transaction.query(PREDECESSORS, &[&identity.name]).await? {
+            fence_off(&mut transaction, row.try_get(0)?, row.try_get(1)?).await?;
+        }
     }
-    if !transaction.query(OTHERS, &[]).await?.is_empty() {
-        return Ok(None);
-    }
-    for other in dead {
-        transaction.query(TERMINATE, &[&other.id]).await?;
-        transaction.execute(FENCE_OFF, &[&other.id]).await?;
-    }
-    let release = env!("CARGO_PKG_VERSION");
-    let node: i64 = transaction.query_one(JOIN, &[&identity.name, &host(), &release]).await?.try_get(0)?;
+    let (release, now) = (env!("CARGO_PKG_VERSION"), to_ns(jiff::Timestamp::now()));
+    let joined = transaction.query_one(JOIN, &[&identity.name, &host(), &release, &now]).await?;
+    let node: i64 = joined.try_get(0)?;
     for lane in 0..LANES {
         transaction.execute(ADD_LANE, &[&node, &lane]).await?;
     }
     transaction.commit().await?;
-    take_over(client, node).await?;
-    client.execute(FORGET_LANES, &[]).await?;
-    client.execute(FORGET, &[]).await?;
-    Ok(Some(node))
+    Ok(node)
 }
 
-/// Becomes the owner of all executions of other nodes, which are dead.
-async fn take_over(client: &Client, node: i64) -> Result<(), tokio_postgres::Error> {
-    let mut after = uuid::Uuid::nil();
-    loop {
-        let last: Option<uuid::Uuid> =
-            client.query_one(TAKE_OVER, &[&node, &PAGE, &after]).await?.try_get(0)?;
-        match last {
-            Some(last) => after = last,
-            None => return Ok(()),
-        }
+/// Declares a node dead, unless it has beaten since, and fences off its lanes. Returns true if it did.
+pub(super) async fn fence_off(
+    transaction: &mut Transaction<'_>,
+    node: i64,
+    beat: i64,
+) -> Result<bool, tokio_postgres::Error> {
+    if transaction.execute(DECLARE_DEAD, &[&node, &beat]).await? == 0 {
+        return Ok(false);
     }
+    // Without the right to do so, the lanes end when their open transactions time out.
+    let terminating = transaction.transaction().await?;
+    if terminating.query(TERMINATE, &[&node]).await.is_ok() {
+        terminating.commit().await?;
+    } else {
+        terminating.rollback().await?;
+    }
+    transaction.execute(FENCE_OFF, &[&node]).await?;
+    Ok(true)
+}
+
+/// Takes over the executions of the earlier runs on the data folder. A daemon without a folder takes over from all that are dead.
+pub(super) async fn take_over(
+    client: &Client,
+    node: i64,
+    identity: &Identity,
+) -> Result<(), tokio_postgres::Error> {
+    let of = identity.lock.as_ref().map(|_| &identity.name);
+    let mut after = Some(uuid::Uuid::nil());
+    while let Some(last) = after {
+        after = client.query_one(TAKE_OVER, &[&node, &last, &PAGE, &of]).await?.try_get(0)?;
+    }
+    client.execute(CONFIRM_ALL, &[&node]).await.map(drop)
 }
 
 /// Returns the name of this machine, for the message to another daemon.
@@ -207,30 +150,16 @@ fn host() -> String {
     if name.is_empty() { "another machine".to_owned() } else { name.to_owned() }
 }
 
-/// Beats until the task is aborted. Poisons the store once another daemon has declared this node dead.
-pub(super) async fn beat(shared: Arc<Shared>, mut session: Option<Session>) {
-    loop {
-        tokio::time::sleep(BEAT).await;
-        let open = match session.take() {
-            Some(open) => Ok(open),
-            None => Session::open(&shared.config, &shared.encryption, "SET statement_timeout = '5s'").await,
-        };
-        let Ok(open) = open else { continue };
-        match open.client.execute(BEAT_ON, &[&shared.node]).await {
-            Ok(0) => return shared.poison.set("another daemon has taken over"),
-            Ok(_) => session = Some(open),
-            Err(error) => {
-                tracing::warn!(reason = super::connect::message(&error), "the beat of this daemon is late")
-            }
-        }
-    }
-}
-
-/// Leaves: a later daemon need not wait until this one is silent.
+/// Leaves: the other nodes take over what this one has.
 pub(super) async fn leave(shared: &Shared) {
     let session = Session::open(&shared.config, &shared.encryption, "SET statement_timeout = '5s'").await;
     let left = match session {
-        Ok(session) => session.client.execute(LEAVE, &[&shared.node]).await.map(drop),
+        Ok(session) => {
+            let left = session.client.execute(LEAVE, &[&shared.node]).await;
+            // The others look at once.
+            let told = send(&session, &channel(&session).await.unwrap_or_default(), None, &News::Nodes).await;
+            left.map(drop).and(told)
+        }
         Err(error) => Err(error),
     };
     if let Err(error) = left {

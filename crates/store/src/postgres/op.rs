@@ -55,6 +55,8 @@ pub(super) struct AcceptRow {
     pub(super) definition: i32,
     /// The execution that it replays.
     pub(super) replay_of: Option<Uuid>,
+    /// The shard in which it waits for others; `None` if it never does.
+    pub(super) gate: Option<i16>,
 }
 
 /// The result of a write.
@@ -80,9 +82,9 @@ pub(super) struct Item {
 }
 
 impl AcceptOp {
-    /// Returns true if it is one execution without anything that can be refused.
+    /// Returns true if it is one execution that nothing can refuse and no other node gets.
     pub(super) fn is_plain(&self) -> bool {
-        let [AcceptRow { row, .. }] = self.executions.as_slice() else { return false };
+        let [AcceptRow { row, gate: None, .. }] = self.executions.as_slice() else { return false };
         row.key.is_none() && row.dedup.is_empty() && self.watermark.is_none() && self.poll.is_none()
     }
 }

@@ -10,10 +10,12 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_postgres::Client;
 
+use super::beat;
 use super::blobs::Blobs;
 use super::checks::{self, Server};
 use super::connect::Session;
 use super::definitions::Definitions;
+use super::exchange::Exchange;
 use super::files::Spool;
 use super::lane::{Lane, Shared};
 use super::node::{self, Identity, LANES};
@@ -176,6 +178,7 @@ async fn connect(
     let Some(identity) = identity else { return Ok((opened, None)) };
     usage::measure(&reader, &usage).await?;
     let node = node::join(&mut session.client, &identity, &location).await?;
+    let (exchange, requests) = Exchange::new();
     let shared = Arc::new(Shared {
         node,
         config,
@@ -186,12 +189,15 @@ async fn connect(
         counters,
         outage: Outage::default(),
         partitions,
+        exchange,
     });
     let mut running = tokio::task::JoinSet::new();
     for index in 0..LANES {
         running.spawn(Lane::new(shared.clone(), index).run());
     }
-    let beat = tokio::spawn(node::beat(shared.clone(), Some(session)));
+    // It beats from here on, so that a long takeover is no silence.
+    let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests));
+    node::take_over(&session.client, node, &identity).await.map_err(|error| failed(explain(&error)))?;
     let measure = tokio::spawn(usage::keep_measuring(reader, usage));
     opened.lanes = Some(shared);
     Ok((opened, Some(Tasks { running, beat, measure, identity })))

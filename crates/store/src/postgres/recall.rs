@@ -12,8 +12,8 @@ use crate::codec::{AppendRow, StateChange};
 
 type Result<T> = std::result::Result<T, tokio_postgres::Error>;
 
-const EXISTS: &str =
-    "SELECT EXISTS (SELECT 1 FROM live WHERE id = $1) OR EXISTS (SELECT 1 FROM executions WHERE id = $1)";
+const PLACE: &str = "SELECT owner IS DISTINCT FROM $2 FROM live WHERE id = $1 \
+    UNION ALL SELECT false FROM executions WHERE id = $1";
 const HOLDER: &str = "SELECT execution, content FROM names n JOIN automations a ON a.no = n.automation \
     WHERE a.no = $1 AND kind = $2 AND key = $3";
 const HAS_EVENTS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE execution = $1 AND first = $2 AND body = $3) \
@@ -23,12 +23,12 @@ const STATE_VALUE: &str = "SELECT version, value FROM state WHERE scope = $1 AND
 
 /// Returns the verdicts of a committed batch. A write that was refused, or that did not match its statement, is to be written
 /// again.
-pub(super) async fn recall(client: &Client, items: &[Item]) -> Result<Vec<Verdict>> {
+pub(super) async fn recall(client: &Client, node: i64, items: &[Item]) -> Result<Vec<Verdict>> {
     let mut verdicts = Vec::with_capacity(items.len());
     for item in items {
         verdicts.push(match &item.op {
             Op::Accept(accept) if accept.is_plain() && !item.alone => Verdict::Done(done_of(&item.op)),
-            Op::Accept(accept) => Verdict::Done(Done::Accepted(accepted(client, accept).await?)),
+            Op::Accept(accept) => Verdict::Done(Done::Accepted(accepted(client, node, accept).await?)),
             Op::Append(row) if was_appended(client, row).await? => Verdict::Done(Done::Nothing),
             Op::State(changes) if was_changed(client, changes).await? => Verdict::Done(Done::Nothing),
             Op::Append(_) | Op::State(_) | Op::Statements(_) => Verdict::Again,
@@ -37,11 +37,16 @@ pub(super) async fn recall(client: &Client, items: &[Item]) -> Result<Vec<Verdic
     Ok(verdicts)
 }
 
-async fn accepted(client: &Client, accept: &AcceptOp) -> Result<Vec<AcceptOutcome>> {
+async fn accepted(client: &Client, node: i64, accept: &AcceptOp) -> Result<Vec<AcceptOutcome>> {
     let mut outcomes = Vec::with_capacity(accept.executions.len());
     for new in &accept.executions {
-        let is_new = is_true(client, EXISTS, &[&id_of(new.row.id)]).await?;
-        outcomes.push(if is_new { AcceptOutcome::New } else { holder(client, new).await? });
+        let place = client.query_opt(PLACE, &[&id_of(new.row.id), &node]).await?;
+        let is_elsewhere: Option<bool> = place.map(|row| row.try_get(0)).transpose()?;
+        outcomes.push(match is_elsewhere {
+            Some(false) => AcceptOutcome::New,
+            Some(true) => AcceptOutcome::Elsewhere,
+            None => holder(client, new).await?,
+        });
     }
     Ok(outcomes)
 }

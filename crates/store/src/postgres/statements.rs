@@ -34,7 +34,7 @@ pub(super) const END: &str = "SELECT end_many($1, $2, $3, $4, $5, $6, $7, $8, $9
 
 /// Accepts executions with their names.
 pub(super) const ACCEPT: &str = "SELECT verdicts, others FROM accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
-    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)";
+    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)";
 
 /// Appends to one execution, whatever the append has.
 pub(super) const APPEND_ONE: &str = "SELECT verdict, detail FROM append_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \

@@ -16,17 +16,18 @@ use super::op::{AcceptOp, AcceptRow, Done, Op};
 use super::open::{Driver, Opened};
 use super::queue::Queue;
 use super::reader::get;
-use super::{events, list, prune, schema, state, triggers, usage, waits};
+use super::{events, list, peers, prune, schema, state, triggers, usage, waits};
 use crate::Error;
 use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
 use crate::traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
-    WaitStore,
+    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
+    TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter,
-    ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionFilter, ExecutionRow, HandedExecution, Info, Letter, LetterState, Load, Metrics, News, Node,
+    NodeId, Page, PollEntry, PollState, PollWrite, PruneFilter, ReplayLog, Shard, ShardSet, StateEntry,
+    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// A handle to a store on PostgreSQL. Dropping it commits the queued writes and closes the connections; [`Store::close`] does the
@@ -44,6 +45,11 @@ impl PostgresStore {
 
     fn lanes(&self) -> Result<&Arc<Shared>, Error> {
         self.opened.lanes.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    /// The number of this node; `None` if the store is open only for reading.
+    fn number(&self) -> Option<i64> {
+        self.opened.lanes.as_ref().map(|lanes| lanes.node)
     }
 
     fn queue(&self) -> Result<&Queue, Error> {
@@ -70,7 +76,8 @@ impl PostgresStore {
                 _ => None,
             };
             let Numbers { automation, definition } = numbers;
-            executions.push(AcceptRow { row, automation, definition, replay_of });
+            let gate = new.gated.then(|| i16::from(Shard::of(&row.automation).number()));
+            executions.push(AcceptRow { row, automation, definition, replay_of, gate });
         }
         Ok(AcceptOp { executions, watermark: accept.watermark.clone(), poll })
     }
@@ -154,7 +161,7 @@ impl ExecutionStore for PostgresStore {
     }
 
     async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
-        list::unfinished(&self.opened.reader, after, limit).await
+        list::unfinished(&self.opened.reader, self.number(), after, limit).await
     }
 
     async fn unfinished_count(&self) -> Result<u64, Error> {
@@ -169,7 +176,7 @@ impl WaitStore for PostgresStore {
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<SuspendedExecution>, Error> {
-        waits::list_suspended(&self.opened.reader, after, limit).await
+        waits::list_suspended(&self.opened.reader, self.number(), after, limit).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
@@ -223,6 +230,10 @@ impl TriggerStore for PostgresStore {
 
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
         triggers::put_addresses(self.queue()?, addresses).await
+    }
+
+    async fn add_addresses(&self, addresses: Vec<Address>) -> Result<Vec<Address>, Error> {
+        triggers::add_addresses(self.queue()?, &self.opened.reader, addresses).await
     }
 
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
@@ -293,6 +304,102 @@ impl MaintenanceStore for PostgresStore {
         let deleted = self.opened.blobs.delete_unused().await?;
         self.opened.partitions.drop_empty().await?;
         Ok(deleted)
+    }
+}
+
+#[async_trait]
+impl PeerStore for PostgresStore {
+    fn node(&self) -> Option<NodeId> {
+        self.number().map(NodeId)
+    }
+
+    fn may_act(&self) -> bool {
+        self.opened.lanes.as_ref().is_none_or(|lanes| lanes.exchange.may_act())
+    }
+
+    fn report_load(&self, load: Load) {
+        if let Some(lanes) = &self.opened.lanes {
+            lanes.exchange.report(load);
+        }
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        peers::nodes(&self.opened.reader).await
+    }
+
+    async fn owner(&self, execution: ExecutionId) -> Result<Option<NodeId>, Error> {
+        peers::owner(&self.opened.reader, execution).await
+    }
+
+    async fn take_over(&self, after: Option<ExecutionId>) -> Result<Option<ExecutionId>, Error> {
+        let lanes = self.lanes()?;
+        peers::take_over(&lanes.queue, lanes.node, after).await
+    }
+
+    async fn handed(&self) -> Result<Vec<HandedExecution>, Error> {
+        list::handed(&self.opened.reader, self.lanes()?.node).await
+    }
+
+    async fn confirm_handed(&self, executions: Vec<ExecutionId>) -> Result<(), Error> {
+        let lanes = self.lanes()?;
+        peers::confirm(&lanes.queue, lanes.node, &executions).await
+    }
+
+    async fn take_shards(&self) -> Result<ShardSet, Error> {
+        let lanes = self.lanes()?;
+        peers::take_shards(&lanes.queue, lanes.node).await
+    }
+
+    async fn give_up_shard(&self, shard: Shard) -> Result<bool, Error> {
+        let lanes = self.lanes()?;
+        peers::give_up_shard(&lanes.queue, lanes.node, shard).await
+    }
+
+    async fn try_lock(&self, name: &str) -> Result<bool, Error> {
+        self.lanes()?.exchange.try_lock(name).await
+    }
+
+    fn unlock(&self, name: &str) {
+        if let Some(lanes) = &self.opened.lanes {
+            lanes.exchange.unlock(name);
+        }
+    }
+
+    async fn send_letter(&self, letter: Letter) -> Result<(), Error> {
+        peers::send(self.queue()?, letter).await
+    }
+
+    async fn letter_state(&self, letter: &Letter) -> Result<LetterState, Error> {
+        peers::letter_state(&self.opened.reader, letter).await
+    }
+
+    async fn delete_letter(&self, letter: &Letter) -> Result<(), Error> {
+        peers::delete_letter(self.queue()?, letter).await
+    }
+
+    async fn letters(&self) -> Result<Vec<Letter>, Error> {
+        peers::letters(&self.opened.reader, self.lanes()?.node).await
+    }
+
+    async fn answer_letters(&self, replies: Vec<(Letter, Vec<u8>)>) -> Result<(), Error> {
+        peers::answer(self.queue()?, replies).await
+    }
+
+    async fn waiting_for_ended_children(&self) -> Result<Vec<ExecutionId>, Error> {
+        peers::waiting_for_ended_children(&self.opened.reader, self.lanes()?.node).await
+    }
+
+    fn tell(&self, to: Option<NodeId>, news: News) {
+        if let Some(lanes) = &self.opened.lanes {
+            lanes.exchange.tell(to, news);
+        }
+    }
+
+    async fn next_news(&self) -> News {
+        match &self.opened.lanes {
+            Some(lanes) => lanes.exchange.next().await,
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Addresses and progress of triggers, deduplication records, and the secret of the store.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use model::AutomationId;
 use tokio_postgres::Row;
@@ -17,6 +19,8 @@ use crate::types::{Address, DedupHit, PollEntry, PollState, Subscription, Waterm
 
 const PUT_ADDRESS: &str = "INSERT INTO addresses (automation, live, test) VALUES ($1, $2, $3) \
     ON CONFLICT (automation) DO UPDATE SET live = excluded.live, test = excluded.test";
+const ADD_ADDRESS: &str =
+    "INSERT INTO addresses (automation, live, test) VALUES ($1, $2, $3) ON CONFLICT (automation) DO NOTHING";
 const PUT_SUBSCRIPTION: &str = "INSERT INTO subscriptions (id, body) VALUES ($1, $2) \
     ON CONFLICT (id) DO UPDATE SET body = excluded.body";
 const DELETE_SUBSCRIPTION: &str = "DELETE FROM subscriptions WHERE id = $1";
@@ -40,8 +44,24 @@ pub(super) async fn addresses(reader: &Reader) -> Result<Vec<Address>, Error> {
 
 /// Stores addresses, each replacing the ones of its Automation.
 pub(super) async fn put_addresses(queue: &Queue, addresses: Vec<Address>) -> Result<(), Error> {
+    write_addresses(queue, PUT_ADDRESS, addresses).await
+}
+
+/// Stores the addresses of Automations that have none, and returns the stored ones of all of them.
+pub(super) async fn add_addresses(
+    queue: &Queue,
+    reader: &Reader,
+    new: Vec<Address>,
+) -> Result<Vec<Address>, Error> {
+    let wanted: BTreeSet<AutomationId> = new.iter().map(|address| address.automation.clone()).collect();
+    write_addresses(queue, ADD_ADDRESS, new).await?;
+    let stored = addresses(reader).await?;
+    Ok(stored.into_iter().filter(|address| wanted.contains(&address.automation)).collect())
+}
+
+async fn write_addresses(queue: &Queue, sql: &'static str, addresses: Vec<Address>) -> Result<(), Error> {
     let put = |address: Address| -> (&'static str, Params) {
-        (PUT_ADDRESS, params![address.automation.as_str().to_owned(), address.live, address.test])
+        (sql, params![address.automation.as_str().to_owned(), address.live, address.test])
     };
     queue.write(Op::Statements(addresses.into_iter().map(put).collect())).await.map(drop)
 }

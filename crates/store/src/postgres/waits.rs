@@ -12,8 +12,7 @@ use super::reader::{Reader, get, optional_text, text};
 use crate::Error;
 use crate::types::{AwaitedEvent, EventKey, EventWaiter, SuspendedExecution, Wait};
 
-const SUSPENDED: &str =
-    "SELECT id, holds, wake_ns FROM live WHERE id > $1 AND status = 6 ORDER BY id LIMIT $2";
+const SUSPENDED: &str = "SELECT id, holds, wake_ns FROM live WHERE id > $1 AND status = 6 AND ($3::int8 IS NULL OR owner = $3) ORDER BY id LIMIT $2";
 const OF_EXECUTION: &str = "SELECT step, until_ns, child, event, path, value, condition FROM waits \
     WHERE execution = $1 ORDER BY step";
 /// The paths, by one search of the index for each.
@@ -30,13 +29,14 @@ const FOR_PATH: &str = "SELECT execution, step, value, condition FROM waits \
     ORDER BY value, execution, step LIMIT $6";
 const FOR_CHILD: &str = "SELECT execution, step FROM waits WHERE child = $1 ORDER BY execution, step LIMIT 1";
 
-/// Returns waiting executions, oldest first.
+/// Returns waiting executions of a node, or of all, oldest first.
 pub(super) async fn list_suspended(
     reader: &Reader,
+    node: Option<i64>,
     after: Option<ExecutionId>,
     limit: u32,
 ) -> Result<Vec<SuspendedExecution>, Error> {
-    let params = params![after.map_or(Uuid::nil(), id_of), i64::from(limit.min(MAX_PAGE))];
+    let params = params![after.map_or(Uuid::nil(), id_of), i64::from(limit.min(MAX_PAGE)), node];
     let suspended = |row: &Row| {
         Ok(SuspendedExecution {
             execution: execution_of(get(row, 0)?),

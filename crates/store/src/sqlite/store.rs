@@ -26,8 +26,8 @@ use crate::codec::{LargeTexts, TextRoom};
 use crate::counters::Counters;
 use crate::poison::Poison;
 use crate::traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, SecretStore, StateStore, Store, TriggerStore,
-    WaitStore,
+    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
+    TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
@@ -368,6 +368,9 @@ impl MaintenanceStore for SqliteStore {
         prune::collect_garbage(self.queue()?, &self.0.pool, &self.0.folder).await
     }
 }
+
+/// One process has the store to itself.
+impl PeerStore for SqliteStore {}
 
 #[async_trait]
 impl Store for SqliteStore {

@@ -1,6 +1,7 @@
 //! Plain values that the store takes and returns.
 
 mod dedup;
+mod peer;
 mod poll;
 mod prune;
 mod replay;
@@ -14,6 +15,7 @@ use model::metric::HistogramSnapshot;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use dedup::{DedupHit, DedupRecord};
+pub use peer::{HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Shard, ShardSet};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};
 pub use replay::{ReplayLog, Snapshot, SnapshotChange};
@@ -71,6 +73,9 @@ pub struct NewExecution {
     pub starts_running: bool,
     /// The events and logs before the execution was stored, which are written in the same row.
     pub initial: InitialEvents,
+    /// True if it may have to wait for other executions of its Automation. Where several nodes share the store, the owner of
+    /// the Automation's shard gets it.
+    pub gated: bool,
 }
 
 impl NewExecution {
@@ -102,8 +107,10 @@ pub struct InitialEvents {
 /// The result of accepting one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptOutcome {
-    /// The execution is stored.
+    /// The execution is stored, and this node has it.
     New,
+    /// The execution is stored, and the owner of its shard has it.
+    Elsewhere,
     /// This execution has taken the key, or one of the deduplication records, before.
     Duplicate(ExecutionId),
     /// This execution has taken one of the deduplication records with different content.

@@ -90,6 +90,7 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         dedup: Vec::new(),
         starts_running: false,
         initial: InitialEvents::default(),
+        gated: false,
     }
 }
 

@@ -114,6 +114,7 @@ async fn a_file_of_version_2_remembers_from_now_on_what_is_sent() {
         dedup: vec![sending],
         starts_running: false,
         initial: store::InitialEvents::default(),
+        gated: false,
     };
     let accept = store::Accept { executions: vec![new(21), new(22)], ..store::Accept::default() };
     let accepted = store.accept(&accept).await.expect("they are accepted");

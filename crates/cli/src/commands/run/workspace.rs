@@ -47,7 +47,7 @@ impl Workspace {
         let dir = config.dir.clone();
         match store::open(&config.store_location(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
-            Err(store::Error::Locked { .. } | store::Error::InUse { .. }) => {
+            Err(store::Error::Locked { .. }) => {
                 output::say(beside(config, (!is_file).then_some(wanted.as_str())));
                 let (store, temporary) = temporary_store()?;
                 Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })

@@ -74,6 +74,7 @@ mod tests {
             dedup: Vec::new(),
             starts_running: true,
             initial: InitialEvents::default(),
+            gated: false,
         };
         let accept = Accept { executions: vec![new], ..Accept::default() };
         let around = JournalContext {

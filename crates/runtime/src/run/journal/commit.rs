@@ -8,12 +8,12 @@ use futures_util::future::BoxFuture;
 use model::action::Effect;
 use model::execution::{Event, LogLine, Outcome, Status};
 use store::{AcceptOutcome, Append, InitialEvents, Store};
-use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::Journal;
 use super::acceptance::PendingAcceptance;
 use crate::clock::Clock;
+use crate::locks::StoreLock;
 use crate::run::Exit;
 
 /// The first and the longest delay before an append to a full store is tried again.
@@ -47,7 +47,7 @@ struct InFlightCommit {
     /// The events and lines for subscribers; copied only if there are any.
     published: Option<(Vec<Event>, Vec<LogLine>)>,
     /// The locks of the written state, held until it can be read.
-    _locks: Vec<OwnedMutexGuard<()>>,
+    _locks: Vec<StoreLock>,
     write: BoxFuture<'static, Result<WriteResult, store::Error>>,
 }
 

@@ -22,7 +22,7 @@ use model::payload::HttpResponse;
 use model::redact::{LengthLimit, Redactor};
 use model::value::Value;
 use store::{StateWrite, Store};
-use tokio::sync::{OwnedMutexGuard, broadcast};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use acceptance::PendingAcceptance;
@@ -37,6 +37,7 @@ pub(crate) use snapshot::{LoopPosition, SnapshotState};
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
+use crate::locks::StoreLock;
 use crate::observer::Observed;
 
 /// The number of pending events or log lines from which they are committed for their own sake.
@@ -107,7 +108,7 @@ struct State {
     notes: usize,
     /// The writes of the next commit to the state of automations, and the locks that are held until it is done.
     writes: Vec<StateWrite>,
-    locks: Vec<OwnedMutexGuard<()>>,
+    locks: Vec<StoreLock>,
     logs: Vec<Line>,
     /// The number of recorded results of outside effects, that number at the last effect that changed something, and the
     /// number of committed ones.
@@ -406,7 +407,7 @@ impl Journal {
     }
 
     /// Adds a write to the state of automations to the next commit. The lock is held until that commit is done.
-    pub(crate) fn write_state(&self, write: StateWrite, lock: OwnedMutexGuard<()>) {
+    pub(crate) fn write_state(&self, write: StateWrite, lock: StoreLock) {
         let mut state = self.state();
         state.writes.push(write);
         state.locks.push(lock);

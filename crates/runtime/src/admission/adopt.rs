@@ -1,0 +1,77 @@
+//! Executions that come from another node.
+
+use catalog::Catalog;
+use jiff::Timestamp;
+use model::execution::{ExecutionId, Status};
+use store::ExecutionRow;
+
+use super::Admission;
+use super::table::{Queued, Suspended};
+use crate::clock::{Clock, MonotonicTime};
+use crate::run::{ReplaySource, Wake};
+
+/// An execution that this node owns and does not have in memory yet.
+pub(crate) struct Handed {
+    /// Its list row.
+    pub(crate) row: ExecutionRow,
+    /// When it wakes, if nothing but pauses is left of it and it keeps no permit.
+    pub(crate) rests: Option<Option<Timestamp>>,
+}
+
+impl Admission {
+    /// Puts executions into the table, each as it was on its last node, unless they are in it. Returns their number.
+    pub(crate) fn adopt(
+        &self,
+        clock: &dyn Clock,
+        catalog: &Catalog,
+        executions: impl Iterator<Item = Handed>,
+    ) -> usize {
+        let (offset, since) = (clock.wall_offset(), clock.monotonic_now());
+        let (mut count, mut table) = (0, self.table());
+        for Handed { row, rests } in executions {
+            if table.has(row.id) {
+                continue;
+            }
+            count += 1;
+            table.count_scheduled(&row.automation, &row.origin);
+            if let Some(at) = rests {
+                let wake = Wake { at, after: at.map(|at| MonotonicTime::from_wall(at, offset)) };
+                table.suspend(row.id, Suspended { wake, wall_offset: offset, keeps_permit: false });
+                continue;
+            }
+            let known = catalog.get(&row.automation).map(|found| &found.automation);
+            let known = known.filter(|automation| automation.definition == row.definition);
+            if known.is_none_or(|automation| automation.concurrency.is_some()) {
+                table.recover_first(&row.automation, row.id);
+            }
+            let source = match row.status {
+                Status::Waiting => ReplaySource::Suspended,
+                Status::Queued => ReplaySource::ThisProcess,
+                _ => ReplaySource::AnotherProcess,
+            };
+            table.enqueue(row.id, Queued { source, ..Queued::new(offset, since) });
+        }
+        drop(table);
+        self.wake.notify_one();
+        self.rest.notify_one();
+        self.moved.notify_waiters();
+        count
+    }
+
+    /// True if this process has the execution, in whatever state.
+    pub(crate) fn has(&self, id: ExecutionId) -> bool {
+        self.table().has(id)
+    }
+
+    /// Wakes an execution, if it is suspended.
+    pub(crate) fn wake_suspended(&self, id: ExecutionId, clock: &dyn Clock) {
+        if self.table().wake(id, clock.monotonic_now()) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Tells those who wait for executions that one may have moved.
+    pub(crate) fn notify_moved(&self) {
+        self.moved.notify_waiters();
+    }
+}

@@ -1,0 +1,183 @@
+//! Letters: requests to the node that has an execution. A letter stays in the store until that node, or the next one that has the
+//! execution, has answered it. So an answer that a person gave, and that was confirmed, is never lost.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use model::execution::{Event, ExecutionId, Signal};
+use serde::{Deserialize, Serialize};
+use store::{Letter, LetterState, News, NodeId};
+
+use crate::admission::SignalError;
+use crate::context::Runtime;
+use crate::error::Error;
+use crate::random::random;
+
+/// The time that a sender waits for a reply.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pauses between two looks for a reply: the hint may be lost.
+const FIRST_LOOK: Duration = Duration::from_millis(250);
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
+/// The time after the end of an execution in which its owner can still write a reply.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// A request to the owner of an execution.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Request {
+    /// Deliver a signal to a waiting step.
+    Signal { step: String, signal: Signal },
+    /// End the execution.
+    Cancel { reason: String },
+    /// Record an event that explains the history.
+    Note { event: Event },
+}
+
+/// The reply to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Reply {
+    /// It is done.
+    Done,
+    /// The signal was delivered before.
+    Known,
+    /// No step waits for it, or the execution has ended.
+    NotWaiting,
+    /// The step has received more signals than it reads.
+    TooMany,
+}
+
+impl Runtime {
+    /// Delivers a signal to an execution of another node. It is durable when this returns; false if it was delivered before.
+    pub(crate) async fn deliver_elsewhere(
+        &self,
+        owner: NodeId,
+        id: ExecutionId,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let request = Request::Signal { step: step.to_owned(), signal };
+        match self.ask(owner, id, &request).await? {
+            Reply::Done => Ok(true),
+            Reply::Known => Ok(false),
+            Reply::NotWaiting => Err(SignalError::NotWaiting),
+            Reply::TooMany => Err(SignalError::TooMany),
+        }
+    }
+
+    /// Asks an execution of another node to end. Returns false if it had ended already.
+    pub(crate) async fn cancel_elsewhere(
+        &self,
+        owner: NodeId,
+        id: ExecutionId,
+        reason: &str,
+    ) -> Result<bool, Error> {
+        let reply = self.ask(owner, id, &Request::Cancel { reason: reason.to_owned() }).await?;
+        Ok(reply == Reply::Done)
+    }
+
+    /// Records an event in the log of an execution of another node, if it has not ended.
+    pub(crate) async fn note_elsewhere(
+        &self,
+        owner: NodeId,
+        id: ExecutionId,
+        event: Event,
+    ) -> Result<(), Error> {
+        self.ask(owner, id, &Request::Note { event }).await.map(drop)
+    }
+
+    /// Sends a request and waits for its reply.
+    async fn ask(&self, owner: NodeId, execution: ExecutionId, request: &Request) -> Result<Reply, Error> {
+        let sender = self.store.node().ok_or(Error::NoSuchExecution(execution))?;
+        let body = serde_json::to_vec(request).map_err(|error| Error::Input(error.to_string()))?;
+        let letter = Letter { id: random(), execution, sender, body };
+        self.store.send_letter(letter.clone()).await?;
+        self.store.tell(Some(owner), News::Letter);
+        let reply = self.reply_to(&letter).await;
+        self.store.delete_letter(&letter).await?;
+        reply
+    }
+
+    async fn reply_to(&self, letter: &Letter) -> Result<Reply, Error> {
+        let give_up = self.clock.monotonic_now().after(PATIENCE);
+        let (mut pause, mut ended_until) = (FIRST_LOOK, None);
+        loop {
+            let replied = self.peers.replies.notified();
+            tokio::pin!(replied);
+            replied.as_mut().enable();
+            let now = self.clock.monotonic_now();
+            match self.store.letter_state(letter).await? {
+                LetterState::Answered(body) => {
+                    let unreadable =
+                        |error: serde_json::Error| Error::Input(format!("a reply cannot be read: {error}"));
+                    return serde_json::from_slice(&body).map_err(unreadable);
+                }
+                LetterState::Ended if now >= *ended_until.get_or_insert(now.after(LAST_WORDS)) => {
+                    return Ok(Reply::NotWaiting);
+                }
+                LetterState::Open if now >= give_up => return Err(Error::Closing),
+                LetterState::Ended | LetterState::Open => {}
+            }
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return Err(Error::Closing),
+                () = replied => {}
+                () = self.clock.sleep_for(pause) => pause = (pause * 2).min(LONGEST_LOOK),
+            }
+        }
+    }
+
+    /// Answers the letters to executions of this node, each in a task of its own.
+    pub(super) async fn answer_letters(self: &Arc<Self>) -> Result<(), Error> {
+        for letter in self.store.letters().await? {
+            let is_new =
+                self.peers.answering.lock().unwrap_or_else(PoisonError::into_inner).insert(letter.id);
+            if is_new {
+                let runtime = self.clone();
+                self.tracker.spawn(async move {
+                    runtime.answer_letter(&letter).await;
+                    runtime.peers.answering.lock().unwrap_or_else(PoisonError::into_inner).remove(&letter.id);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer_letter(self: &Arc<Self>, letter: &Letter) {
+        // Without a reply it is found again, here or by the next owner.
+        let Some(reply) = self.handle(letter).await else { return };
+        let Ok(body) = serde_json::to_vec(&reply) else { return };
+        if let Err(error) = self.store.answer_letters(vec![(letter.clone(), body)]).await {
+            return self.lost(&error);
+        }
+        self.store.tell(Some(letter.sender), News::Reply);
+    }
+
+    async fn handle(self: &Arc<Self>, letter: &Letter) -> Option<Reply> {
+        let id = letter.execution;
+        if !self.admission.has(id) {
+            // It is on its way into the table of this node, or out of it.
+            return None;
+        }
+        let request = serde_json::from_slice(&letter.body);
+        let request = request
+            .inspect_err(|error| tracing::error!(%id, %error, "a letter of another daemon cannot be read"));
+        Some(match request.ok()? {
+            Request::Signal { step, signal } => match self.deliver(id, step, signal).await {
+                Ok(true) => Reply::Done,
+                Ok(false) => Reply::Known,
+                Err(SignalError::TooMany) => Reply::TooMany,
+                Err(SignalError::Engine(_)) => return None,
+                Err(_) => Reply::NotWaiting,
+            },
+            Request::Cancel { reason } => match self.admission.cancel(self, id, &reason) {
+                true => Reply::Done,
+                false => Reply::NotWaiting,
+            },
+            Request::Note { event } => {
+                self.record_event(id, event);
+                Reply::Done
+            }
+        })
+    }
+}

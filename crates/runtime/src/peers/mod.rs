@@ -1,0 +1,240 @@
+//! The other nodes that share the store: shards, executions that change their owner, and hints between nodes.
+//!
+//! Each unfinished execution is in the table of exactly one node, its owner in the store. A node gets further ones from a dead node,
+//! or because it owns the shard of a gated one. Whatever comes for an execution of another node goes there as a letter
+//! ([`letters`]). Where a process has its store to itself, all of this does nothing.
+
+mod letters;
+mod shards;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::execution::{ExecutionId, Status};
+use store::{HandedExecution, Load, News, NodeId};
+use tokio::sync::Notify;
+
+use crate::admission::Handed;
+use crate::context::Runtime;
+use crate::error::Error;
+use crate::run::Progress;
+pub use shards::{ShardHold, Shards};
+
+/// The time between two looks at what hints may have missed.
+const LOOK: Duration = Duration::from_secs(2);
+/// The most executions whose end other nodes wait for here at once. Beyond it, they find out by looking.
+const MAX_WATCHED: usize = 10_000;
+/// The pause between two checks that this node may act.
+const CHECK: Duration = Duration::from_millis(100);
+
+/// The exchange of this node with the others.
+#[derive(Default)]
+pub struct Peers {
+    /// The shards of this node.
+    pub shards: Shards,
+    /// Notified when replies to letters may have come.
+    replies: Notify,
+    /// Notified when another node has changed addresses of webhooks.
+    pub addresses: Notify,
+    /// Letters that are being answered.
+    answering: Mutex<HashSet<[u8; 16]>>,
+    /// The executions that other nodes wait for.
+    watched: Mutex<HashSet<(ExecutionId, NodeId)>>,
+}
+
+impl Runtime {
+    /// Takes shards. Called before executions are recovered, so that those of the shards are among them.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn join_peers(&self) -> Result<(), Error> {
+        let own = self.store.take_shards().await?;
+        self.peers.shards.set(own);
+        Ok(())
+    }
+
+    /// Follows the other nodes until the engine stops.
+    pub(crate) async fn follow_peers(self: Arc<Self>) {
+        if self.store.node().is_none() {
+            return;
+        }
+        let mut due = self.clock.monotonic_now();
+        loop {
+            let result = tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return,
+                () = self.clock.sleep_until_monotonic(due) => {
+                    due = self.clock.monotonic_now().after(LOOK);
+                    self.look_around().await
+                }
+                news = self.store.next_news() => self.take_news(news).await,
+            };
+            match result {
+                Ok(()) => {}
+                Err(Error::Store(error)) if error.outcome_unknown() => return self.lost(&error),
+                Err(error) => tracing::warn!(%error, "this daemon cannot follow the others; it tries again"),
+            }
+        }
+    }
+
+    /// Looks at everything that a hint can be about.
+    async fn look_around(self: &Arc<Self>) -> Result<(), Error> {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        self.store.report_load(Load {
+            in_flight: count(self.admission.in_flight()),
+            queued: count(self.admission.queued()),
+            resting: count(self.admission.suspended_count()),
+        });
+        self.adopt_handed().await?;
+        self.answer_letters().await?;
+        for parent in self.store.waiting_for_ended_children().await? {
+            self.wake_parent(parent);
+        }
+        self.take_over_and_balance().await
+    }
+
+    async fn take_news(self: &Arc<Self>, news: News) -> Result<(), Error> {
+        match news {
+            News::Letter => self.answer_letters().await?,
+            News::Reply => self.peers.replies.notify_waiters(),
+            News::Handed => self.adopt_handed().await?,
+            News::Nodes => self.take_over_and_balance().await?,
+            News::Watch { execution, node } => self.watch_for(execution, node),
+            News::Ended { execution } => {
+                if let Some((parent, _)) = self.store.waiting_for_child(execution).await? {
+                    self.wake_parent(parent);
+                }
+                self.admission.notify_moved();
+            }
+            News::Addresses => self.peers.addresses.notify_one(),
+            News::Secrets => self.reread_secrets().await?,
+        }
+        Ok(())
+    }
+
+    /// Takes over what dead nodes had, and sees to it that each node has its part of the shards.
+    async fn take_over_and_balance(self: &Arc<Self>) -> Result<(), Error> {
+        let nodes = self.store.nodes().await?;
+        let alive = nodes.iter().filter(|node| !node.dead).count();
+        self.balance_shards(alive).await?;
+        if nodes.iter().all(|node| !node.dead) {
+            return Ok(());
+        }
+        let mut after = None;
+        while let Some(last) = self.store.take_over(after).await? {
+            after = Some(last);
+            self.adopt_handed().await?;
+        }
+        Ok(())
+    }
+
+    /// Puts executions that this node owns, and does not have in memory, into its table.
+    async fn adopt_handed(&self) -> Result<(), Error> {
+        loop {
+            let handed = self.store.handed().await?;
+            if handed.is_empty() {
+                return Ok(());
+            }
+            let ids: Vec<ExecutionId> = handed.iter().map(|handed| handed.row.id).collect();
+            let count = self.admission.adopt(
+                &*self.clock,
+                &self.catalog.load(),
+                handed.into_iter().map(Handed::from),
+            );
+            if count > 0 {
+                self.metrics.adopted.add(u64::try_from(count).unwrap_or(u64::MAX));
+                tracing::info!(executions = count, "executions of other daemons go on here");
+            }
+            self.store.confirm_handed(ids).await?;
+        }
+    }
+
+    /// Reads the secrets and tokens that other nodes have written.
+    pub(crate) async fn reread_secrets(&self) -> Result<(), Error> {
+        match &self.vault {
+            Some(vault) => vault.read_again().await,
+            None => Ok(()),
+        }
+    }
+
+    fn wake_parent(&self, parent: ExecutionId) {
+        self.admission.wake_suspended(parent, &*self.clock);
+    }
+
+    /// Tells a node when an execution of this one has ended or its caller can be answered.
+    fn watch_for(self: &Arc<Self>, execution: ExecutionId, node: NodeId) {
+        {
+            let mut watched = self.peers.watched();
+            if watched.len() >= MAX_WATCHED || !watched.insert((execution, node)) {
+                return;
+            }
+        }
+        let runtime = self.clone();
+        self.tracker.spawn(async move {
+            runtime.closing.run_until_cancelled(runtime.decided(execution)).await;
+            runtime.peers.watched().remove(&(execution, node));
+            runtime.store.tell(Some(node), News::Ended { execution });
+        });
+    }
+
+    /// Completes when an execution has ended or its caller can be answered, or it is not in this process.
+    async fn decided(&self, id: ExecutionId) {
+        let is_decided = |progress: &Progress| {
+            progress.response.is_some() || progress.outcome.is_some() || progress.is_left
+        };
+        while let Some(mut progress) = self.admission.watch(id) {
+            // The channel ends when the execution leaves memory; its next run has the same or another one.
+            if progress.wait_for(is_decided).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Returns the node that has an execution, if that is another one.
+    pub(crate) async fn elsewhere(&self, id: ExecutionId) -> Result<Option<NodeId>, Error> {
+        let Some(own) = self.store.node() else { return Ok(None) };
+        if self.admission.has(id) {
+            return Ok(None);
+        }
+        Ok(self.store.owner(id).await?.filter(|owner| *owner != own))
+    }
+
+    /// Asks the node that has an execution to tell when it has ended.
+    pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) {
+        if let (Ok(Some(owner)), Some(own)) = (self.elsewhere(id).await, self.store.node()) {
+            self.store.tell(Some(owner), News::Watch { execution: id, node: own });
+        }
+    }
+
+    /// Waits until an execution, which this node waits for, moves here or ends elsewhere, or for a second at the latest.
+    pub async fn next_move_of(&self, id: ExecutionId, moved: impl Future<Output = ()>) {
+        self.watch_elsewhere(id).await;
+        self.next_move(moved).await;
+    }
+
+    /// Waits until nothing that this node begins can happen beside the same on another one. Returns false if the engine stops first.
+    pub(crate) async fn may_act_soon(&self) -> bool {
+        while !self.store.may_act() {
+            if self.closing.is_cancelled() {
+                return false;
+            }
+            self.clock.sleep_for(CHECK).await;
+        }
+        true
+    }
+}
+
+impl Peers {
+    fn watched(&self) -> std::sync::MutexGuard<'_, HashSet<(ExecutionId, NodeId)>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<HandedExecution> for Handed {
+    fn from(handed: HandedExecution) -> Self {
+        let HandedExecution { row, keeps_permit, wake_at } = handed;
+        let rests = row.status == Status::Waiting && !keeps_permit;
+        Self { row, rests: rests.then_some(wake_at) }
+    }
+}

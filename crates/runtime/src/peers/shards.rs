@@ -1,0 +1,134 @@
+//! The shards of this node.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::automation::AutomationId;
+use store::{Shard, ShardSet};
+use tokio::sync::watch;
+
+use crate::context::Runtime;
+use crate::error::Error;
+
+/// The shards of this node, and what it does in each of them.
+pub struct Shards {
+    state: Mutex<State>,
+    /// Has the shards, for those who follow them.
+    changed: watch::Sender<ShardSet>,
+}
+
+#[derive(Default)]
+struct State {
+    own: ShardSet,
+    /// The number of holds of each shard.
+    held: HashMap<Shard, usize>,
+}
+
+impl Default for Shards {
+    fn default() -> Self {
+        // A process that has its store to itself has all of them, without asking.
+        let own = ShardSet::ALL;
+        Self { state: Mutex::new(State { own, held: HashMap::new() }), changed: watch::channel(own).0 }
+    }
+}
+
+/// Keeps a shard on this node until it is dropped.
+pub struct ShardHold {
+    shard: Shard,
+    runtime: Arc<Runtime>,
+}
+
+impl Shards {
+    /// Returns true if this node has the schedule, the poll, the subscriptions and the gated executions of an Automation.
+    #[must_use]
+    pub fn has(&self, automation: &AutomationId) -> bool {
+        self.state().own.contains(Shard::of(automation))
+    }
+
+    /// Returns the number of shards of this node.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.state().own.len()
+    }
+
+    /// Follows the shards of this node.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<ShardSet> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn set(&self, own: ShardSet) {
+        self.state().own = own;
+        self.changed.send_if_modified(|before| std::mem::replace(before, own) != own);
+    }
+
+    /// Takes a shard out of those of this node, unless work is going on in it.
+    fn withdraw(&self, shard: Shard) -> Option<ShardSet> {
+        let mut state = self.state();
+        if state.held.contains_key(&shard) {
+            return None;
+        }
+        state.own.remove(shard);
+        Some(state.own)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ShardHold {
+    fn drop(&mut self) {
+        let mut state = self.runtime.peers.shards.state();
+        if let Some(count) = state.held.get_mut(&self.shard) {
+            *count -= 1;
+            if *count == 0 {
+                state.held.remove(&self.shard);
+            }
+        }
+    }
+}
+
+impl Runtime {
+    /// Keeps the shard of an Automation on this node while a tick, a poll or a subscription call of it goes on. `None` if another
+    /// node has it.
+    #[must_use]
+    pub fn hold_shard(self: &Arc<Self>, automation: &AutomationId) -> Option<ShardHold> {
+        let shard = Shard::of(automation);
+        let mut state = self.peers.shards.state();
+        if !state.own.contains(shard) {
+            return None;
+        }
+        *state.held.entry(shard).or_default() += 1;
+        drop(state);
+        Some(ShardHold { shard, runtime: self.clone() })
+    }
+
+    /// Takes free shards up to the part of this node, and gives up what it has beyond it. `alive` is the number of nodes.
+    pub(super) async fn balance_shards(&self, alive: usize) -> Result<(), Error> {
+        let own = self.store.take_shards().await?;
+        self.adopt_handed().await?;
+        self.peers.shards.set(own);
+        let part = usize::from(Shard::COUNT).div_ceil(alive.max(1));
+        let mut left = own.len();
+        for shard in own.iter() {
+            if left <= part {
+                break;
+            }
+            // Nothing new begins in it from here on.
+            let Some(rest) = self.peers.shards.withdraw(shard) else { continue };
+            if self.store.give_up_shard(shard).await? {
+                left -= 1;
+                self.peers.shards.set(rest);
+            } else {
+                let mut again = rest;
+                again.insert(shard);
+                self.peers.shards.set(again);
+            }
+        }
+        if left < own.len() {
+            self.store.tell(None, store::News::Nodes);
+        }
+        Ok(())
+    }
+}

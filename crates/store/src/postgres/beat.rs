@@ -1,0 +1,212 @@
+//! The beat of a node, which says that it runs, its look at the beats of the others, and the news between them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::MissedTickBehavior;
+
+use super::connect::Session;
+use super::exchange::{Request, Requests};
+use super::lane::Shared;
+use super::node::fence_off;
+use crate::types::{Load, News, NodeId};
+
+/// The time between two beats.
+const BEAT: Duration = Duration::from_secs(2);
+/// The time without a beat after which another daemon counts as dead, by the steady clock of the observer.
+const SILENCE: Duration = Duration::from_secs(10);
+const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = $2, queued = $3, resting = $4, pid = pg_backend_pid() \
+      WHERE id = $1 AND NOT dead RETURNING id) \
+    SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b) FROM nodes n";
+const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+const LOCK: &str =
+    "SELECT pg_try_advisory_lock(hashtextextended('cogwork:' || current_schema() || ':lock:' || $1, 0))";
+const UNLOCK: &str =
+    "SELECT pg_advisory_unlock(hashtextextended('cogwork:' || current_schema() || ':lock:' || $1, 0))";
+/// The name of the channel of news to all nodes; that of one node has its number behind it.
+const CHANNEL: &str = "SELECT 'cogwork_' || substr(md5(current_schema()), 1, 16)";
+
+/// The settings of the session that beats and sends news. Its writes need no sync: what another node does after it has declared one
+/// dead is synced behind that.
+const SESSION: &str =
+    "SET statement_timeout = '5s'; SET synchronous_commit = off; SET client_min_messages = warning";
+
+/// The session of a node that beats, and receives and sends news.
+struct Link {
+    session: Session,
+    channel: String,
+}
+
+/// The beats of the other nodes, as this one has seen them.
+#[derive(Default)]
+struct Observer {
+    seen: HashMap<i64, (i64, Instant)>,
+    last_look: Option<Instant>,
+    /// The nodes at the last look, with those that are dead.
+    members: BTreeSet<(i64, bool)>,
+}
+
+/// A node at a look.
+struct Seen {
+    id: i64,
+    beat: i64,
+    dead: bool,
+    host: String,
+}
+
+impl Observer {
+    /// Notes a look, and returns the nodes whose beat has stood still for [`SILENCE`] while this node looked.
+    fn look<'seen>(&mut self, nodes: &'seen [Seen], now: Instant) -> Vec<&'seen Seen> {
+        if self.last_look.is_none_or(|last| now.saturating_duration_since(last) > 2 * BEAT) {
+            // It could not look meanwhile, so that it knows of no silence.
+            self.seen.clear();
+        }
+        self.last_look = Some(now);
+        self.seen.retain(|id, _| nodes.iter().any(|node| node.id == *id && !node.dead));
+        let alive = nodes.iter().filter(|node| !node.dead);
+        let silent = alive.filter(|node| {
+            let (beat, since) = self.seen.entry(node.id).or_insert((node.beat, now));
+            if *beat != node.beat {
+                (*beat, *since) = (node.beat, now);
+            }
+            now.saturating_duration_since(*since) >= SILENCE
+        });
+        silent.collect()
+    }
+
+    /// Returns true if nodes have joined, left or died since the last look.
+    fn has_changed(&mut self, nodes: &[Seen]) -> bool {
+        let members = nodes.iter().map(|node| (node.id, node.dead)).collect();
+        std::mem::replace(&mut self.members, members) != self.members
+    }
+}
+
+/// Beats, watches the other nodes, exchanges news with them and takes locks until the task is aborted. Poisons the store once another node has
+/// declared this one dead.
+pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
+    let mut observer = Observer::default();
+    let mut link: Option<Link> = None;
+    let mut ticks = tokio::time::interval(BEAT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let result = tokio::select! {
+            biased;
+            _ = ticks.tick() => match beat(&shared, &mut link, &mut observer).await {
+                Ok(true) => Ok(()),
+                Ok(false) => return shared.poison.set("another daemon has taken over"),
+                Err(error) => Err(error),
+            },
+            Some(request) = requests.recv(), if link.is_some() => match &link {
+                Some(link) => link.handle(request).await,
+                None => Ok(()),
+            },
+        };
+        if let Err(error) = result {
+            tracing::warn!(reason = super::connect::message(&error), "the beat of this daemon is late");
+            link = None;
+        }
+    }
+}
+
+/// Beats once. Returns false if this node has been declared dead.
+async fn beat(
+    shared: &Arc<Shared>,
+    link: &mut Option<Link>,
+    observer: &mut Observer,
+) -> Result<bool, tokio_postgres::Error> {
+    let session = match link {
+        Some(open) => &mut open.session,
+        None => &mut link.insert(listen(shared).await?).session,
+    };
+    let exchange = &shared.exchange;
+    let Load { in_flight, queued, resting } = exchange.load();
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let sent = Instant::now();
+    let rows = session
+        .client
+        .query(BEAT_ON, &[&shared.node, &count(in_flight), &count(queued), &count(resting)])
+        .await?;
+    let is_alive = rows.first().map(|row| row.try_get::<_, bool>(4)).transpose()?.unwrap_or_default();
+    if !is_alive {
+        return Ok(false);
+    }
+    exchange.confirm(sent);
+    let mut nodes = Vec::with_capacity(rows.len());
+    for row in rows {
+        let seen =
+            Seen { id: row.try_get(0)?, beat: row.try_get(1)?, dead: row.try_get(2)?, host: row.try_get(3)? };
+        nodes.extend((seen.id != shared.node).then_some(seen));
+    }
+    let mut has_changed = observer.has_changed(&nodes);
+    for silent in observer.look(&nodes, Instant::now()) {
+        let mut transaction = session.client.transaction().await?;
+        let is_dead = fence_off(&mut transaction, silent.id, silent.beat).await?;
+        transaction.commit().await?;
+        if is_dead {
+            tracing::warn!(
+                node = silent.id,
+                host = silent.host,
+                "a daemon has stopped beating; the others take over its executions"
+            );
+            exchange.tell(None, News::Nodes);
+            has_changed = true;
+        }
+    }
+    if has_changed {
+        exchange.receive(News::Nodes);
+    }
+    Ok(true)
+}
+
+impl Link {
+    async fn handle(&self, request: Request) -> Result<(), tokio_postgres::Error> {
+        match request {
+            Request::Tell(to, news) => send(&self.session, &self.channel, to, &news).await,
+            Request::Lock(name, reply) => {
+                let locked = self.session.client.query_one(LOCK, &[&name]).await?.try_get(0)?;
+                if reply.send(locked).is_err() && locked {
+                    // The caller has gone away.
+                    self.session.client.query(UNLOCK, &[&name]).await?;
+                }
+                Ok(())
+            }
+            Request::Unlock(name) => self.session.client.query(UNLOCK, &[&name]).await.map(drop),
+        }
+    }
+}
+
+/// Opens the session of a node, which receives its news.
+async fn listen(shared: &Arc<Shared>) -> Result<Link, tokio_postgres::Error> {
+    let of = shared.clone();
+    let receive = move |payload: &str| {
+        if let Ok(news) = serde_json::from_str(payload) {
+            of.exchange.receive(news);
+        }
+    };
+    let session = Session::listening(&shared.config, &shared.encryption, SESSION, receive).await?;
+    let channel = channel(&session).await?;
+    let own = with_node(&channel, Some(NodeId(shared.node)));
+    session.client.batch_execute(&format!("LISTEN {channel}; LISTEN {own}")).await?;
+    Ok(Link { session, channel })
+}
+
+/// Returns the name of the channel of news to all nodes.
+pub(super) async fn channel(session: &Session) -> Result<String, tokio_postgres::Error> {
+    session.client.query_one(CHANNEL, &[]).await?.try_get(0)
+}
+
+/// Sends news to a node, or to all.
+pub(super) async fn send(
+    session: &Session,
+    channel: &str,
+    to: Option<NodeId>,
+    news: &News,
+) -> Result<(), tokio_postgres::Error> {
+    let Ok(payload) = serde_json::to_string(news) else { return Ok(()) };
+    session.client.query(NOTIFY, &[&with_node(channel, to), &payload]).await.map(drop)
+}
+
+fn with_node(channel: &str, node: Option<NodeId>) -> String {
+    node.map_or_else(|| channel.to_owned(), |node| format!("{channel}_{node}"))
+}

@@ -1,0 +1,114 @@
+//! The exchange of a node with the others: between the callers of the store and the task that beats.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Error;
+use crate::types::{Load, News, NodeId};
+
+/// The time after its last confirmed beat was sent in which no other node can have declared this one dead. The rest of
+/// the silence after which it counts as dead is the time between the look of the observer and that of this node, and the delay of a beat.
+const CONFIDENCE: Duration = Duration::from_millis(6600);
+/// The most news that wait in each direction. More are lost, and found by looking.
+const NEWS: usize = 1024;
+
+/// The exchange of a node with the others: its load for the next beat, news in both directions, and the time of its last beat.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    load: Mutex<Load>,
+    begun: Instant,
+    /// When the last confirmed beat was sent, in milliseconds after `begun`.
+    confirmed: AtomicU64,
+    requests: mpsc::Sender<Request>,
+    incoming: mpsc::Sender<News>,
+    received: tokio::sync::Mutex<mpsc::Receiver<News>>,
+}
+
+/// A request to the task that beats, whose session it uses.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Send news to a node, or to all others.
+    Tell(Option<NodeId>, News),
+    /// Take a lock, if it is free.
+    Lock(String, oneshot::Sender<bool>),
+    /// Give a lock up.
+    Unlock(String),
+}
+
+/// The requests that wait.
+pub(super) type Requests = mpsc::Receiver<Request>;
+
+impl Exchange {
+    /// The exchange of a node that has just joined, and the requests to its beat.
+    pub(super) fn new() -> (Self, Requests) {
+        let (requests, waiting) = mpsc::channel(NEWS);
+        let (incoming, received) = mpsc::channel(NEWS);
+        let (load, confirmed) = (Mutex::default(), AtomicU64::new(0));
+        let received = tokio::sync::Mutex::new(received);
+        (Self { load, begun: Instant::now(), confirmed, requests, incoming, received }, waiting)
+    }
+
+    /// Returns true if no other node can have declared this one dead yet.
+    pub(super) fn may_act(&self) -> bool {
+        let confirmed = Duration::from_millis(self.confirmed.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(confirmed) < CONFIDENCE
+    }
+
+    /// Sets the load that the next beat reports.
+    pub(super) fn report(&self, load: Load) {
+        *self.load.lock().unwrap_or_else(PoisonError::into_inner) = load;
+    }
+
+    /// Sends news, which are lost while too many wait.
+    pub(super) fn tell(&self, to: Option<NodeId>, news: News) {
+        let _ = self.requests.try_send(Request::Tell(to, news));
+    }
+
+    /// Takes a lock, if no other node has it.
+    pub(super) async fn try_lock(&self, name: &str) -> Result<bool, Error> {
+        let (reply, result) = oneshot::channel();
+        let sent = self.requests.send(Request::Lock(name.to_owned(), reply)).await;
+        sent.map_err(|_| Error::Closed)?;
+        let refused = |_| Error::Unreachable { reason: "the connection that locks is lost".to_owned() };
+        result.await.map_err(refused)
+    }
+
+    /// Gives a lock up.
+    pub(super) fn unlock(&self, name: &str) {
+        let result = self.requests.try_send(Request::Unlock(name.to_owned()));
+        if let Err(TrySendError::Full(request)) = result
+            && let Ok(handle) = tokio::runtime::Handle::try_current()
+        {
+            let requests = self.requests.clone();
+            handle.spawn(async move { drop(requests.send(request).await) });
+        }
+    }
+
+    /// Returns the load that the next beat reports.
+    pub(super) fn load(&self) -> Load {
+        *self.load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes news from another node, which are lost while too many wait.
+    pub(super) fn receive(&self, news: News) {
+        let _ = self.incoming.try_send(news);
+    }
+
+    /// Waits for news.
+    pub(super) async fn next(&self) -> News {
+        match self.received.lock().await.recv().await {
+            Some(news) => news,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Notes that the beat that was sent at this time has come back.
+    pub(super) fn confirm(&self, sent: Instant) {
+        let at = u64::try_from(sent.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX);
+        self.confirmed.fetch_max(at, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,222 @@
+//! The daemons that share a store.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use model::{AutomationId, ExecutionId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::ExecutionRow;
+
+/// The number of a node: one run of a daemon on a shared store. It never comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub i64);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// A node, as it reports about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its number.
+    pub id: NodeId,
+    /// The name of its machine.
+    pub host: String,
+    /// The release that it runs.
+    pub release: String,
+    /// The time at which it joined.
+    pub joined_at: Timestamp,
+    /// True once it has left, or the others have declared it dead; it is listed until its executions have other owners.
+    pub dead: bool,
+    /// The shards that it owns.
+    pub shards: ShardSet,
+    /// Its load when it beat last.
+    pub load: Load,
+}
+
+/// The load of a node, in executions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Those in memory.
+    pub in_flight: u64,
+    /// Those that wait for a slot.
+    pub queued: u64,
+    /// Those that are suspended.
+    pub resting: u64,
+}
+
+/// A shard: the Automations whose schedules, polls, subscriptions and gated executions one node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(u8);
+
+impl Shard {
+    /// The number of shards.
+    pub const COUNT: u8 = 128;
+
+    /// Returns the shard of an Automation.
+    #[must_use]
+    pub fn of(automation: &AutomationId) -> Self {
+        let [first, ..] = <[u8; 32]>::from(Sha256::digest(automation.as_str().as_bytes()));
+        Self(first % Self::COUNT)
+    }
+
+    /// Returns the shard with this number; `None` if there is none.
+    #[must_use]
+    pub fn new(number: u8) -> Option<Self> {
+        (number < Self::COUNT).then_some(Self(number))
+    }
+
+    /// Returns the number, below [`Shard::COUNT`].
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// A set of shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardSet(u128);
+
+impl ShardSet {
+    /// All shards.
+    pub const ALL: Self = Self(u128::MAX);
+
+    /// Returns true if the shard is in the set.
+    #[must_use]
+    pub fn contains(self, shard: Shard) -> bool {
+        self.0 >> shard.0 & 1 == 1
+    }
+
+    /// Adds a shard.
+    pub fn insert(&mut self, shard: Shard) {
+        self.0 |= 1 << shard.0;
+    }
+
+    /// Removes a shard.
+    pub fn remove(&mut self, shard: Shard) {
+        self.0 &= !(1 << shard.0);
+    }
+
+    /// Returns the shards that are in one of the sets and not in the other.
+    #[must_use]
+    pub fn difference(self, other: Self) -> Self {
+        Self(self.0 ^ other.0)
+    }
+
+    /// Returns the number of shards.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Returns true if there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns the shards in order.
+    pub fn iter(self) -> impl Iterator<Item = Shard> {
+        (0..Shard::COUNT).map(Shard).filter(move |shard| self.contains(*shard))
+    }
+}
+
+impl FromIterator<Shard> for ShardSet {
+    fn from_iter<T: IntoIterator<Item = Shard>>(shards: T) -> Self {
+        let mut set = Self::default();
+        shards.into_iter().for_each(|shard| set.insert(shard));
+        set
+    }
+}
+
+/// An execution that this node owns and does not have in memory yet: another node accepted it, or its owner is dead.
+#[derive(Clone, Debug)]
+pub struct HandedExecution {
+    /// Its list row.
+    pub row: ExecutionRow,
+    /// True if it keeps its concurrency permit while it waits.
+    pub keeps_permit: bool,
+    /// The earliest end of its open waits.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// A request to the owner of an execution. It stays until it is answered, whichever node the owner is by then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// Its id, by which the sender finds the reply.
+    pub id: [u8; 16],
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The node that waits for the reply.
+    pub sender: NodeId,
+    /// The request, in a form that the engine defines.
+    pub body: Vec<u8>,
+}
+
+/// The state of a letter for its sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LetterState {
+    /// The owner has not answered yet.
+    Open,
+    /// The reply, in a form that the engine defines.
+    Answered(Vec<u8>),
+    /// The execution has ended and there is no reply. Its owner may be about to write one.
+    Ended,
+}
+
+/// A hint of one node to another that something has changed. It may be lost: each node also looks by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum News {
+    /// A letter has come.
+    Letter,
+    /// The reply to a letter has come.
+    Reply,
+    /// There are executions that this node owns and does not have.
+    Handed,
+    /// Nodes have joined, left or died.
+    Nodes,
+    /// A node waits for the end of an execution of this node.
+    Watch {
+        /// The execution.
+        execution: ExecutionId,
+        /// The node that waits.
+        node: NodeId,
+    },
+    /// An execution has ended, or its caller can be answered.
+    Ended {
+        /// The execution.
+        execution: ExecutionId,
+    },
+    /// Addresses of webhooks have changed.
+    Addresses,
+    /// Secrets have changed.
+    Secrets,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_the_shards_that_were_added_and_not_removed() {
+        let shard = |number| Shard::new(number).expect("there is one");
+        let mut set: ShardSet = [shard(0), shard(127), shard(5)].into_iter().collect();
+        set.remove(shard(5));
+        assert_eq!(set.iter().map(Shard::number).collect::<Vec<_>>(), [0, 127]);
+        assert_eq!((set.len(), set.is_empty(), ShardSet::ALL.len()), (2, false, 128));
+        assert!(Shard::new(128).is_none());
+    }
+
+    #[test]
+    fn the_shard_of_an_automation_never_changes() {
+        // Nodes of two releases that disagree would both fire its schedule.
+        let of = |id| Shard::of(&AutomationId::parse(id).expect("an id")).number();
+        assert_eq!((of("orders"), of("hello")), (28, 44));
+    }
+}
