@@ -83,7 +83,7 @@ fn an_empty_filter_that_stands_in_the_file_is_an_error() {
     list("spaceId: ''", &["wrong-input spaceId"]);
     list("title: ''", &["wrong-input title"]);
     list("id: null, status: [current]", &[]);
-    list("id: '${{ trigger.results.body.data.ids }}'", &[]);
+    list("id: '${{ [execution.id] }}'", &[]);
 }
 
 #[test]
