@@ -19,7 +19,7 @@ MANIFEST_TOOLS := $(TARGET)/manifests-$(CHECK_JSONSCHEMA_VERSION)-$(KUBERNETES_V
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests postgres-there examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests postgres-there cluster cluster-check examples-check examples-test docs-check \
 	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -28,7 +28,10 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say what to try; Ctrl-C ends all
+	@scripts/cluster.sh
+
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -125,6 +128,9 @@ $(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules $(WORKFLOW_TOOLS)
 
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
+
+cluster-check: # `make cluster` shows what it says.
+	@ONCE=1 BIN_DIR=$(TARGET)/debug scripts/cluster.sh
 
 ops-check: $(MANIFEST_TOOLS)/bin/kubernetes-validate # Alert rules, the scrape job and the metrics, by the tool of Prometheus; manifests by their schemas.
 	@MANIFEST_TOOLS=$(abspath $(MANIFEST_TOOLS))/bin scripts/check-ops.sh $(TARGET)/debug

@@ -30,7 +30,7 @@ sed "s#/etc/prometheus/cogwork-token#$work/token#" ops/prometheus/prometheus.yam
 
 # Manifests, by the schemas that come with these tools.
 "$MANIFEST_TOOLS/kubernetes-validate" --strict --quiet ops/kubernetes/*.yaml
-"$MANIFEST_TOOLS/check-jsonschema" --quiet --builtin-schema vendor.compose-spec ops/container/compose.yaml ops/opentelemetry/compose.yaml
+"$MANIFEST_TOOLS/check-jsonschema" --quiet --builtin-schema vendor.compose-spec ops/container/compose.yaml ops/container/cluster.compose.yaml ops/opentelemetry/compose.yaml
 "$MANIFEST_TOOLS/check-jsonschema" --quiet --builtin-schema vendor.gitlab-ci ops/ci/gitlab.yaml
 
 "$binaries/cogwork" init "$work/project" >/dev/null 2>&1

@@ -10,6 +10,8 @@ mod site;
 
 mod backup;
 mod canary;
+#[cfg(unix)]
+mod cluster;
 mod failures;
 mod github;
 mod listening;

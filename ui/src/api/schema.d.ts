@@ -814,6 +814,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The daemons that share the store */
+        get: operations["get-nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/plan": {
         parameters: {
             query?: never;
@@ -2941,6 +2958,49 @@ export interface components {
              * @description For how many seconds it is valid: up to ten years, 90 days if absent.
              */
             validFor?: number;
+        };
+        /** @description A daemon that shares the store. */
+        Node: {
+            /**
+             * Format: int64
+             * @description Its number. Each run of a daemon has its own.
+             */
+            id: number;
+            /** @description The name of its machine. */
+            host: string;
+            /** @description The release of Cogwork that it runs. */
+            release: string;
+            /**
+             * Format: date-time
+             * @description When it joined.
+             */
+            joinedAt: string;
+            /** @description True if it is the one that answers. */
+            answers: boolean;
+            /** @description True once it has left or stopped beating. It is listed until others have its executions. */
+            dead: boolean;
+            /** @description How many of the 128 shards it has: schedules, polls, subscriptions, and executions that wait for each other. */
+            shards: number;
+            /**
+             * Format: int64
+             * @description Executions in its memory when it beat last.
+             */
+            inFlight: number;
+            /**
+             * Format: int64
+             * @description Executions that waited for a slot there.
+             */
+            queued: number;
+            /**
+             * Format: int64
+             * @description Executions that were suspended there.
+             */
+            resting: number;
+        };
+        /** @description The daemons that share the store. */
+        Nodes: {
+            /** @description In the order in which they joined; none if the store is a file, which one daemon has to itself. */
+            nodes: components["schemas"]["Node"][];
         };
         /** @description The operations on many executions. */
         Operations: {
@@ -6545,6 +6605,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HoverView"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In the order in which they joined */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Nodes"];
                 };
             };
             /** @description The problem (RFC 9457) */

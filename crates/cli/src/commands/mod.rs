@@ -21,6 +21,7 @@ mod init;
 mod list;
 mod listen;
 mod new;
+mod nodes;
 mod pair;
 mod payloads;
 mod plan;
@@ -61,6 +62,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<events::Events>(),
     Entry::new::<polls::Polls>(),
     Entry::new::<subscriptions::Subscriptions>(),
+    Entry::new::<nodes::Nodes>(),
     Entry::new::<state::State>(),
     Entry::new::<doctor::Doctor>(),
     Entry::new::<backup::Backup>(),

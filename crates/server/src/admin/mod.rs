@@ -34,6 +34,7 @@ mod listening;
 mod login;
 mod manual;
 mod metrics;
+mod nodes;
 mod notices;
 mod payload;
 mod plan;

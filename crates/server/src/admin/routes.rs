@@ -20,9 +20,9 @@ use super::guard::{self, Need, Rule};
 use super::scope::Scope;
 use super::{
     Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions, editing,
-    executions, export, files, follow, hosts, import, input, listening, login, metrics, notices, plan, polls,
-    problem, replay, saved_payloads, secrets, session, state, statistics, status, stream, subscriptions,
-    test_drafts, tokens, trials, turns, ui, values, waiting,
+    executions, export, files, follow, hosts, import, input, listening, login, metrics, nodes, notices, plan,
+    polls, problem, replay, saved_payloads, secrets, session, state, statistics, status, stream,
+    subscriptions, test_drafts, tokens, trials, turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -188,6 +188,7 @@ table! {
     Run "testConnection" connections::test;
     Secrets "connect" connections::begin_login, Read connections::login_state;
     Read hosts::list;
+    Read nodes::list;
     Credential status::description;
     Metrics metrics::metrics;
     Admin tokens::list, Admin "createToken" tokens::create;

@@ -22,6 +22,7 @@ pub(super) async fn families(engine: &Engine) -> Result<Vec<Family>, Problem> {
     families.extend(store(engine, &info));
     families.extend(parts(engine));
     families.extend(telemetry(engine));
+    families.extend(nodes(engine).await?);
     Ok(families)
 }
 
@@ -55,6 +56,23 @@ fn daemon(engine: &Engine, info: &Info) -> Vec<Family> {
             size(info.weakened.len()),
         ),
     ]
+}
+
+/// The daemons that share the store; one if this one has it to itself.
+async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
+    let (store, runtime) = (engine.store(), engine.runtime());
+    let all = store.nodes().await.map_err(engine::Error::from)?;
+    let dead = all.iter().filter(|node| node.dead).count();
+    let states = [("alive", (all.len() - dead).max(1)), ("dead", dead)];
+    Ok(vec![
+        gauges("nodes", "Daemons that share the store by state", "state", states),
+        gauge("node_shards", "Shards of this daemon, of 128", size(runtime.peers.shards.count())),
+        counter(
+            "executions_adopted",
+            "Executions that came from other daemons",
+            runtime.metrics.adopted.get(),
+        ),
+    ])
 }
 
 fn executions(engine: &Engine) -> Vec<Family> {
