@@ -6,6 +6,7 @@ use model::execution::{ExecutionId, Status};
 use store::ExecutionRow;
 
 use super::Admission;
+use super::recovery::may_hold_permit;
 use super::table::{Queued, Suspended};
 use crate::clock::{Clock, MonotonicTime};
 use crate::run::{ReplaySource, Wake};
@@ -39,9 +40,7 @@ impl Admission {
                 table.suspend(row.id, Suspended { wake, wall_offset: offset, keeps_permit: false });
                 continue;
             }
-            let known = catalog.get(&row.automation).map(|found| &found.automation);
-            let known = known.filter(|automation| automation.definition == row.definition);
-            if known.is_none_or(|automation| automation.concurrency.is_some()) {
+            if may_hold_permit(catalog, &row) {
                 table.recover_first(&row.automation, row.id);
             }
             let source = match row.status {

@@ -7,7 +7,7 @@ use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, Status};
 use model::payload::Payload;
 use model::value::Value;
-use store::ReplayLog;
+use store::{ExecutionRow, ReplayLog};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::RunParts;
@@ -15,7 +15,7 @@ use super::table::Queued;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::run::{Exit, Journal, ReplaySource, SnapshotState, StoredLog};
-use catalog::Deployment;
+use catalog::{Catalog, Deployment};
 
 /// The maximum number of cached definitions that are no longer in force.
 const OLD_DEFINITIONS: usize = 1024;
@@ -167,9 +167,7 @@ impl Runtime {
             let since = self.clock.monotonic_now();
             for row in page {
                 table.count_scheduled(&row.automation, &row.origin);
-                let known = catalog.get(&row.automation).map(|found| &found.automation);
-                let known = known.filter(|automation| automation.definition == row.definition);
-                if known.is_none_or(|automation| automation.concurrency.is_some()) {
+                if may_hold_permit(&catalog, &row) {
                     table.recover_first(&row.automation, row.id);
                 }
                 let source = match row.status {
@@ -234,6 +232,13 @@ impl Runtime {
             self.admission.wake.notified().await;
         }
     }
+}
+
+/// True if an execution that another process had may hold a permit of its concurrency group, or be the first to ask for one.
+pub(super) fn may_hold_permit(catalog: &Catalog, row: &ExecutionRow) -> bool {
+    let known = catalog.get(&row.automation).map(|found| &found.automation);
+    let known = known.filter(|automation| automation.definition == row.definition);
+    known.is_none_or(|automation| automation.concurrency.is_some())
 }
 
 /// Parses `trigger.results` of a payload whose body is on disk, on a thread that may block. `None` for any other payload, and
