@@ -144,7 +144,7 @@ export const VIEWS: View[] = [
     widths: [360],
     act: async (page) => {
       await page.setViewportSize({ width: 360, height: 800 });
-      await page.getByRole("tree").getByText("broken").click();
+      await page.getByRole("tree", { name: "Steps" }).getByText("broken").click();
       await expect(page.getByRole("dialog")).toBeVisible();
     },
   },
