@@ -154,7 +154,7 @@ async fn a_letter_stays_until_the_owner_of_its_execution_has_answered() {
     other.send_letter(letter.clone()).await.expect("a repetition changes nothing");
     assert_eq!(other.letter_state(&letter).await.expect("it is read"), LetterState::Open);
     assert_eq!(other.letters().await.expect("they are read"), [], "it is not for this one");
-    assert_eq!(one.letters().await.expect("they are read"), [letter.clone()]);
+    assert_eq!(one.letters().await.expect("they are read"), std::slice::from_ref(&letter));
     one.answer_letters(vec![(letter.clone(), b"done".to_vec())]).await.expect("it is answered");
     assert_eq!(
         other.letter_state(&letter).await.expect("it is read"),

@@ -36,7 +36,7 @@ const PUT_DAY: &str = "INSERT INTO definition_days (definition, day) \
 const IS_STORED: &str = "SELECT EXISTS (SELECT 1 FROM definitions WHERE no = $1)";
 
 /// Definitions that are not the latest of their Automation, with their days. Among days without executions of them.
-const OLD_DAYS: &str = "SELECT d.no, d.automation, d.hash, y.day FROM definitions d \
+const OLD_DAYS: &str = "SELECT d.no, d.automation, d.hash, y.day, (extract(epoch FROM clock_timestamp()) * 1000)::int8 FROM definitions d \
     LEFT JOIN definition_days y ON y.definition = d.no \
     WHERE d.put < (SELECT max(o.put) FROM definitions o WHERE o.automation = d.automation) ORDER BY d.no, y.day";
 const IS_USED: &str = "SELECT EXISTS (SELECT 1 FROM live WHERE id >= $3 AND id < $4 AND definition = $1) \
@@ -158,13 +158,13 @@ impl Definitions {
     /// Deletes definitions without executions, except the latest of each Automation.
     pub(super) async fn delete_unused(&self, queue: &Queue) -> Result<(), Error> {
         let _alone = self.0.gate.write().await;
-        let today = day_of(prefix(jiff::Timestamp::now().as_millisecond()));
         let mut left: HashMap<i32, (DefinitionHash, usize)> = HashMap::new();
         let mut deleted = Vec::new();
         for row in self.0.reader.rows(OLD_DAYS, Vec::new()).await? {
             let (no, of): (i32, i32) = (get(&row, 0)?, get(&row, 1)?);
             let (_, days) = left.entry(no).or_insert((hash(get(&row, 2)?)?, 0));
             let Some(day) = get::<Option<i32>>(&row, 3)? else { continue };
+            let today = day_of(prefix(get(&row, 4)?));
             if day.saturating_add(1) >= today {
                 // A node may use it: each remembers for a day that it is stored.
                 *days += 1;

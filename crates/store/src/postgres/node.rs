@@ -11,7 +11,6 @@ use super::lane::Shared;
 use super::peers::{PAGE, TAKE_OVER};
 use super::schema::explain;
 use crate::Error;
-use crate::codec::to_ns;
 use crate::types::News;
 
 /// The number of lanes of a node.
@@ -27,7 +26,8 @@ const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM ( \
     SELECT pid FROM lanes WHERE node = $1 UNION ALL SELECT pid FROM nodes WHERE id = $1) p WHERE pid IS NOT NULL";
 /// From here on, nothing of the node is committed any more.
 const FENCE_OFF: &str = "UPDATE lanes SET dead = true WHERE node = $1";
-const JOIN: &str = "INSERT INTO nodes (id, name, host, release, joined_ns) VALUES (nextval('node_id'), $1, $2, $3, $4) RETURNING id";
+const JOIN: &str = "INSERT INTO nodes (id, name, host, release, joined_ns) \
+    VALUES (nextval('node_id'), $1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1e9)::int8) RETURNING id";
 const ADD_LANE: &str = "INSERT INTO lanes (node, lane) VALUES ($1, $2)";
 /// What it took over when it joined is found like what it owned before.
 const CONFIRM_ALL: &str = "UPDATE live SET handed = false WHERE owner = $1 AND handed";
@@ -99,8 +99,8 @@ async fn enter(client: &mut Client, identity: &Identity) -> Result<i64, tokio_po
             fence_off(&mut transaction, row.try_get(0)?, row.try_get(1)?).await?;
         }
     }
-    let (release, now) = (env!("CARGO_PKG_VERSION"), to_ns(jiff::Timestamp::now()));
-    let joined = transaction.query_one(JOIN, &[&identity.name, &host(), &release, &now]).await?;
+    let release = env!("CARGO_PKG_VERSION");
+    let joined = transaction.query_one(JOIN, &[&identity.name, &host(), &release]).await?;
     let node: i64 = joined.try_get(0)?;
     for lane in 0..LANES {
         transaction.execute(ADD_LANE, &[&node, &lane]).await?;
