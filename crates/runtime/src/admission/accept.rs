@@ -177,7 +177,10 @@ impl Runtime {
         }
         self.metrics.count_accepted(&new_run.origin);
         if accepted == Some(AcceptOutcome::Elsewhere) {
-            self.store.tell(None, News::Handed);
+            // It is accepted, whether the hint can be sent or not.
+            if let Ok(Some(owner)) = self.store.owner(id).await {
+                self.store.tell(Some(owner), News::Handed);
+            }
             return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
         }
         self.admission.table().count_scheduled(&deployment.automation.id, &new_run.origin);

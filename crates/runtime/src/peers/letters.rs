@@ -115,7 +115,7 @@ impl Runtime {
                 LetterState::Ended if now >= *ended_until.get_or_insert(now.after(LAST_WORDS)) => {
                     return Ok(Reply::NotWaiting);
                 }
-                LetterState::Open if now >= give_up => return Err(Error::Closing),
+                LetterState::Open if now >= give_up => return Err(Error::Unanswered),
                 LetterState::Ended | LetterState::Open => {}
             }
             tokio::select! {

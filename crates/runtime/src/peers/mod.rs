@@ -116,8 +116,7 @@ impl Runtime {
     /// Takes over what dead nodes had, and sees to it that each node has its part of the shards.
     async fn take_over_and_balance(self: &Arc<Self>) -> Result<(), Error> {
         let nodes = self.store.nodes().await?;
-        let alive = nodes.iter().filter(|node| !node.dead).count();
-        self.balance_shards(alive).await?;
+        self.balance_shards(&nodes).await?;
         if nodes.iter().all(|node| !node.dead) {
             return Ok(());
         }
@@ -172,23 +171,30 @@ impl Runtime {
         }
         let runtime = self.clone();
         self.tracker.spawn(async move {
-            runtime.closing.run_until_cancelled(runtime.decided(execution)).await;
+            let decided = runtime.closing.run_until_cancelled(runtime.decided(execution)).await;
             runtime.peers.watched().remove(&(execution, node));
-            runtime.store.tell(Some(node), News::Ended { execution });
+            if decided == Some(true) {
+                runtime.store.tell(Some(node), News::Ended { execution });
+            }
         });
     }
 
-    /// Completes when an execution has ended or its caller can be answered, or it is not in this process.
-    async fn decided(&self, id: ExecutionId) {
-        let is_decided = |progress: &Progress| {
-            progress.response.is_some() || progress.outcome.is_some() || progress.is_left
-        };
+    /// Waits until an execution ends or its caller can be answered. If it could be answered before, only its end counts: the node
+    /// that asks has looked for an answer already. Returns false if the execution goes on and is not in the table of this node; the
+    /// node that asks finds out by looking.
+    async fn decided(&self, id: ExecutionId) -> bool {
         while let Some(mut progress) = self.admission.watch(id) {
+            let had_response = progress.borrow().response.is_some();
+            let is_decided = |progress: &Progress| {
+                let has_response = progress.response.is_some() && !had_response;
+                has_response || progress.outcome.is_some() || progress.is_left
+            };
             // The channel ends when the execution leaves memory; its next run has the same or another one.
             if progress.wait_for(is_decided).await.is_ok() {
-                return;
+                return true;
             }
         }
+        !matches!(self.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
     }
 
     /// Returns the node that has an execution, if that is another one.

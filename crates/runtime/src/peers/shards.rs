@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::automation::AutomationId;
-use store::{Shard, ShardSet};
+use store::{Node, Shard, ShardSet};
 use tokio::sync::watch;
 
 use crate::context::Runtime;
@@ -57,6 +57,10 @@ impl Shards {
         self.changed.subscribe()
     }
 
+    fn own(&self) -> ShardSet {
+        self.state().own
+    }
+
     pub(super) fn set(&self, own: ShardSet) {
         self.state().own = own;
         self.changed.send_if_modified(|before| std::mem::replace(before, own) != own);
@@ -104,12 +108,17 @@ impl Runtime {
         Some(ShardHold { shard, runtime: self.clone() })
     }
 
-    /// Takes free shards up to the part of this node, and gives up what it has beyond it. `alive` is the number of nodes.
-    pub(super) async fn balance_shards(&self, alive: usize) -> Result<(), Error> {
-        let own = self.store.take_shards().await?;
-        self.adopt_handed().await?;
-        self.peers.shards.set(own);
-        let part = usize::from(Shard::COUNT).div_ceil(alive.max(1));
+    /// Takes free shards up to the part of this node, and gives up what it has beyond it. Writes only if there is something to do.
+    pub(super) async fn balance_shards(&self, nodes: &[Node]) -> Result<(), Error> {
+        let alive: Vec<&Node> = nodes.iter().filter(|node| !node.dead).collect();
+        let owned: usize = alive.iter().map(|node| node.shards.len()).sum();
+        if owned < usize::from(Shard::COUNT) {
+            let own = self.store.take_shards().await?;
+            self.adopt_handed().await?;
+            self.peers.shards.set(own);
+        }
+        let own = self.peers.shards.own();
+        let part = usize::from(Shard::COUNT).div_ceil(alive.len().max(1));
         let mut left = own.len();
         for shard in own.iter() {
             if left <= part {

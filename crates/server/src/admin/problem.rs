@@ -130,6 +130,10 @@ impl From<engine::Error> for Problem {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_full", detail)
             },
+            Error::Unanswered => Self {
+                retry_after: Some(5),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unanswered", detail)
+            },
             Error::Closing => {
                 Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", detail) }
             }

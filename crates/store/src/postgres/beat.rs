@@ -210,3 +210,35 @@ pub(super) async fn send(
 fn with_node(channel: &str, node: Option<NodeId>) -> String {
     node.map_or_else(|| channel.to_owned(), |node| format!("{channel}_{node}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(beat: i64) -> Vec<Seen> {
+        vec![Seen { id: 7, beat, dead: false, host: "one".to_owned() }]
+    }
+
+    /// Looks every two seconds at these beats, and returns how often the node counted as silent.
+    fn silent(observer: &mut Observer, begun: Instant, beats: &[i64]) -> usize {
+        let looks = (0u32..).zip(beats);
+        looks.map(|(number, beat)| observer.look(&seen(*beat), begun + number * BEAT).len()).sum()
+    }
+
+    #[test]
+    fn a_node_is_silent_once_its_beat_has_stood_still_for_ten_seconds_of_looks() {
+        let (mut observer, begun) = (Observer::default(), Instant::now());
+        assert_eq!(silent(&mut observer, begun, &[1, 2, 3, 3, 3, 3, 3]), 0, "eight seconds");
+        assert_eq!(observer.look(&seen(3), begun + 7 * BEAT).len(), 1, "ten seconds");
+        assert_eq!(observer.look(&seen(4), begun + 8 * BEAT).len(), 0, "it beats again");
+    }
+
+    #[test]
+    fn a_node_that_could_not_look_meanwhile_knows_of_no_silence() {
+        let (mut observer, begun) = (Observer::default(), Instant::now());
+        assert_eq!(silent(&mut observer, begun, &[1, 1]), 0);
+        let later = begun + 60 * BEAT;
+        assert_eq!(silent(&mut observer, later, &[1, 1, 1, 1, 1]), 0, "it begins anew");
+        assert_eq!(observer.look(&seen(1), later + 5 * BEAT).len(), 1);
+    }
+}
