@@ -82,6 +82,27 @@ test("the palette disables an automation, changes the theme, and leads to the bu
   await expect(open.getByRole("region", { name: "Test executions" })).toContainText("The execution succeeded");
 });
 
+test("a palette that is opened while the action of the one before still runs stays open", async ({ open, daemon }) => {
+  await daemon.write("automations/slow.yaml", "name: Slow\ntrigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
+  await open.goto(daemon.base);
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  await open.route("**/disable", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await palette(open, "disable slow");
+  const asked = open.waitForRequest("**/disable");
+  await open.keyboard.press("Enter");
+  await asked;
+  const answered = open.waitForResponse("**/disable");
+  await palette(open, "slow");
+  answer();
+  await (await answered).finished();
+  await expect.poll(() => onDisk(daemon, "automations/slow.yaml")).toContain("enabled: false");
+  await expect(open.getByRole("combobox", { name: "Go to" })).toHaveValue("slow");
+});
+
 test("the palette goes to a step and to a line of the open file", async ({ open, daemon }) => {
   await daemon.write("automations/places.yaml", FILE);
   await open.goto(`${daemon.base}/automations/places`);
