@@ -49,8 +49,8 @@ pub use runtime::{
     LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource, MonotonicTime,
     Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest, RepeatedCall, ReplayPlan,
     ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start, StartedLogin, StateScope,
-    StateValue, Status, StoredSecret, StreamingBody, SystemClock, Vault, Version, exposed_secret_files,
-    is_secret_name, is_secret_set, read_definition, secret_files,
+    StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock, Vault, Version,
+    exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;

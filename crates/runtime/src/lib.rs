@@ -6,6 +6,7 @@
 
 mod admission;
 mod api;
+mod attempt_listing;
 mod clock;
 mod connections;
 mod context;
@@ -41,6 +42,7 @@ mod wait_listing;
 
 pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, Version, read_definition};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
+pub use attempt_listing::StepAttempt;
 pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
     ConnectionReport, ConnectionState, ConnectionTest, Health, LoginCallback, LoginState, StartedLogin,

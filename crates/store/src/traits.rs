@@ -140,6 +140,9 @@ pub trait ExecutionStore: Send + Sync {
     /// Returns a page of executions, newest first.
     async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error>;
 
+    /// Returns the number of executions that match, at most `at_most`: the count ends there.
+    async fn count_executions(&self, filter: &ExecutionFilter, at_most: u32) -> Result<u32, Error>;
+
     /// Returns log lines of an execution in order, beginning with index `after`.
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error>;
 

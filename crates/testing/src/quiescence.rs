@@ -115,6 +115,10 @@ impl ExecutionStore for TrackedStore {
         self.track(self.store.executions(filter, page)).await
     }
 
+    async fn count_executions(&self, filter: &ExecutionFilter, at_most: u32) -> Result<u32, Error> {
+        self.track(self.store.count_executions(filter, at_most)).await
+    }
+
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         self.track(self.store.logs(id, after, limit)).await
     }

@@ -2329,6 +2329,11 @@ export interface components {
             events: number;
             /** @description The reason why it waits, in lists only; absent if it does not wait. */
             pauses?: components["schemas"]["Pauses"];
+            /**
+             * @description The attempt of the step that it failed at or retries, in lists with `attempts` only; absent if the step has no retry
+             *     policy, or the execution more than 500 events.
+             */
+            stepAttempt?: components["schemas"]["StepAttempt"];
         };
         /** @description One execution whole. */
         ExecutionDetail: components["schemas"]["Execution"] & {
@@ -2391,6 +2396,8 @@ export interface components {
              * @description A search ended here, since a second was over: what was accepted before has not been looked at. `next` goes on.
              */
             searchedTo?: string;
+            /** @description The number of executions that match, on all pages; with `count` only. */
+            total?: components["schemas"]["Total"];
         };
         /** @description Executions went on since the previous message, of which there are at most four a second. */
         ExecutionsMessage: {
@@ -4097,6 +4104,21 @@ export interface components {
             /** @description True if a replay keeps its outcome of the execution that it replays: the step did not run here. */
             kept?: boolean;
         };
+        /** @description An attempt of a step that may be retried. */
+        StepAttempt: {
+            /** @description The step with its loop turns. */
+            step: string;
+            /**
+             * Format: int32
+             * @description The number of the attempt that failed last, from 1.
+             */
+            attempt: number;
+            /**
+             * Format: int32
+             * @description The most attempts, by the retry policy of the step.
+             */
+            of: number;
+        };
         /** @description A step that differs. */
         StepDifferenceView: {
             /** @description The step, with its iterations. */
@@ -4351,6 +4373,16 @@ export interface components {
         Tokens: {
             /** @description By name. */
             tokens: components["schemas"]["Token"][];
+        };
+        /** @description A number of executions, counted up to a limit. */
+        Total: {
+            /**
+             * Format: int32
+             * @description The number, at most 10,000.
+             */
+            count: number;
+            /** @description True if there are more than 10,000, which are not counted. */
+            isAtLeast: boolean;
         };
         /** @description The text and the recorded executions. */
         TrialBody: {
@@ -5811,6 +5843,13 @@ export interface operations {
                 cursor?: string;
                 /** @description How many at most: 1 to 200, 50 where it is not given. */
                 limit?: number;
+                /**
+                 * @description True to count the executions that match too, up to 10,000. A search is not counted: `origin`, `definition`, `failedStep`,
+                 *     `waitingFor`, `minTook` and `text` need a look at each execution.
+                 */
+                count?: boolean;
+                /** @description True to add `stepAttempt` to executions that failed at a step with a retry policy, or retry it. */
+                attempts?: boolean;
             };
             header?: never;
             path?: never;

@@ -155,6 +155,10 @@ impl ExecutionStore for Watched {
         self.inner.executions(filter, page).await
     }
 
+    async fn count_executions(&self, filter: &ExecutionFilter, at_most: u32) -> Result<u32, Error> {
+        self.inner.count_executions(filter, at_most).await
+    }
+
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         self.inner.logs(id, after, limit).await
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::described::BulkWord;
-use super::executions::ListQuery;
+use super::execution_list::ListQuery;
 use super::extract::{Answer, Body, Segment};
 use super::guard::DryRun;
 use super::replay::Version;

@@ -18,6 +18,7 @@ mod delays;
 mod described;
 mod editing;
 mod embedded;
+mod execution_list;
 mod executions;
 mod export;
 mod extract;

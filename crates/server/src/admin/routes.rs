@@ -20,9 +20,9 @@ use super::guard::{self, Need, Rule};
 use super::scope::Scope;
 use super::{
     Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions, editing,
-    executions, export, files, follow, hosts, import, input, listening, login, metrics, nodes, notices, plan,
-    polls, problem, replay, saved_payloads, secrets, session, state, statistics, status, stream,
-    subscriptions, test_drafts, tokens, trials, turns, ui, values, waiting,
+    execution_list, executions, export, files, follow, hosts, import, input, listening, login, metrics,
+    nodes, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state, statistics,
+    status, stream, subscriptions, test_drafts, tokens, trials, turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -146,7 +146,7 @@ table! {
     Run "poll" polls::now;
     Write "resetPoll" polls::reset;
     Write "rewindPoll" polls::rewind;
-    Read executions::list;
+    Read execution_list::list;
     Read executions::show;
     Read values::values;
     Read input::input;

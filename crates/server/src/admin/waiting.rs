@@ -87,6 +87,19 @@ pub(crate) struct PausesView {
     first: Vec<PauseInfo>,
 }
 
+/// An attempt of a step that may be retried.
+#[derive(ToSchema)]
+#[schema(as = StepAttempt, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct StepAttemptView {
+    /// The step with its loop turns.
+    step: String,
+    /// The number of the attempt that failed last, from 1.
+    attempt: u32,
+    /// The most attempts, by the retry policy of the step.
+    of: u32,
+}
+
 impl Api {
     /// The reasons why an execution waits; `None` if it does not wait.
     pub(crate) async fn waiting(&self, id: model::ExecutionId) -> Result<Option<serde_json::Value>, Problem> {
@@ -288,11 +301,13 @@ mod tests {
         let mut written = serde_json::to_value(&queue_status).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());
+        let attempt = engine::StepAttempt { step: "get".to_owned(), attempt: 4, of: 4 };
         for (written, described) in [
             (&written, WaitingView::schema()),
             (&written["turn"], TurnView::schema()),
             (&written["pauses"][0], PendingView::schema()),
             (&serde_json::to_value(pauses).expect("JSON"), PausesView::schema()),
+            (&serde_json::to_value(attempt).expect("JSON"), StepAttemptView::schema()),
         ] {
             let described = serde_json::to_value(described).expect("a schema");
             assert_eq!(keys(written), keys(&described["properties"]));

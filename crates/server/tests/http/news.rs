@@ -199,6 +199,29 @@ async fn executions_are_found_by_what_they_did() {
 }
 
 #[tokio::test]
+async fn a_list_has_the_number_of_its_executions_and_the_attempt_that_failed_on_demand() {
+    const RETRIED: &str = "trigger: {manual: {}}\nsteps:\n  - {forEach: '[1]', steps: [{id: get, retry: {max: 2, delay: 1ms, on: [all]}, fail: no}]}\n";
+    let daemon = daemon(&[("m", MANUAL), ("f", FAILING), ("r", RETRIED)]).await;
+    for (automation, inputs) in [("m", json!({"name": "Ada"})), ("m", json!({"name": "Bob"}))] {
+        run(&daemon, automation, inputs).await;
+    }
+    for automation in ["f", "r"] {
+        run(&daemon, automation, json!({})).await;
+    }
+    let list =
+        async |query: &str| daemon.api("GET", &format!("/api/v1/executions?{query}"), "", "").await.json();
+    let counted = list("count=true&limit=1&automation=m").await;
+    assert_eq!(counted["total"], json!({"count": 2, "isAtLeast": false}));
+    assert_eq!(list("automation=m").await.get("total"), None);
+    assert_eq!(list("count=true&origin=manual").await.get("total"), None, "a search is not counted");
+    let attempt = async |query: &str| list(query).await["executions"][0].get("stepAttempt").cloned();
+    let last = json!({"step": "get[0]", "attempt": 3, "of": 3});
+    assert_eq!(attempt("attempts=true&automation=r").await, Some(last));
+    assert_eq!(attempt("automation=r").await, None);
+    assert_eq!(attempt("attempts=true&automation=f").await, None, "a step without a retry policy");
+}
+
+#[tokio::test]
 async fn an_answer_that_has_not_changed_is_not_sent_again() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let tag = daemon.api("GET", "/api/v1/automations", "", "").await.header("etag").unwrap().to_owned();

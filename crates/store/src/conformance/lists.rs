@@ -92,6 +92,8 @@ pub(super) async fn filters(fixture: &dyn Fixture) {
                     rows.iter().filter(|row| fits(&filter, row)).map(|row| row.id).collect();
                 wanted.reverse();
                 assert_eq!(found, wanted, "{filter:?}");
+                let count = store.count_executions(&filter, 40).await.expect("they are counted");
+                assert_eq!(count as usize, wanted.len().min(40), "{filter:?}");
                 seen.insert(found.len());
             }
         }
@@ -119,6 +121,7 @@ pub(super) async fn replays(fixture: &dyn Fixture) {
     accept(&*store, vec![whole, from_step, other]).await;
     let filter = ExecutionFilter { replay_of: Some(of), ..ExecutionFilter::default() };
     assert_eq!(list(&*store, &filter).await, [ids[1], ids[0]]);
+    assert_eq!(store.count_executions(&filter, 1000).await.expect("they are counted"), 2);
     let tests =
         ExecutionFilter { test: Some(true), automation: Some(automation("orders")), ..filter.clone() };
     assert_eq!(list(&*store, &tests).await, [ids[0]]);

@@ -11,6 +11,21 @@ use crate::types::{AwaitedEvent, EventWaiter, ExecutionFilter, ExecutionRow, Pag
 
 impl Data {
     pub(super) fn list(&self, filter: &ExecutionFilter, page: Page) -> Vec<ExecutionRow> {
+        let rows = self.matching(filter, page.before);
+        rows.take(page.limit.min(MAX_PAGE) as usize).cloned().collect()
+    }
+
+    pub(super) fn count(&self, filter: &ExecutionFilter, at_most: u32) -> u32 {
+        let count = self.matching(filter, None).take(at_most as usize).count();
+        u32::try_from(count).unwrap_or(at_most)
+    }
+
+    /// Returns the executions that match, newest first.
+    fn matching(
+        &self,
+        filter: &ExecutionFilter,
+        before: Option<ExecutionId>,
+    ) -> impl Iterator<Item = &ExecutionRow> {
         let fits = |row: &&ExecutionRow| {
             filter.automation.as_ref().is_none_or(|automation| *automation == row.automation)
                 && (filter.status.is_empty() || filter.status.contains(&row.status))
@@ -19,9 +34,9 @@ impl Data {
                 && filter.test.is_none_or(|test| row.origin.is_test() == test)
                 && filter.replay_of.is_none_or(|of| row.origin.replay_of() == Some(of))
         };
-        let before = page.before.map_or(Bound::Unbounded, Bound::Excluded);
+        let before = before.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = self.executions.range((Bound::Unbounded, before)).rev().map(|(_, stored)| &stored.row);
-        rows.filter(fits).take(page.limit.min(MAX_PAGE) as usize).cloned().collect()
+        rows.filter(fits)
     }
 
     /// Returns executions after `after`, oldest first.

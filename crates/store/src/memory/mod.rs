@@ -169,6 +169,10 @@ impl ExecutionStore for MemoryStore {
         self.read(|data| data.list(filter, page)).await
     }
 
+    async fn count_executions(&self, filter: &ExecutionFilter, at_most: u32) -> Result<u32, Error> {
+        self.read(|data| data.count(filter, at_most)).await
+    }
+
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         self.read(|data| {
             let logs = data.executions.get(&id).map(|stored| stored.logs.iter());

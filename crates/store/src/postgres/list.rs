@@ -38,8 +38,21 @@ pub(super) async fn executions(
     filter: &ExecutionFilter,
     page: Page,
 ) -> Result<Vec<ExecutionRow>, Error> {
-    let (sql, params) = query(filter, page);
+    let (rows, params) = newest(filter, Page { limit: page.limit.min(MAX_PAGE), ..page });
+    let sql = named(&rows, "ORDER BY u.id DESC");
     reader.rows(sql, params).await?.iter().map(execution_row).collect()
+}
+
+/// Returns the number of executions that match, at most `at_most`.
+pub(super) async fn count_executions(
+    reader: &Reader,
+    filter: &ExecutionFilter,
+    at_most: u32,
+) -> Result<u32, Error> {
+    let (rows, params) = newest(filter, Page { before: None, limit: at_most });
+    let row = reader.row(format!("SELECT count(*) FROM ({rows}) n"), params).await?;
+    let count: i64 = row.map(|row| get(&row, 0)).transpose()?.unwrap_or_default();
+    Ok(u32::try_from(count).unwrap_or(at_most))
 }
 
 /// Returns executions of a node, or of all, that have not ended, oldest first; waiting ones only if they keep their permit.
@@ -89,10 +102,9 @@ fn named(rows: &str, order: &str) -> String {
     )
 }
 
-/// Builds the query for a page.
-fn query(filter: &ExecutionFilter, page: Page) -> (String, Params) {
-    let mut params =
-        params![page.before.map_or(Uuid::max(), id_of), Uuid::nil(), i64::from(page.limit.min(MAX_PAGE)),];
+/// Builds the query for the newest executions that match.
+fn newest(filter: &ExecutionFilter, page: Page) -> (String, Params) {
+    let mut params = params![page.before.map_or(Uuid::max(), id_of), Uuid::nil(), i64::from(page.limit)];
     // The greatest id is none that an execution has.
     let mut conditions = String::from("id < $1 AND id >= $2");
     if let Some(until) = filter.until {
@@ -120,7 +132,7 @@ fn query(filter: &ExecutionFilter, page: Page) -> (String, Params) {
     let ranges = ranges.chain(ended_ranges(filter).into_iter().map(|range| (ENDED, range)));
     let ranges = ranges.map(|(columns, range)| format!("({columns} WHERE {conditions}{range} {end})"));
     let ranges = ranges.collect::<Vec<_>>().join(" UNION ALL ");
-    (named(&format!("SELECT * FROM ({ranges}) r {end}"), "ORDER BY u.id DESC"), params)
+    (format!("SELECT * FROM ({ranges}) r {end}"), params)
 }
 
 /// Returns the conditions of the range of executions that have not ended; none if the filter has only ended ones.

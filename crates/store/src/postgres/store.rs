@@ -156,6 +156,10 @@ impl ExecutionStore for PostgresStore {
         list::executions(&self.opened.reader, filter, page).await
     }
 
+    async fn count_executions(&self, filter: &ExecutionFilter, at_most: u32) -> Result<u32, Error> {
+        list::count_executions(&self.opened.reader, filter, at_most).await
+    }
+
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         events::logs(&self.opened.reader, id, after, limit).await
     }

@@ -37,6 +37,17 @@ pub(super) fn executions(
     Ok(found)
 }
 
+/// Returns the number of executions that match, at most `at_most`.
+pub(super) fn count_executions(
+    connection: &Connection,
+    filter: &ExecutionFilter,
+    at_most: u32,
+) -> Result<u32, Error> {
+    let query = list::count(filter, at_most);
+    let mut statement = connection.prepare_cached(&query.sql).map_err(read_error)?;
+    statement.query_row(query.params().as_slice(), |row| row.get(0)).map_err(read_error)
+}
+
 /// Returns executions that have not ended, oldest first.
 pub(super) fn unfinished(
     connection: &Connection,

@@ -212,6 +212,11 @@ impl ExecutionStore for SqliteStore {
         self.0.pool.read(move |connection| read::executions(connection, &filter, page)).await
     }
 
+    async fn count_executions(&self, filter: &ExecutionFilter, at_most: u32) -> Result<u32, Error> {
+        let filter = filter.clone();
+        self.0.pool.read(move |connection| read::count_executions(connection, &filter, at_most)).await
+    }
+
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
         self.0.pool.read(move |connection| read::logs(connection, id, after, limit)).await
     }

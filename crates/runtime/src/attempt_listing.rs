@@ -1,0 +1,87 @@
+//! The attempt that the failed or retried step of an execution is at, in short form, for lists.
+
+use model::automation::Automation;
+use model::execution::{Event, Outcome};
+use serde::Serialize;
+use store::ExecutionRow;
+
+use crate::context::Runtime;
+use crate::error::Error;
+use crate::wait_listing::Pauses;
+
+/// The most events of an execution that a list reads. A longer one is listed without its attempt.
+const MAX_EVENTS: u32 = 500;
+
+/// An attempt of a step that may be retried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepAttempt {
+    /// The step with its loop turns.
+    pub step: String,
+    /// The number of the attempt that failed last, from 1.
+    pub attempt: u32,
+    /// The most attempts, by the retry policy of the step.
+    pub of: u32,
+}
+
+impl StepAttempt {
+    /// Derives the attempt of a step from the events of its execution; `None` if the step has no retry policy.
+    #[must_use]
+    pub fn new(automation: &Automation, step: &str, events: &[Event]) -> Option<Self> {
+        let id = step.split('[').next().unwrap_or_default();
+        let mut retries = 0;
+        automation.walk(&mut |known| {
+            if known.id.as_ref() == id {
+                retries = known.retry.as_ref().map_or(0, |policy| policy.max);
+            }
+        });
+        if retries == 0 {
+            return None;
+        }
+        let has_ended = matches!(events.last(), Some(Event::Finished { .. }));
+        let failed = events.iter().rev().find_map(|event| match event {
+            Event::StepRetry { step: retried, attempt, .. } if retried == step => Some(*attempt),
+            _ => None,
+        });
+        // The last attempt of a step that failed for good has no retry after it.
+        let attempt = failed.unwrap_or(0) + u32::from(has_ended);
+        (attempt > 0).then(|| Self { step: step.to_owned(), attempt, of: retries.saturating_add(1) })
+    }
+}
+
+/// Returns the step that an ended execution failed at.
+fn failed_step(events: &[Event]) -> Option<&str> {
+    match events.last()? {
+        Event::Finished { outcome: Outcome::Failed { error } | Outcome::Stuck { error }, .. } => {
+            error.step.as_deref()
+        }
+        _ => None,
+    }
+}
+
+impl Runtime {
+    /// Returns the attempt of the step that an execution failed at or retries; `None` if no step of it is retried.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn last_attempt(
+        &self,
+        row: &ExecutionRow,
+        pauses: Option<&Pauses>,
+    ) -> Result<Option<StepAttempt>, Error> {
+        let retried = pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == "retry");
+        let has_failed = matches!(row.status, model::Status::Failed | model::Status::Stuck);
+        if row.events > MAX_EVENTS || !(has_failed || retried.is_some()) {
+            return Ok(None);
+        }
+        let Some(automation) = self.automation_of(row).await else { return Ok(None) };
+        let mut has_retries = false;
+        automation.walk(&mut |step| has_retries |= step.retry.as_ref().is_some_and(|policy| policy.max > 0));
+        if !has_retries {
+            return Ok(None);
+        }
+        let events = self.store.events(row.id).await?.unwrap_or_default();
+        let step = retried.map(|pause| pause.step.as_str()).or_else(|| failed_step(&events));
+        Ok(step.and_then(|step| StepAttempt::new(&automation, step, &events)))
+    }
+}
