@@ -95,3 +95,6 @@ export function size(bytes: number): string {
 export function short(id: string): string {
   return id.length > 14 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
 }
+
+/** A count with separators of thousands: `1,204`. */
+export const many = (count: number): string => count.toLocaleString("en");

@@ -5,7 +5,7 @@ export const KEYS: [string, [string, string][]][] = [
   [
     "Everywhere",
     [
-      ["Ctrl K", "go to an automation, an execution, a step, a line; run, listen, enable, theme"],
+      ["Ctrl K", "go to an automation, an execution, a step, a line, a connection; run, replay, listen, enable, theme"],
       ["/", "filter"],
       ["g a · e · i · c · k · t · s", "automations, executions, inbox, connections, connectors, state, status"],
       ["?", "this map"],

@@ -1,7 +1,7 @@
 /** The verdict on an execution: what failed, else what it waits for, else its result; then what the caller got. */
 
 import type { ActionError, CallerAnswer, DelayReason, Execution, Outcome, Pause } from "../api/types";
-import { duration, short } from "../format";
+import { clock, duration, short } from "../format";
 import { idOf } from "../graph/key";
 import { instant } from "./instant";
 
@@ -31,7 +31,7 @@ export function verdict(execution: Execution): Verdict {
   if (pause) {
     const more = (waiting?.pauses?.length ?? 1) - 1;
     const rest = more > 0 ? `, and at ${more} more` : "";
-    return { kind: "waiting", text: `Waits at step ${pause.step} ${purpose(pause.on)}${rest}.` };
+    return { kind: "waiting", text: `Waits at step ${pause.step} ${purpose(pause)}${rest}.` };
   }
   if (waiting?.turn) {
     const { key, ahead } = waiting.turn;
@@ -50,14 +50,14 @@ export function verdict(execution: Execution): Verdict {
 const before = (count: number) => (count === 0 ? "it is the next one" : `${count} before it`);
 
 /** The purpose of a pause. */
-function purpose(on: Pause["on"]): string {
+function purpose({ on, until }: Pick<Pause, "on" | "until">): string {
   switch (on.kind) {
     case "approval":
       return "for a person, who answers here, in the inbox or at the resume address";
     case "event":
       return `for the event ${on.name}`;
     case "time":
-      return "for an instant";
+      return until === undefined ? "for a pause to end" : `until ${clock(until)}, when its pause ends`;
     case "call":
       return "for an automation that it called";
   }
@@ -115,7 +115,7 @@ export function cause(reason: DelayReason): string {
     case "retry":
       return "the next attempt";
     case "time":
-      return "an instant";
+      return "a pause";
     case "event":
       return `the event ${reason.name}`;
     case "approval":

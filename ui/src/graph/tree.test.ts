@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import type { Graph, GraphStep } from "../api/types";
-import { columnOf, foldedAtFirst, move, places, visible } from "./tree";
+import { columnOf, foldedAtFirst, move, places, unrun, visible } from "./tree";
 import { turns } from "./turns";
 
 const span = { line: 1, column: 1, endLine: 1, endColumn: 2 };
@@ -98,4 +98,11 @@ it("a graph of a thousand steps is laid out within 50 ms, and folds its depth", 
   expect(performance.now() - began).toBeLessThan(50);
   expect(found.size).toBe(1001);
   expect(shown).toHaveLength(201);
+});
+
+it("a step did not run if the block around it did, and neither a handler of errors nor the content of a skipped block counts", () => {
+  const ran = (step: string, status: "succeeded" | "skipped" = "succeeded") => ({ step, status });
+  expect(unrun(all, [ran("a")])).toEqual(["each", "d", "f"]);
+  expect(unrun(all, [ran("a"), ran("each"), ran("b[0]"), ran("d"), ran("f")])).toEqual(["inner"]);
+  expect(unrun(all, [ran("a"), ran("each", "skipped"), ran("d"), ran("f")])).toEqual([]);
 });

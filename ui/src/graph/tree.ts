@@ -1,6 +1,7 @@
 /** The graph as a tree: the place of each step, the blocks that are folded at first, and the way of the arrow keys through it. */
 
-import type { Graph, GraphBlock, GraphStep } from "../api/types";
+import type { Graph, GraphBlock, GraphStep, StepView } from "../api/types";
+import { idOf } from "./key";
 
 /** A step with its place in the graph. */
 export interface Place {
@@ -67,6 +68,19 @@ export function places(graph: Graph): Map<string, Place> {
   walk(graph.onError ?? [], { ...top, list: "on error" });
   walk(graph.finally ?? [], { ...top, list: "finally" });
   return found;
+}
+
+/** The most steps that are named as not run. */
+const MOST_UNRUN = 20;
+
+/** The steps that did not run although the block around them did, in the order of the file; handlers of errors are none of them. */
+export function unrun(all: ReadonlyMap<string, Place>, steps: readonly Pick<StepView, "step" | "status">[]): string[] {
+  const known = new Set(steps.map(({ step }) => idOf(step)));
+  const entered = new Set(steps.filter(({ status }) => status !== "skipped").map(({ step }) => idOf(step)));
+  const missing = [...all.values()].filter(
+    ({ step, parent, list }) => !known.has(step.id) && (parent === undefined || entered.has(parent.id)) && !/^(on error|undo)/.test(list),
+  );
+  return missing.slice(0, MOST_UNRUN).map(({ step }) => step.id);
 }
 
 /** The index of the list of `outer` that holds a step at any depth; `undefined` if none does. */
