@@ -5,20 +5,23 @@ import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { expectAccessible } from "./axe";
-import { endSession, expect, login, test } from "./harness";
+import { type Daemon, endSession, expect, login, test } from "./harness";
 import { prepare, type Shown, VIEWS } from "./views";
 
 // Its lists are short: rows differ in nothing that matters here.
 test.use({ own: "accessibility" });
 
-let shown: Shown;
-test.beforeAll(async ({ daemon }) => {
-  shown = await prepare(daemon);
-});
+/** What the views show, made once in a project. */
+const prepared = new WeakMap<Daemon, Promise<Shown>>();
+function shownBy(daemon: Daemon): Promise<Shown> {
+  const shown = prepared.get(daemon) ?? prepare(daemon);
+  prepared.set(daemon, shown);
+  return shown;
+}
 
 for (const { page, name, path, act, widths } of VIEWS) {
   test(`no serious finding of accessibility: ${page}, ${name}`, async ({ open, daemon }) => {
-    await open.goto(daemon.base + path(shown));
+    await open.goto(daemon.base + path(await shownBy(daemon)));
     await expect(open.getByRole("heading").or(open.getByRole("alert")).first()).toBeVisible();
     await act?.(open, daemon);
     await expectAccessible(open, name, widths);

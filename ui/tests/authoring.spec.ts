@@ -191,6 +191,8 @@ test("a new automation is made from an action of a connector, which is its first
   await open.getByRole("button", { name: "Create" }).click();
   await expect(open).toHaveURL(/from-an-action\?tab=both/);
   await expect(editor(open)).toContainText("action: log.info");
+  // The tests run once their tab is open.
+  await open.getByRole("tab", { name: "Tests", exact: true }).click();
   await expect(open.getByRole("tab", { name: "Tests 1 ✔" })).toBeVisible();
 });
 

@@ -78,7 +78,7 @@ test("of two tabs with one file the draft belongs to the newer one, and a save i
   await second.goto(address);
   // The newer tab goes on with the draft of the older one, which says that it is no longer kept.
   await expect(second.getByText("the draft that you had not saved")).toBeVisible();
-  await expect(open.getByText("Another tab has opened this file since")).toBeVisible();
+  await expect(open.getByText("This file was opened in another tab later")).toBeVisible();
   await draw(open, "two tabs");
   await type(second, " second");
   await type(open, " older");

@@ -91,10 +91,15 @@ test("a payload is configured with its results beside it, saved, renamed, edited
   await sheet.getByLabel("Name", { exact: true }).fill("answer");
   await sheet.getByRole("button", { name: "Save", exact: true }).click();
   await expect(saved.getByText("POST application/json")).toBeVisible();
-  await saved.getByRole("button", { name: "Rename answer" }).click();
+  const choose = async (payload: string, action: string) => {
+    await saved.getByRole("button", { name: `More of ${payload}`, exact: true }).click();
+    await saved.getByRole("menuitem", { name: action }).click();
+  };
+  await choose("answer", "Rename …");
+  await expect(saved.getByLabel("New name of answer")).toBeFocused();
   await saved.getByLabel("New name of answer").fill("the-answer");
   await saved.getByRole("button", { name: "Rename", exact: true }).click();
-  await saved.getByRole("button", { name: "Edit the-answer" }).click();
+  await choose("the-answer", "Edit …");
   await expect(sheet.getByRole("textbox", { name: "Body" })).toHaveValue('{"n": 42}');
   await sheet.getByLabel("Content type").selectOption("multipart");
   await sheet.getByLabel("Part 1 name").fill("n");
@@ -102,7 +107,7 @@ test("a payload is configured with its results beside it, saved, renamed, edited
   await expect(results.getByText("multipart/form-data; boundary").first()).toBeVisible();
   await sheet.getByRole("button", { name: "Run", exact: true }).click();
   await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
-  await saved.getByRole("button", { name: "Delete the-answer" }).click();
+  await choose("the-answer", "Delete …");
   await saved.getByRole("button", { name: "Delete for good" }).click();
   await expect(saved.getByText("No payload is saved")).toBeVisible();
 });

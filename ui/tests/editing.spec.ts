@@ -60,9 +60,7 @@ test("the editor completes keys, actions and steps, and describes them", async (
   await editor(open).click();
   await open.keyboard.press("Control+End");
   await open.keyboard.type("  - act");
-  await expect(open.getByRole("option", { name: /^action/ })).toBeVisible();
-  await open.waitForTimeout(100);
-  await open.keyboard.press("Enter");
+  await open.getByRole("option", { name: /^action/ }).click();
   await open.keyboard.type("log.in");
   await expect(open.getByRole("option", { name: /^log.info/ })).toBeVisible();
   await open.keyboard.press("Escape");

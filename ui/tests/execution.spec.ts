@@ -80,6 +80,18 @@ test("each attempt has its time and its error, and what it was sent", async ({ o
   await expect(row.locator(".segment.work")).toHaveCount(3);
   await expect(row.locator(".segment.next")).toHaveCount(2);
   await expect(open.getByText(/waited .* for the next attempt, 2 times/)).toBeVisible();
+  await expect(open.getByRole("region", { name: "Timeline" }).getByRole("button", { name: /never/ })).toContainText("not run");
+});
+
+test("the actions of an execution are a menu at the foot of a narrow window", async ({ open, daemon }) => {
+  const id = await failed(daemon);
+  await open.setViewportSize({ width: 360, height: 800 });
+  await open.goto(`${daemon.base}/executions/${id}`);
+  await expect(open.locator(".at-foot").getByRole("button", { name: "Replay…" })).toBeVisible();
+  await expect(open.getByRole("button", { name: "Save as test…" })).toBeHidden();
+  await open.getByRole("button", { name: "More actions" }).click();
+  await open.getByRole("menuitem", { name: "Save as test…" }).click();
+  await expect(open.getByRole("dialog", { name: /as a test$/ })).toBeVisible();
 });
 
 test("the scrubber shows any moment, and its event is in the address", async ({ open, daemon }) => {

@@ -1,11 +1,11 @@
-/** The real daemon over the example project with the wiki simulator, and a browser that is logged in: one of each a worker. */
+/** The real daemon over the example project with the wiki simulator, and a browser that is logged in. A worker has one browser, and a daemon a project. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import { test as base, expect, type BrowserContext, type Page } from "@playwright/test";
+import { test as base, expect, type Browser, type BrowserContext, type Page } from "@playwright/test";
 
 const bin = resolve(process.env.COGWORK_BIN ?? "../target/debug");
 const root = resolve("..");
@@ -194,6 +194,10 @@ export async function endSession(page: Page): Promise<void> {
 }
 
 interface OfTest {
+  /** A name of its own gives a file of tests a project of its own. */
+  own: string;
+  project: Project;
+  daemon: Daemon;
   /** A page in the browser that is logged in. At the end it must have had no error. */
   open: Page;
   /** The same page, which shows the list of automations. */
@@ -202,36 +206,68 @@ interface OfTest {
   stranger: Page;
 }
 interface OfWorker {
-  /** A name of its own gives a file of tests a daemon of its own. */
-  own: string;
+  projects: Projects;
+}
+/** A daemon, and the browser context that is logged in to it: its pages share a session and the cache. */
+interface Project {
   daemon: Daemon;
-  /** The browser that is logged in: its pages share a session and the cache. */
   known: BrowserContext;
 }
 
+/**
+ * The projects of a worker, started when a test first needs them. Tests run in the order of their files, so that a project of
+ * a file ends when a test of the next one begins; the browser is the same for all.
+ */
+class Projects {
+  private readonly open = new Map<string, Promise<Project>>();
+
+  constructor(private readonly browser: Browser) {}
+
+  async of(name: string): Promise<Project> {
+    for (const other of [...this.open.keys()].filter((one) => one !== name && one !== "")) {
+      await this.end(other);
+    }
+    const project = this.open.get(name) ?? this.start();
+    this.open.set(name, project);
+    return project;
+  }
+
+  async stop(): Promise<void> {
+    for (const name of [...this.open.keys()]) {
+      await this.end(name);
+    }
+  }
+
+  private async start(): Promise<Project> {
+    const daemon = await new Daemon().start();
+    const known = await this.browser.newContext({ viewport: { width: 1440, height: 900 } });
+    const page = await known.newPage();
+    await login(page, daemon);
+    await page.close();
+    return { daemon, known };
+  }
+
+  private async end(name: string): Promise<void> {
+    const project = await this.open.get(name);
+    this.open.delete(name);
+    await project?.known.close();
+    await project?.daemon.stop();
+  }
+}
+
 export const test = base.extend<OfTest, OfWorker>({
-  own: ["", { option: true, scope: "worker" }],
-  daemon: [
-    // The first argument is that of Playwright, which wants a pattern there.
-    async ({}, use) => {
-      const daemon = await new Daemon().start();
-      await use(daemon);
-      await daemon.stop();
+  own: ["", { option: true }],
+  projects: [
+    async ({ browser }, use) => {
+      const projects = new Projects(browser);
+      await use(projects);
+      await projects.stop();
     },
     { scope: "worker" },
   ],
-  known: [
-    async ({ browser, daemon }, use) => {
-      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
-      const page = await context.newPage();
-      await login(page, daemon);
-      await page.close();
-      await use(context);
-      await context.close();
-    },
-    { scope: "worker" },
-  ],
-  context: async ({ known }, use) => use(known),
+  project: async ({ projects, own }, use) => use(await projects.of(own)),
+  daemon: async ({ project }, use) => use(project.daemon),
+  context: async ({ project }, use) => use(project.known),
   page: async ({ context }, use) => {
     const page = await context.newPage();
     await use(page);

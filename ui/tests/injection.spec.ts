@@ -113,7 +113,8 @@ for (let file = 0; file < FILES; file += 1) {
     for (const text of [strings[2], strings[3]]) {
       await expect(open.getByText(text ?? "").filter({ visible: true }).first()).toBeVisible();
     }
-    await open.getByRole("button", { name: "Edit hostile" }).click();
+    await open.getByRole("button", { name: "More of hostile" }).click();
+    await open.getByRole("menuitem", { name: "Edit …" }).click();
     const results = open.getByRole("dialog").getByRole("region", { name: "What steps would read" });
     await expect(results.getByRole("treeitem").first()).toBeVisible();
     await unroll(open);

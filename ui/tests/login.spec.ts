@@ -87,7 +87,7 @@ test("a person logs in at the provider, is named in the audit log, and comes bac
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();
     await authenticate(page, "ann");
     await expect(page).toHaveURL(`${daemon.base}/access?tab=audit`);
-    await expect(page.getByText("You are person ann@example.com (ann) in a browser")).toBeVisible();
+    await expect(page.getByText("Logged in as person ann@example.com (ann) in a browser")).toBeVisible();
     const entry = page.getByRole("table", { name: "Audit log" }).getByRole("row", { name: /logIn/ });
     await expect(entry).toContainText("person ann@example.com (ann) in a browser");
     await expectAccessible(page, "access of a person");

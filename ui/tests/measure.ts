@@ -49,7 +49,7 @@ async function scrolled(page: Page, rows: number): Promise<number[]> {
   return page.evaluate(async (most) => {
     const frames: number[] = [];
     let last = await new Promise<number>(requestAnimationFrame);
-    const found = () => Number(/^(\d+)/.exec(document.querySelector("[role=status]")?.textContent ?? "")?.[1] ?? 0);
+    const read = () => Number(document.querySelector("[role=table]")?.getAttribute("aria-rowcount") ?? 0);
     let still = 0;
     while (still < 300) {
       const before = scrollY;
@@ -58,7 +58,7 @@ async function scrolled(page: Page, rows: number): Promise<number[]> {
       frames.push(now - last);
       last = now;
       still = scrollY === before ? still + 1 : 0;
-      if (found() >= most && still > 5) {
+      if (read() >= most && still > 5) {
         break;
       }
     }

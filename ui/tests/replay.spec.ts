@@ -122,7 +122,7 @@ test("a replay of many says what it calls again, shows its progress and is stopp
   await daemon.write("automations/stopped.yaml", text(peer.base));
   await Promise.all(Array.from({ length: 20 }, () => daemon.run("stopped", {})));
   await page.goto(`${daemon.base}/executions?automation=stopped`);
-  await page.getByRole("button", { name: "Replay…" }).click();
+  await page.getByRole("button", { name: "Replay 20…" }).click();
   const sheet = page.getByRole("dialog", { name: "Replay executions" });
   await expect(sheet.getByText("20 executions call other systems again.")).toBeVisible();
   await sheet.getByRole("button", { name: "Replay 20" }).click();
@@ -139,7 +139,7 @@ test("many executions are counted before they are replayed", async ({ open: page
     await daemon.run("many", {});
   }
   await page.goto(`${daemon.base}/executions?automation=many`);
-  await page.getByRole("button", { name: "Replay…" }).click();
+  await page.getByRole("button", { name: "Replay 3…" }).click();
   const sheet = page.getByRole("dialog", { name: "Replay executions" });
   await expect(sheet.getByText("Replay 3 executions?")).toBeVisible();
   await sheet.getByRole("button", { name: "Replay 3" }).click();

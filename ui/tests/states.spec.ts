@@ -43,7 +43,7 @@ test("empty: each list of a new project says what belongs there, and the command
     await login(page, own);
     for (const [path, title, command] of [
       ["/", "No automation yet", "cogwork new"],
-      ["/executions", "Nothing ran that matches", "cogwork start"],
+      ["/executions", "No execution matches", "cogwork start"],
       ["/inbox", "Nothing waits for a person", "waitFor"],
       ["/connections", "No connection yet", "cogwork connectors"],
       ["/state", "No value in this scope", "cogwork state set"],
@@ -232,6 +232,8 @@ test("subscription that cannot be taken back: since when, why, and the way to fo
   await expect.poll(state).toBe("leaving failed");
   await open.goto(`${daemon.base}/status`);
   await expect(open.getByRole("row", { name: /state-leaving/ })).toContainText("leaving");
+  await expect(open.getByRole("row", { name: /state-leaving/ })).toContainText("(deleted)");
+  await expect(open.getByRole("link", { name: "state-leaving" })).toHaveCount(0);
   const row = open.getByRole("row").filter({ hasText: "to take it back failed" });
   await expect(row).toContainText(/no longer wanted \(since: .*1\s+attempt to take it back failed: .*Not yours/);
   await row.getByRole("button", { name: "Try now" }).click();
@@ -323,7 +325,7 @@ test("cleared by age: an execution that was deleted says which setting deletes",
     await expect(page.getByRole("alert")).toContainText("unknown_execution");
     await expect(page.getByText("retention.days")).toBeVisible();
     await draw(page, "cleared by age");
-    await page.getByRole("link", { name: "Executions that are there" }).click();
+    await page.getByRole("link", { name: "All executions" }).click();
     await expect(page.getByRole("heading", { name: "Executions" })).toBeVisible();
     await page.goto(`${own.base}/executions/${second}`);
     await expect(page.getByText(/Succeeded after/)).toBeVisible();
@@ -358,6 +360,8 @@ test("offline: a bar says so, what was read stays, and controls that write are d
     await expect(page.getByText("Not connected to the daemon")).toBeVisible({ timeout: 20_000 });
     await expect(page.getByRole("button", { name: "Run first" })).toBeDisabled();
     await expect(page.getByRole("button", { name: "Enter listening mode" })).toBeDisabled();
+    await expect(page.getByRole("button", { name: "Disable" })).toBeDisabled();
+    await expect(page.getByRole("button", { name: "Disable" })).toHaveAttribute("title", "the daemon does not answer");
     await draw(page, "offline");
     await own.serve();
     await expect(page.getByRole("button", { name: "Run first" })).toBeEnabled({ timeout: 40_000 });

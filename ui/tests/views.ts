@@ -120,7 +120,7 @@ export const VIEWS: View[] = [
     dialog: "BulkBar",
     path: () => "/executions?automation=a11y-turns",
     act: async (page) => {
-      await button(page, "Replay…").click();
+      await button(page, "Replay 1…").click();
       await expect(page.getByRole("dialog").getByText("Replay 1 execution?")).toBeVisible();
     },
   },
