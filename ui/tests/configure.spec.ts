@@ -41,6 +41,29 @@ test("a field is an edit of the draft that is undone and saved, and changes no o
   expect(text.split("\n").filter((line) => !/timeout|concurrency|limit/.test(line))).toEqual(HOOK.split("\n"));
 });
 
+test("fields that are changed while the edit of another one is on its way are all in the draft", async ({ open, daemon }) => {
+  await daemon.write("automations/configure-fast.yaml", HOOK);
+  let release = () => {};
+  const held = new Promise<void>((done) => (release = done));
+  await open.route("**/api/v1/edit", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await open.goto(`${daemon.base}/automations/configure-fast?tab=test&drawer=configure`);
+  await expect(open.getByRole("checkbox", { name: "GET" })).toBeChecked();
+  await open.getByLabel("Wait", { exact: true }).fill("10s");
+  await open.getByLabel("Wait", { exact: true }).press("Tab");
+  await open.getByLabel("Largest body", { exact: true }).fill("1MiB");
+  await open.getByLabel("Largest body", { exact: true }).press("Tab");
+  await open.getByRole("checkbox", { name: "GET" }).uncheck();
+  release();
+  await open.getByRole("button", { name: "Save…" }).click();
+  const difference = open.getByRole("region", { name: "Difference" });
+  for (const added of ["timeout: 10s", "maxBody: 1MiB", "POST"]) {
+    await expect(difference).toContainText(added);
+  }
+});
+
 test("a schedule has its words and its next five instants, and an impossible date is an error", async ({ open, daemon }) => {
   await daemon.write("automations/configure-schedule.yaml", 'trigger: {schedule: {daily: {at: "08:30"}}}\nsteps: [{set: {a: 1}}]\n');
   await open.goto(`${daemon.base}/automations/configure-schedule?tab=test&drawer=configure`);

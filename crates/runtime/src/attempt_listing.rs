@@ -1,7 +1,7 @@
 //! The attempt that the failed or retried step of an execution is at, in short form, for lists.
 
 use model::automation::Automation;
-use model::execution::{Event, Outcome};
+use model::execution::{Event, Outcome, StepOutcome};
 use serde::Serialize;
 use store::ExecutionRow;
 
@@ -49,14 +49,24 @@ impl StepAttempt {
     }
 }
 
-/// Returns the step that an ended execution failed at.
+/// Returns the step that an ended execution failed at, with its loop turns.
 fn failed_step(events: &[Event]) -> Option<&str> {
-    match events.last()? {
-        Event::Finished { outcome: Outcome::Failed { error } | Outcome::Stuck { error }, .. } => {
-            error.step.as_deref()
-        }
-        _ => None,
+    let Some(Event::Finished { outcome: Outcome::Failed { error } | Outcome::Stuck { error }, .. }) =
+        events.last()
+    else {
+        return None;
+    };
+    let id = error.step.as_deref()?;
+    if id.contains('[') {
+        return Some(id);
     }
+    // The error of the execution may name the step without its turns.
+    let with_turns = events.iter().rev().find_map(|event| match event {
+        Event::StepFinished { step, outcome: StepOutcome::Failed { .. }, .. }
+        | Event::StepFailed { step, .. } => (step.split('[').next() == Some(id)).then_some(step.as_str()),
+        _ => None,
+    });
+    with_turns.or(Some(id))
 }
 
 impl Runtime {

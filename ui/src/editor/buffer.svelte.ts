@@ -40,6 +40,8 @@ export class Buffer {
   editor: EditorHandle | undefined;
   /** The check that runs, and its text. */
   private checking: { text: string; stop: AbortController; done: Promise<void> } | undefined;
+  /** The end of the last edit. */
+  private editing: Promise<unknown> = Promise.resolve();
   private readonly key: string;
 
   constructor(readonly path: string) {
@@ -143,8 +145,14 @@ export class Buffer {
     }
   }
 
-  /** Changes the text by operations; every other byte of it stays. */
-  async edit(operations: Operation[]): Promise<void> {
+  /** Changes the text by operations; every other byte of it stays. An edit begins when the one before has ended. Returns the text before. */
+  edit(operations: Operation[]): Promise<string> {
+    const edit = this.editing.then(() => this.editNow(operations));
+    this.editing = edit.catch(() => {});
+    return edit;
+  }
+
+  private async editNow(operations: Operation[]): Promise<string> {
     const text = this.text ?? "";
     const answer = await data(api.POST("/api/v1/edit", { body: { path: this.path, text, operations } }));
     if (this.text !== text) {
@@ -156,6 +164,7 @@ export class Buffer {
       this.changed(applied(text, answer.changes));
     }
     await this.check(this.text ?? "");
+    return text;
   }
 
   /** Renames a step with everything in the file that names it; the tests beside it follow when the file is saved. */

@@ -38,8 +38,7 @@ export class TriggerDraft {
 
   /** Applies operations in place. No other byte of the text changes. */
   apply = async (operations: Operation[]): Promise<void> => {
-    const before = this.buffer.text ?? "";
-    await this.buffer.edit(operations);
+    const before = await this.buffer.edit(operations);
     if (this.buffer.text !== before) {
       this.earlier = [...this.earlier.slice(1 - MOST_UNDONE), before];
     }
