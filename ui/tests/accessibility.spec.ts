@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { expectAccessible } from "./axe";
+import { expectAccessible, findings, ON_COLOURS } from "./axe";
 import { type Daemon, endSession, expect, login, test } from "./harness";
 import { prepare, type Shown, VIEWS } from "./views";
 
@@ -57,4 +57,20 @@ test("every sheet and every dialog is examined for accessibility", () => {
   const dialogs = files.filter((file) => /<(Sheet|Dialog)\b/.test(readFileSync(join(folder, file), "utf8")));
   expect(dialogs.length).toBeGreaterThan(8);
   expect(dialogs.filter((file) => !examined.has(basename(file)))).toEqual([]);
+});
+
+test("a colour scheme changes the values of tokens, and nothing else", () => {
+  const folder = fileURLToPath(new URL("../src", import.meta.url));
+  const styles = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => /\.(css|svelte)$/.test(file));
+  const depending = styles.filter((file) => /prefers-color-scheme|data-theme|light-dark\(/.test(readFileSync(join(folder, file), "utf8")));
+  expect(depending).toEqual([join("design", "tokens.css")]);
+  const declared = readFileSync(join(folder, "design/tokens.css"), "utf8").matchAll(/^\s*([a-z-]+):/gm);
+  expect([...declared].map(([, name]) => name).filter((name) => !/^(--.*|color-scheme)$/.test(name ?? ""))).toEqual([]);
+});
+
+test("the rules on colours find a text that is too pale in the dark", async ({ home }) => {
+  await home.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
+  expect(await findings(home, ON_COLOURS)).toEqual([]);
+  await home.evaluate(() => document.documentElement.style.setProperty("--muted", "#3a3f46"));
+  expect((await findings(home, ON_COLOURS)).join()).toContain("color-contrast");
 });
