@@ -23,6 +23,8 @@ const FENCED: &str = "CW001";
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) session: Session,
+    /// The process of the server for it.
+    pub(super) pid: i32,
     statements: HashMap<&'static str, Statement>,
 }
 
@@ -51,8 +53,8 @@ pub(super) enum Failure {
 }
 
 impl Prepared {
-    pub(super) fn new(session: Session) -> Self {
-        Self { session, statements: HashMap::new() }
+    pub(super) fn new(session: Session, pid: i32) -> Self {
+        Self { session, pid, statements: HashMap::new() }
     }
 
     /// Sends a batch with this number and waits until it is committed. Returns a verdict for each write.

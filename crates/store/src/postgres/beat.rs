@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
 
-use super::connect::Session;
+use super::connect::{Session, in_time};
 use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
@@ -15,7 +15,7 @@ use crate::types::{Load, News, NodeId};
 /// The time between two beats.
 const BEAT: Duration = Duration::from_secs(2);
 /// The time without a beat after which another daemon counts as dead, by the steady clock of the observer.
-const SILENCE: Duration = Duration::from_secs(10);
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
 const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = $2, queued = $3, resting = $4, pid = pg_backend_pid() \
       WHERE id = $1 AND NOT dead RETURNING id) \
     SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b) FROM nodes n";
@@ -92,18 +92,19 @@ pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
     loop {
         let result = tokio::select! {
             biased;
-            _ = ticks.tick() => match beat(&shared, &mut link, &mut observer).await {
+            // An answer that something swallows on the way must not keep the node from beating on another connection.
+            _ = ticks.tick() => match in_time(beat(&shared, &mut link, &mut observer)).await {
                 Ok(true) => Ok(()),
                 Ok(false) => return shared.poison.set("another daemon has taken over"),
-                Err(error) => Err(error),
+                Err(reason) => Err(reason),
             },
             Some(request) = requests.recv(), if link.is_some() => match &link {
-                Some(link) => link.handle(request).await,
+                Some(link) => in_time(link.handle(request)).await,
                 None => Ok(()),
             },
         };
-        if let Err(error) = result {
-            tracing::warn!(reason = super::connect::message(&error), "the beat of this daemon is late");
+        if let Err(reason) = result {
+            tracing::warn!(reason, "the beat of this daemon is late");
             link = None;
         }
     }

@@ -1,7 +1,8 @@
 //! The checks of a server before a store is opened on it.
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
+use super::connect::in_time;
 use crate::Durability;
 
 /// The oldest server version, as `server_version_num`.
@@ -22,8 +23,12 @@ const SETTINGS: &str = "SELECT current_setting('server_version_num')::int4, curr
     current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), \
     current_setting('synchronous_standby_names'), current_setting('server_encoding')";
 
-/// Checks the server of a connection. Returns what to tell people if it cannot be used.
-pub(super) async fn check(client: &Client, durability: Durability) -> Result<Server, String> {
+/// Checks the server of a connection; `second` is another one to it. Returns what to tell people if it cannot be used.
+pub(super) async fn check(
+    client: &Client,
+    second: &Client,
+    durability: Durability,
+) -> Result<Server, String> {
     let failed = |error: tokio_postgres::Error| super::connect::message(&error);
     let row = client.query_one(SETTINGS, &[]).await.map_err(failed)?;
     let text = |index: usize| row.try_get::<_, String>(index).map_err(failed);
@@ -36,7 +41,7 @@ pub(super) async fn check(client: &Client, durability: Durability) -> Result<Ser
         let found = text(6)?;
         return Err(format!("the database has the encoding {found}; create one with the encoding UTF8"));
     }
-    check_pooling(client).await?;
+    check_pooling(client, second).await?;
     let (fsync, pages, commit, standbys) = (text(2)?, text(3)?, text(4)?, text(5)?);
     let mut weakened = Vec::new();
     let session = match durability {
@@ -85,22 +90,27 @@ pub(super) async fn look(client: &Client) -> Result<Server, String> {
     Ok(Server { version, weakened: Vec::new(), session: String::new() })
 }
 
-/// Returns an error if transactions of this connection reach different sessions of the server.
-async fn check_pooling(client: &Client) -> Result<(), String> {
-    let failed = |error: tokio_postgres::Error| super::connect::message(&error);
-    let pid = |row: &Row| row.try_get::<_, i32>(0).map_err(failed);
-    let pooled = "a pooler in transaction mode is between this daemon and the server; give a direct or \
-        session-pooled address";
-    // A session-level setting is lost, or is another's, when a pooler gives the next transaction to another session.
-    let mark = "SELECT pg_backend_pid(), set_config('application_name', current_setting('application_name') || '*', false)";
-    let row = client.query_one(mark, &[]).await.map_err(failed)?;
-    let (first, marked) = (pid(&row)?, row.try_get::<_, String>(1).map_err(failed)?);
-    for _ in 0..3 {
-        let again = "SELECT pg_backend_pid(), current_setting('application_name')";
-        let row = client.query_one(again, &[]).await.map_err(failed)?;
-        if pid(&row)? != first || row.try_get::<_, String>(1).map_err(failed)? != marked {
-            return Err(pooled.to_owned());
-        }
+/// Returns an error if a session of the server is not that of one connection: a pooler gives it to whichever has a transaction.
+async fn check_pooling(client: &Client, second: &Client) -> Result<(), String> {
+    let pid = async |client: &Client| {
+        // Without a statement that is prepared, which some poolers refuse.
+        let rows = in_time(client.simple_query("SELECT pg_backend_pid()")).await?;
+        let pid = rows.iter().find_map(|row| match row {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        pid.ok_or_else(|| "the server does not tell the process of a connection".to_owned())
+    };
+    let first = pid(client).await?;
+    in_time(second.batch_execute("BEGIN")).await?;
+    // While this transaction is open, the pooler has to give the other connection another session, or this one has its session.
+    let others = pid(second).await?;
+    let again = pid(client).await?;
+    in_time(second.batch_execute("COMMIT")).await?;
+    if others == first || again != first {
+        return Err("a pooler in transaction mode is between this daemon and the server; give a direct or \
+            session-pooled address"
+            .to_owned());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config};
@@ -17,6 +18,19 @@ pub(super) const LANE_SESSION: &str = "SET plan_cache_mode = force_generic_plan;
     SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0; SET lock_timeout = 0; \
     SET client_min_messages = warning; SET standard_conforming_strings = on; \
     SET default_transaction_isolation = 'read committed'";
+
+/// The time after which a request that no transaction can hold up has no answer any more: something on the way swallows it.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Waits for the answer to a request that no transaction can hold up. Returns the reason if there is none.
+pub(super) async fn in_time<T>(
+    request: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, request).await {
+        Ok(answer) => answer.map_err(|error| message(&error)),
+        Err(_) => Err(format!("there is no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+    }
+}
 
 /// A connection of its own, not one of a pool.
 #[derive(Debug)]

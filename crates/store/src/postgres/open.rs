@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio_postgres::Client;
 
 use super::beat;
 use super::blobs::Blobs;
@@ -149,7 +148,13 @@ async fn connect(
     };
     let session = Session::open(&config, &encryption, settings).await;
     let mut session = session.map_err(|error| failed(explain(&error)))?;
-    let mut server = check(&session.client, &options, is_read_only).await.map_err(&failed)?;
+    let mut server = if is_read_only {
+        checks::look(&session.client).await.map_err(&failed)?
+    } else {
+        let second = Session::open(&config, &encryption, settings).await;
+        let second = second.map_err(|error| failed(explain(&error)))?;
+        checks::check(&session.client, &second.client, options.durability).await.map_err(&failed)?
+    };
     server.weakened.extend(address.weakness());
     let identity = if is_read_only {
         schema::check(&session.client).await.map_err(&failed)?;
@@ -201,10 +206,6 @@ async fn connect(
     let measure = tokio::spawn(usage::keep_measuring(reader, usage));
     opened.lanes = Some(shared);
     Ok((opened, Some(Tasks { running, beat, measure, identity })))
-}
-
-async fn check(client: &Client, options: &Options, is_read_only: bool) -> Result<Server, String> {
-    if is_read_only { checks::look(client).await } else { checks::check(client, options.durability).await }
 }
 
 fn spool(options: &Options, is_read_only: bool) -> Result<Option<Spool>, Error> {

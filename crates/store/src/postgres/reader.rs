@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_postgres::{Config, Row};
@@ -21,6 +23,8 @@ const READERS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for one statement.
 const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '60s'; SET jit = off";
+/// The time after which a connection that the server would have answered is given up.
+const NO_ANSWER: Duration = Duration::from_secs(65);
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -40,17 +44,17 @@ struct State {
 }
 
 impl Outage {
-    /// Notes that a connection could not be opened.
-    pub(super) fn began(&self, reason: &str) {
+    /// Notes that a connection could not be opened, or that a write has had no answer since then.
+    pub(super) fn began(&self, reason: &str, since: Instant) {
         let mut state = self.state();
         if state.since.is_none() {
             tracing::error!(reason, "the database does not answer; writes wait for it");
         }
-        let since = state.since.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        let since = state.since.as_ref().map_or(since, |(since, _)| *since);
         state.since = Some((since, reason.to_owned()));
     }
 
-    /// Notes that a connection is open.
+    /// Notes that a connection is open, or that a write was answered.
     pub(super) fn ended(&self) {
         if let Some((since, _)) = self.state().since.take() {
             tracing::info!(seconds = since.elapsed().as_secs(), "the database answers again");
@@ -147,6 +151,9 @@ impl Reader {
                 Err(PoolError::Backend(error)) if is_lost(&error) => message(&error),
                 Err(PoolError::Backend(error)) => return Err(read_error(&error)),
                 Err(PoolError::Closed) => return Err(Error::Closed),
+                Err(PoolError::Timeout(_)) => {
+                    return Err(Error::Read { reason: "the database does not answer".to_owned() });
+                }
                 Err(PoolError::PostCreateHook(HookError::Backend(error))) => message(&error),
                 Err(error) => return Err(Error::Read { reason: error.to_string() }),
             };
@@ -160,8 +167,18 @@ impl Reader {
 
     async fn once(&self, sql: &str, params: &Params) -> Result<Vec<Row>, PoolError> {
         let client = self.pool.get().await?;
-        let statement = client.prepare_cached(sql).await?;
-        Ok(client.query(&statement, &borrowed(params)).await?)
+        let read = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query(&statement, &borrowed(params)).await
+        };
+        match tokio::time::timeout(NO_ANSWER, read).await {
+            Ok(rows) => Ok(rows?),
+            Err(_) => {
+                // Something on the way swallows its answers.
+                drop(Object::take(client));
+                Err(PoolError::Timeout(TimeoutType::Recycle))
+            }
+        }
     }
 
     /// Runs a query from a thread that may block, and waits for its rows. Not for threads of the store.
