@@ -219,6 +219,36 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The store was moved to another place.
+    #[error(
+        "the store `{location}` was moved to `{to}` on {at}; start on that one (`--store`), or, if this is to be the store again, \
+        run `cogwork migrate --undo`"
+    )]
+    Moved {
+        /// The store, without a password.
+        location: String,
+        /// The new place, without a password.
+        to: String,
+        /// The time of the move.
+        at: jiff::Timestamp,
+    },
+    /// The store has only a part of another store, whose migration was interrupted.
+    #[error(
+        "`{location}` has only a part of the store `{from}`, whose migration was interrupted; run `cogwork migrate` again to \
+        finish it, or delete what is there"
+    )]
+    HalfMoved {
+        /// The store, without a password.
+        location: String,
+        /// The source, without a password.
+        from: String,
+    },
+    /// The store cannot be moved.
+    #[error("the store cannot be moved: {reason}")]
+    Migrate {
+        /// The reason.
+        reason: String,
+    },
     /// The store is open only for reading.
     #[error("the store is open for reading only")]
     ReadOnly,

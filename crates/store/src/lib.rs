@@ -8,6 +8,7 @@ mod codec;
 mod counters;
 mod error;
 mod location;
+pub mod migration;
 mod options;
 mod poison;
 mod prefix;

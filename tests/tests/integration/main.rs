@@ -16,6 +16,8 @@ mod failures;
 mod github;
 mod listening;
 mod metrics;
+#[cfg(unix)]
+mod migrate;
 mod news;
 mod pauses;
 #[cfg(unix)]

@@ -20,6 +20,7 @@ mod import;
 mod init;
 mod list;
 mod listen;
+mod migrate;
 mod new;
 mod nodes;
 mod pair;
@@ -67,6 +68,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<doctor::Doctor>(),
     Entry::new::<backup::Backup>(),
     Entry::new::<restore::Restore>(),
+    Entry::new::<migrate::Migrate>(),
     Entry::new::<connections::Connections>(),
     Entry::new::<secrets::Secrets>(),
     Entry::new::<token::Token>(),

@@ -38,6 +38,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "doctor",
         "backup",
         "restore",
+        "migrate",
         "connections",
         "secrets",
         "token",

@@ -1,7 +1,11 @@
-//! Encoding of single columns: statuses, times, and the beginnings of ids.
+//! Encoding of single columns: statuses, times, keys, and the beginnings of ids.
 
 use jiff::Timestamp;
 use model::Status;
+use sha2::{Digest as _, Sha256};
+
+/// The most bytes of a key that is stored as it is on a server, whose indexes take no long ones.
+const MAX_KEY_BYTES: usize = 1024;
 
 /// Returns the number of a status in the tables.
 pub(crate) fn status_code(status: Status) -> i64 {
@@ -32,6 +36,14 @@ pub(crate) fn id_prefix(millisecond: i64) -> [u8; 6] {
     const LAST: u64 = (1 << 48) - 1;
     let bytes = u64::try_from(millisecond).unwrap_or_default().min(LAST).to_be_bytes();
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
+}
+
+/// Returns the form of a key on a server: a long one is its hash. No text begins with the byte 0xff.
+pub(crate) fn key_name(key: &str) -> Vec<u8> {
+    if key.len() <= MAX_KEY_BYTES {
+        return key.as_bytes().to_vec();
+    }
+    [&[0xff][..], &Sha256::digest(key.as_bytes())[..]].concat()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod rows;
 mod start;
 mod text_room;
 
-pub(crate) use columns::{id_prefix, status_code, status_of, to_ns};
+pub(crate) use columns::{id_prefix, key_name, status_code, status_of, to_ns};
 pub(crate) use compress::{compress, decompress};
 pub(crate) use events::DecodedEvent;
 pub(crate) use external::{ExternalValue, ExternalValues};

@@ -3,13 +3,13 @@
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::forms::{Hash, KEY, RECORD, TEST_SHELF, id_of, name_of_key};
+use super::forms::{Hash, KEY, RECORD, TEST_SHELF, id_of};
 use super::op::{AcceptOp, AcceptRow, Item, Op, Params, borrowed};
 use super::statements::{
     ACCEPT, APPEND, APPEND_ONE, CHANGE_STATE, END, NEW_ENDED, NEW_LIVE, NEW_LOGS, NEW_STARTS, NEW_USES,
     PUT_WATERMARK, WRITE_POLL,
 };
-use crate::codec::{AppendRow, ExternalValues, StateChange, status_code, to_ns};
+use crate::codec::{AppendRow, ExternalValues, StateChange, key_name, status_code, to_ns};
 use crate::types::{PollWrite, Snapshot};
 use crate::{DedupRecord, SnapshotChange};
 
@@ -250,7 +250,7 @@ impl<'batch> Names<'batch> {
             self.push(of, RECORD, key.to_vec(), content.as_ref().map(|hash| &hash[..]), Some(to_ns(*until)));
         }
         if let Some(key) = &new.row.key {
-            self.push(of, KEY, name_of_key(key), None, None);
+            self.push(of, KEY, key_name(key), None, None);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::codec::{ExternalValue, ExternalValues, compress, decompress, find_large, in_place, remove};
 
 /// The bytes of a chunk before compression.
-pub(super) const CHUNK: usize = 256 << 10;
+pub(super) const CHUNK: usize = crate::migration::side::CHUNK_BYTES;
 /// The number of callers that write blobs concurrently. Each holds a copy of a value.
 const WRITERS: usize = 4;
 /// The forms of a stored chunk, by its first byte.
@@ -28,15 +28,15 @@ const RAW: u8 = 0;
 const COMPRESSED: u8 = 1;
 
 /// The time of the server, so that no clock of a daemon matters.
-const TOUCH: &str = "UPDATE blobs SET at_ns = (extract(epoch FROM clock_timestamp()) * 1000000000)::int8 \
+pub(super) const TOUCH: &str = "UPDATE blobs SET at_ns = (extract(epoch FROM clock_timestamp()) * 1000000000)::int8 \
     WHERE hash = $1 AND stored >= 0 RETURNING stored";
 /// The row comes first, so that what a crash leaves is found by it. It is complete once `stored` is known.
-const BEGIN: &str = "INSERT INTO blobs (hash, length, stored, at_ns) \
+pub(super) const BEGIN: &str = "INSERT INTO blobs (hash, length, stored, at_ns) \
     VALUES ($1, $2, -1, (extract(epoch FROM clock_timestamp()) * 1000000000)::int8) \
     ON CONFLICT (hash) DO UPDATE SET at_ns = excluded.at_ns";
-const PUT: &str =
+pub(super) const PUT: &str =
     "INSERT INTO blob_chunks (hash, no, bytes) VALUES ($1, $2, $3) ON CONFLICT (hash, no) DO NOTHING";
-const COMPLETE: &str = "UPDATE blobs SET stored = $2 WHERE hash = $1 RETURNING stored";
+pub(super) const COMPLETE: &str = "UPDATE blobs SET stored = $2 WHERE hash = $1 RETURNING stored";
 pub(super) const READ_CHUNK: &str = "SELECT bytes FROM blob_chunks WHERE hash = $1 AND no = $2";
 const READ: &str = "SELECT bytes FROM blob_chunks WHERE hash = $1 ORDER BY no";
 const CUTS: &str = "SELECT u.first, u.at, u.blob, b.length FROM blob_uses u LEFT JOIN blobs b ON b.hash = u.blob \
@@ -149,10 +149,7 @@ impl Blobs {
 
     /// Returns the stored size.
     async fn put_chunk(&self, hash: &Hash, no: i32, chunk: &[u8]) -> Result<i64, Error> {
-        let bytes = match compress(chunk) {
-            Some(packed) => [&[COMPRESSED], packed.as_slice()].concat(),
-            None => [&[RAW], chunk].concat(),
-        };
+        let bytes = pack(chunk);
         let stored = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         self.reader.rows(PUT, params![hash.to_vec(), no, bytes]).await.map_err(write_error)?;
         Ok(stored)
@@ -206,6 +203,14 @@ impl Blobs {
 impl BlobSource for Blobs {
     fn blob(&self, digest: Hash, length: u64) -> Arc<dyn Blob> {
         Arc::new(StoredBlob::new(self.reader.clone(), digest, length))
+    }
+}
+
+/// Returns the stored form of a chunk.
+pub(super) fn pack(chunk: &[u8]) -> Vec<u8> {
+    match compress(chunk) {
+        Some(packed) => [&[COMPRESSED], packed.as_slice()].concat(),
+        None => [&[RAW], chunk].concat(),
     }
 }
 

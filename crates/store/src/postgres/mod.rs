@@ -33,6 +33,7 @@ mod definitions;
 mod events;
 mod files;
 mod list;
+mod migration;
 mod partitions;
 mod prune;
 mod state;
@@ -44,4 +45,5 @@ mod open;
 mod store;
 
 pub(crate) use address::Address;
+pub(crate) use migration::{TABLES, open_side};
 pub(crate) use open::{open, open_read_only};

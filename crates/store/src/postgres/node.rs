@@ -3,11 +3,13 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use super::beat::{channel, send};
 use super::connect::Session;
 use super::lane::Shared;
+use super::migration;
 use super::peers::{PAGE, TAKE_OVER};
 use super::schema::explain;
 use crate::Error;
@@ -84,16 +86,31 @@ impl Identity {
 /// Returns the number of the node.
 ///
 /// # Errors
-/// [`Error::Connect`] if the database fails.
+/// [`Error::Connect`] if the database fails. [`Error::Moved`] and [`Error::HalfMoved`] if no daemon may start on it.
 pub(super) async fn join(client: &mut Client, identity: &Identity, location: &str) -> Result<i64, Error> {
-    enter(client, identity)
-        .await
-        .map_err(|error| Error::Connect { location: location.to_owned(), reason: explain(&error) })
+    let failed = |reason: String| Error::Connect { location: location.to_owned(), reason };
+    match enter(client, identity, location).await {
+        Ok(joined) => joined,
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(failed("it is being moved by `cogwork migrate`; wait for its end".to_owned()))
+        }
+        Err(error) => Err(failed(explain(&error))),
+    }
 }
 
-async fn enter(client: &mut Client, identity: &Identity) -> Result<i64, tokio_postgres::Error> {
+async fn enter(
+    client: &mut Client,
+    identity: &Identity,
+    location: &str,
+) -> Result<Result<i64, Error>, tokio_postgres::Error> {
     let mut transaction = client.transaction().await?;
+    // A daemon that joins has it for a moment, a migration until it ends.
+    transaction.batch_execute("SET LOCAL lock_timeout = '10s'").await?;
     transaction.query_one(LOCK, &[]).await?;
+    transaction.batch_execute("SET LOCAL lock_timeout TO DEFAULT").await?;
+    if let Err(error) = migration::check_marks(&transaction, location).await? {
+        return Ok(Err(error));
+    }
     if identity.lock.is_some() {
         for row in transaction.query(PREDECESSORS, &[&identity.name]).await? {
             fence_off(&mut transaction, row.try_get(0)?, row.try_get(1)?).await?;
@@ -106,7 +123,7 @@ async fn enter(client: &mut Client, identity: &Identity) -> Result<i64, tokio_po
         transaction.execute(ADD_LANE, &[&node, &lane]).await?;
     }
     transaction.commit().await?;
-    Ok(node)
+    Ok(Ok(node))
 }
 
 /// Declares a node dead, unless it has beaten since, and fences off its lanes. Returns true if it did.

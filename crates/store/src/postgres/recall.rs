@@ -5,10 +5,10 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::attempt::{Verdict, done_of};
-use super::forms::{Hash, KEY, RECORD, execution_of, id_of, name_of_key};
+use super::forms::{Hash, KEY, RECORD, execution_of, id_of};
 use super::op::{AcceptOp, AcceptRow, Done, Item, Op};
 use crate::AcceptOutcome;
-use crate::codec::{AppendRow, StateChange};
+use crate::codec::{AppendRow, StateChange, key_name};
 
 type Result<T> = std::result::Result<T, tokio_postgres::Error>;
 
@@ -54,7 +54,7 @@ async fn accepted(client: &Client, node: i64, accept: &AcceptOp) -> Result<Vec<A
 /// Returns the outcome for an execution that was refused since one of its names is taken.
 async fn holder(client: &Client, new: &AcceptRow) -> Result<AcceptOutcome> {
     let records = new.row.dedup.iter().map(|record| (RECORD, record.key.to_vec(), record.content));
-    let key = new.row.key.as_deref().map(|key| (KEY, name_of_key(key), None));
+    let key = new.row.key.as_deref().map(|key| (KEY, key_name(key), None));
     for (kind, key, content) in records.chain(key) {
         if let Some(row) = client.query_opt(HOLDER, &[&new.automation, &kind, &key]).await? {
             let (first, found): (Uuid, Option<Vec<u8>>) = (row.try_get(0)?, row.try_get(1)?);

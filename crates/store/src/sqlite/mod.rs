@@ -34,12 +34,14 @@ mod pool;
 mod read;
 
 mod backup;
+mod migration;
 mod prune;
 mod restore;
 
 mod store;
 
 pub(crate) use backup::back_up;
+pub(crate) use migration::open_side;
 pub(crate) use paths::exists;
 pub(crate) use restore::restore;
 pub(crate) use store::SqliteStore;

@@ -21,7 +21,7 @@ use super::readahead::Readahead;
 use super::settings;
 use super::usage::{self, Usage};
 use super::writer::Writer;
-use super::{check, dedup, polls, pool, prune, read, replay, schema, state, waits};
+use super::{check, dedup, migration, polls, pool, prune, read, replay, schema, state, waits};
 use crate::codec::{LargeTexts, TextRoom};
 use crate::counters::Counters;
 use crate::poison::Poison;
@@ -460,6 +460,7 @@ fn open_file(paths: &StorePaths, options: &Options) -> Result<Connection, Error>
         check::at_start(&connection, &paths.file)?;
     }
     schema::migrate(&mut connection, &paths.file)?;
+    migration::check_marks(&connection, &paths.file)?;
     Ok(connection)
 }
 

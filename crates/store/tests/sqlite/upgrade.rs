@@ -200,3 +200,22 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
     let state = store.read_state("orders", "cursor").await.expect("it is read").expect("it is kept");
     assert_eq!(state.value, Value::from(1_u32));
 }
+
+#[tokio::test]
+async fn executions_of_an_earlier_release_are_moved_to_another_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (old, new) = (folder.path().join("old.db"), folder.path().join("new.db"));
+    version_1(&old);
+    let store = store::open(&old.as_path().into(), Options::default()).expect("it opens");
+    let before = store.events(id(2)).await.expect("they are read").expect("they are there");
+    store.close().await.expect("it closes");
+    let none = model::failpoint::Failpoints::default();
+    let moved =
+        store::migration::migrate(&old.as_path().into(), &new.as_path().into(), at(0), none, &mut |_| {})
+            .await;
+    assert!(moved.expect("it is moved").is_equal());
+    let store = store::open(&new.as_path().into(), Options::default()).expect("it opens");
+    assert_eq!(store.events(id(2)).await.expect("they are read"), Some(before));
+    assert_eq!(store.unfinished(None, 10).await.expect("they are read").len(), 3);
+    store.close().await.expect("it closes");
+}
