@@ -315,9 +315,17 @@ impl Daemon {
     ///
     /// # Errors
     /// It does not end within 30 s.
-    pub async fn ended(mut self) -> Result<ExitStatus, Error> {
+    pub async fn ended(self) -> Result<ExitStatus, Error> {
+        Ok(self.ended_with_output().await?.0)
+    }
+
+    /// Waits for its end, and returns its output too.
+    ///
+    /// # Errors
+    /// It does not end within 30 s.
+    pub async fn ended_with_output(mut self) -> Result<(ExitStatus, String), Error> {
         match tokio::time::timeout(PATIENCE, self.child.wait()).await {
-            Ok(status) => Ok(status?),
+            Ok(status) => Ok((status?, self.output())),
             Err(_) => Err(Error::NotServing {
                 what: format!("did not end within {} s", PATIENCE.as_secs()),
                 output: self.output(),

@@ -11,5 +11,9 @@ pub mod faults;
 pub mod github;
 pub mod hostile;
 pub mod identity;
+#[cfg(unix)]
+pub mod postgres;
 pub mod project;
+#[cfg(unix)]
+pub mod proxy;
 pub mod recorder;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tests::faults::{Effort, FAULTS, Fault};
+use tokio::task::JoinSet;
 
 /// How long the daemon may take until it serves, however it ended before.
 const READY_WITHIN: Duration = Duration::from_secs(2);
@@ -29,7 +30,7 @@ struct Arguments {
 }
 
 fn after_help() -> String {
-    let rows = FAULTS.iter().map(|fault| format!("  {:14} {}\n", fault.name, fault.about));
+    let rows = FAULTS.iter().map(|fault| format!("  {:16} {}\n", fault.name, fault.about));
     format!("Faults:\n{}", rows.collect::<String>())
 }
 
@@ -61,29 +62,44 @@ async fn main() -> io::Result<ExitCode> {
     // There can be one already only if somebody else is in this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let (mut is_well, mut out) = (true, io::stdout());
+    let (mut is_well, mut beside) = (true, JoinSet::new());
     for fault in &FAULTS {
         let rounds = arguments.rounds(fault);
         if rounds == 0 {
             continue;
         }
-        match (fault.run)(Effort { rounds, seed }).await {
-            Ok(mut verdict) => {
-                // The quick form runs beside whatever else a machine has to do.
-                if !arguments.quick {
-                    verdict.hold_to(READY_WITHIN);
-                }
-                writeln!(out, "{verdict}")?;
-                is_well &= verdict.violations.is_empty();
-                if verdict.violations.is_empty() {
-                    let _ = std::fs::remove_dir_all(&verdict.records);
-                }
-            }
-            Err(error) => {
-                writeln!(out, "{}: cannot be tried: {error}; seed {seed}", fault.name)?;
-                is_well = false;
-            }
+        let tried = attempt(fault, Effort { rounds, seed }, arguments.quick);
+        if fault.waits && arguments.quick {
+            beside.spawn(tried);
+        } else {
+            is_well &= tried.await?;
         }
     }
+    while let Some(tried) = beside.join_next().await {
+        is_well &= tried.map_err(io::Error::other)??;
+    }
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tries a fault and says what came of it. Returns true if no promise was broken.
+async fn attempt(fault: &'static Fault, effort: Effort, is_quick: bool) -> io::Result<bool> {
+    let mut out = io::stdout();
+    match (fault.run)(effort).await {
+        Ok(mut verdict) => {
+            // The quick form runs beside whatever else a machine has to do.
+            if !is_quick {
+                verdict.hold_to(READY_WITHIN);
+            }
+            writeln!(out, "{verdict}")?;
+            let is_well = verdict.violations.is_empty();
+            if is_well {
+                let _ = std::fs::remove_dir_all(&verdict.records);
+            }
+            Ok(is_well)
+        }
+        Err(error) => {
+            writeln!(out, "{}: cannot be tried: {error}; seed {}", fault.name, effort.seed)?;
+            Ok(false)
+        }
+    }
 }

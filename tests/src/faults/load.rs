@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How long a sender waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Where the daemon takes requests now.
+/// Where a daemon takes requests now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) asynchronous: String,
@@ -43,13 +43,19 @@ impl Addresses {
     }
 }
 
+/// Returns the address for a number: each daemon gets its part of them.
+fn address_of(daemons: &[Addresses], sent: Sent, number: u64) -> Option<String> {
+    let turn = usize::try_from(number).unwrap_or_default() % daemons.len().max(1);
+    daemons.get(turn).map(|addresses| addresses.address(sent).to_owned())
+}
+
 /// The state that the senders share with the oracle.
 #[derive(Debug)]
 pub(super) struct Shared {
     oracle: Mutex<Oracle>,
     sink: Recorder,
     acknowledged: Mutex<File>,
-    addresses: watch::Sender<Option<Addresses>>,
+    addresses: watch::Sender<Vec<Addresses>>,
     numbers: AtomicU64,
     /// Answers 503 and 429 so far.
     refused: watch::Sender<u64>,
@@ -65,7 +71,7 @@ impl Shared {
             oracle: Mutex::default(),
             sink,
             acknowledged: Mutex::new(File::options().create(true).append(true).open(acknowledged)?),
-            addresses: watch::Sender::new(None),
+            addresses: watch::Sender::default(),
             numbers: AtomicU64::new(0),
             refused: watch::Sender::new(0),
             unanswered: AtomicU64::new(0),
@@ -86,8 +92,8 @@ impl Shared {
         &self.sink
     }
 
-    /// Says where the daemon is, or that there is none.
-    pub(super) fn serve_at(&self, addresses: Option<Addresses>) {
+    /// Says where the daemons are; none if there is none.
+    pub(super) fn serve_at(&self, addresses: Vec<Addresses>) {
         self.addresses.send_replace(addresses);
     }
 
@@ -103,8 +109,18 @@ impl Shared {
 
     /// Sends one request and notes what came of it: the status, or `None` where there was no answer.
     pub(super) async fn send_one(&self, http: &Client, sent: Sent) -> Option<u16> {
-        let url = self.addresses.borrow().as_ref()?.address(sent).to_owned();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let url = address_of(&self.addresses.borrow(), sent, number)?;
+        self.send(http, &url, sent, number).await
+    }
+
+    /// Sends one request to this address, as [`Self::send_one`] does.
+    pub(super) async fn send_to(&self, http: &Client, url: &str, sent: Sent) -> Option<u16> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.send(http, url, sent, number).await
+    }
+
+    async fn send(&self, http: &Client, url: &str, sent: Sent, number: u64) -> Option<u16> {
         self.oracle().sent(number, sent);
         let Ok(answer) = http.post(url).json(&json!({"n": number})).send().await else {
             self.unanswered.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +165,7 @@ impl Shared {
         let mut addresses = self.addresses.subscribe();
         let mut received = self.sink.count();
         loop {
-            if addresses.wait_for(Option::is_some).await.is_err() {
+            if addresses.wait_for(|daemons| !daemons.is_empty()).await.is_err() {
                 return;
             }
             // Each effect that arrives may have been the last of its execution.

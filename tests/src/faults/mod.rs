@@ -30,6 +30,9 @@ pub enum Error {
     /// The daemon does not start or end.
     #[error(transparent)]
     Daemon(#[from] crate::daemon::Error),
+    /// The database of the daemons does not work.
+    #[error(transparent)]
+    Database(#[from] crate::postgres::Error),
     /// The sink does not work.
     #[error(transparent)]
     Sink(#[from] crate::recorder::Error),

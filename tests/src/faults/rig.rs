@@ -40,13 +40,24 @@ pub(super) struct Parts<'a> {
     pub(super) settings: &'a str,
     /// Variables of the daemon's surroundings.
     pub(super) variables: Vec<(String, String)>,
+    /// The address of the store of each daemon. One daemon with a file where nothing is said.
+    pub(super) stores: Vec<String>,
+}
+
+/// A daemon, which has a project of its own with the same files as the others.
+#[derive(Debug)]
+struct Node {
+    project: Project,
+    daemon: Option<Daemon>,
+    store: Option<String>,
+    /// Where it takes requests; nobody sends there while it is `None`.
+    addresses: Option<Addresses>,
 }
 
 /// A daemon under test, with whoever keeps it busy.
 #[derive(Debug)]
 pub(super) struct Rig {
-    project: Project,
-    daemon: Option<Daemon>,
+    nodes: Vec<Node>,
     shared: Arc<Shared>,
     load: Option<Load>,
     http: Client,
@@ -61,21 +72,26 @@ pub(super) struct Rig {
 impl Rig {
     /// A project, a sink and nobody who works yet.
     pub(super) async fn new(name: &'static str, seed: u64, parts: Parts<'_>) -> Result<Self, Error> {
-        let project = parts.within.map_or_else(Project::new, Project::within)?;
         // The oracle's files are never on the mistreated disk.
         let records = tempfile::Builder::new().prefix("cogwork-faults-").tempdir()?.keep();
         let sink = Recorder::with_journal(&records.join("received.jsonl")).await?;
         let work = Work { sink: sink.url(), retries: parts.retries };
-        work.write(&project)?;
-        if parts.ticks {
-            work.write_ticks(&project)?;
-        }
-        if !parts.settings.is_empty() {
-            project.write("cogwork.yaml", parts.settings)?;
+        let mut nodes = Vec::new();
+        let stores =
+            if parts.stores.is_empty() { vec![None] } else { parts.stores.into_iter().map(Some).collect() };
+        for store in stores {
+            let project = parts.within.map_or_else(Project::new, Project::within)?;
+            work.write(&project)?;
+            if parts.ticks {
+                work.write_ticks(&project)?;
+            }
+            if !parts.settings.is_empty() {
+                project.write("cogwork.yaml", parts.settings)?;
+            }
+            nodes.push(Node { project, daemon: None, store, addresses: None });
         }
         Ok(Self {
-            project,
-            daemon: None,
+            nodes,
             shared: Shared::new(sink, &records.join("acknowledged.jsonl"))?,
             load: None,
             http: load::client()?,
@@ -87,23 +103,57 @@ impl Rig {
         })
     }
 
-    /// Starts the daemon and tells the senders where it is.
+    /// Starts the daemons that do not run and tells the senders where they are.
     pub(super) async fn start(&mut self) -> Result<(), Error> {
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].daemon.is_none() {
+                self.start_node(index).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts one of the daemons.
+    pub(super) async fn start_node(&mut self, index: usize) -> Result<(), Error> {
         let began = Instant::now();
+        let node = &self.nodes[index];
         let daemon = self
             .variables
             .iter()
-            .fold(Daemon::builder(&self.project), |daemon, (name, value)| daemon.env(name, value));
+            .fold(Daemon::builder(&node.project), |daemon, (name, value)| daemon.env(name, value));
         let daemon = if self.disk_dies { daemon.on_a_disk_that_dies() } else { daemon };
+        let daemon = match &node.store {
+            Some(store) => daemon.env("COGWORK_STORE", store),
+            None => daemon,
+        };
         let daemon = daemon.start().await?;
         self.verdict.slowest_start = self.verdict.slowest_start.max(began.elapsed());
-        self.daemon = Some(daemon);
+        self.nodes[index].daemon = Some(daemon);
         let addresses = Addresses {
-            asynchronous: self.live_url(work::ASYNC).await?,
-            synchronous: self.live_url(work::SYNC).await?,
+            asynchronous: self.live_url_at(index, work::ASYNC).await?,
+            synchronous: self.live_url_at(index, work::SYNC).await?,
         };
-        self.shared.serve_at(Some(addresses));
+        self.nodes[index].addresses = Some(addresses);
+        self.tell_addresses();
         Ok(())
+    }
+
+    /// Where one of the daemons takes asynchronous requests.
+    pub(super) fn url_at(&self, index: usize) -> String {
+        self.nodes[index]
+            .addresses
+            .as_ref()
+            .map_or_else(String::new, |addresses| addresses.asynchronous.clone())
+    }
+
+    /// From now on nobody sends to this daemon.
+    pub(super) fn avoid(&mut self, index: usize) {
+        self.nodes[index].addresses = None;
+        self.tell_addresses();
+    }
+
+    fn tell_addresses(&self) {
+        self.shared.serve_at(self.nodes.iter().filter_map(|node| node.addresses.clone()).collect());
     }
 
     /// Lets the senders begin.
@@ -112,7 +162,7 @@ impl Rig {
     }
 
     pub(super) fn project(&self) -> &Project {
-        &self.project
+        &self.nodes[0].project
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -132,7 +182,12 @@ impl Rig {
     }
 
     pub(super) fn daemon(&self) -> Result<&Daemon, Error> {
-        self.daemon.as_ref().ok_or(Error::NoDaemon)
+        self.daemon_at(0)
+    }
+
+    /// One of the daemons.
+    pub(super) fn daemon_at(&self, index: usize) -> Result<&Daemon, Error> {
+        self.nodes[index].daemon.as_ref().ok_or(Error::NoDaemon)
     }
 
     /// Waits until so many more requests were acknowledged. Without them the round proves nothing.
@@ -156,10 +211,24 @@ impl Rig {
 
     /// Kills the daemon as a crash would, and waits until all that it sent is known.
     pub(super) async fn kill(&mut self) -> Result<(), Error> {
-        let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
+        self.kill_node(0).await?;
+        self.shared.sink().idle().await?;
+        self.shared.oracle().next_life();
+        Ok(())
+    }
+
+    /// Kills one of the daemons; what it sent may still arrive.
+    pub(super) async fn kill_node(&mut self, index: usize) -> Result<(), Error> {
+        let daemon = self.take(index)?;
+        Ok(daemon.kill().await?)
+    }
+
+    /// Takes a daemon that is about to end. Nobody sends to it any more.
+    fn take(&mut self, index: usize) -> Result<Daemon, Error> {
+        let daemon = self.nodes[index].daemon.take().ok_or(Error::NoDaemon)?;
+        self.avoid(index);
         self.keep(&daemon)?;
-        daemon.kill().await?;
-        self.gone().await
+        Ok(daemon)
     }
 
     /// Stops the daemon where it is: nobody hears of it any more.
@@ -179,40 +248,46 @@ impl Rig {
 
     /// True if the daemon has ended by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, Error> {
-        Ok(self.daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())
+        Ok(self.nodes[0].daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())
     }
 
     /// Asks the daemon to stop, and waits for it.
     pub(super) async fn stop(&mut self) -> Result<ExitStatus, Error> {
-        let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
-        daemon.terminate()?;
-        self.keep(&daemon)?;
-        let status = daemon.ended().await?;
-        self.gone().await?;
-        Ok(status)
+        self.daemon()?.terminate()?;
+        self.ended().await
     }
 
     /// Waits for the daemon's end, which something else has brought about.
     pub(super) async fn ended(&mut self) -> Result<ExitStatus, Error> {
-        let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
-        self.keep(&daemon)?;
-        let status = daemon.ended().await?;
-        self.gone().await?;
+        let status = self.ended_node(0).await?;
+        self.shared.sink().idle().await?;
+        self.shared.oracle().next_life();
         Ok(status)
     }
 
-    /// Keeps what the daemon has said beside what was sent and received.
-    fn keep(&self, daemon: &Daemon) -> Result<(), Error> {
-        let path = self.verdict.records.join("daemon.log");
-        let mut file = File::options().create(true).append(true).open(path)?;
-        Ok(file.write_all(daemon.output().as_bytes())?)
+    /// Waits for the end of one of the daemons, which something else has brought about.
+    pub(super) async fn ended_node(&mut self, index: usize) -> Result<ExitStatus, Error> {
+        let daemon = self.nodes[index].daemon.take().ok_or(Error::NoDaemon)?;
+        self.avoid(index);
+        let (status, said) = daemon.ended_with_output().await?;
+        self.keep_output(&said)?;
+        Ok(status)
     }
 
-    async fn gone(&mut self) -> Result<(), Error> {
-        self.shared.serve_at(None);
-        self.shared.sink().idle().await?;
-        self.shared.oracle().next_life();
-        Ok(())
+    /// Keeps what a daemon has said beside what was sent and received.
+    fn keep(&self, daemon: &Daemon) -> Result<(), Error> {
+        self.keep_output(&daemon.output())
+    }
+
+    fn keep_output(&self, said: &str) -> Result<(), Error> {
+        let path = self.verdict.records.join("daemon.log");
+        let mut file = File::options().create(true).append(true).open(path)?;
+        Ok(file.write_all(said.as_bytes())?)
+    }
+
+    /// What the daemons that have ended had said.
+    pub(super) fn said(&self) -> String {
+        std::fs::read_to_string(self.verdict.records.join("daemon.log")).unwrap_or_default()
     }
 
     /// Starts again after an end; what was open before it must come to its end in time.
@@ -265,14 +340,36 @@ impl Rig {
         for row in self.unsuccessful().await? {
             self.blame(Some(format!("an execution has not succeeded: {row}")));
         }
-        let status = self.stop().await?;
+        for index in (0..self.nodes.len()).rev() {
+            if self.nodes[index].daemon.is_none() {
+                continue;
+            }
+            self.daemon_at(index)?.terminate()?;
+            let status = self.ended_node(index).await?;
+            self.blame((!status.success()).then(|| format!("the daemon ended with {status}")));
+        }
+        self.shared.sink().idle().await?;
         let mut oracle = self.shared.oracle();
-        oracle.blame((!status.success()).then(|| format!("the daemon ended with {status}")));
         if !self.has_gaps {
             oracle.judge_ticks();
         }
         self.verdict.hear(&oracle);
         drop(oracle);
+        Ok(self.verdict)
+    }
+
+    /// Ends the load and the daemons. Only these violations count: what was acknowledged is lost, as it was to be.
+    pub(super) async fn give_up(mut self, violations: Vec<String>) -> Result<Verdict, Error> {
+        if let Some(load) = self.load.take() {
+            load.stop().await;
+        }
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].daemon.is_some() {
+                self.kill_node(index).await?;
+            }
+        }
+        self.verdict.acknowledged += self.shared.oracle().acknowledged();
+        self.verdict.violations = violations;
         Ok(self.verdict)
     }
 
@@ -299,7 +396,11 @@ impl Rig {
 
     /// The API's response to a GET.
     pub(super) async fn ask(&self, path: &str) -> Result<Value, Error> {
-        let daemon = self.daemon()?;
+        self.ask_at(0, path).await
+    }
+
+    async fn ask_at(&self, index: usize, path: &str) -> Result<Value, Error> {
+        let daemon = self.daemon_at(index)?;
         let url = format!("{}/api/v1{path}", daemon.admin_url());
         let answer = self.http.get(url).bearer_auth(daemon.admin_token()?).send().await;
         let answer = answer.map_err(|error| Error::Silent { error, said: daemon.output() })?;
@@ -308,7 +409,11 @@ impl Rig {
 
     /// The live address of an automation.
     pub(super) async fn live_url(&self, automation: &str) -> Result<String, Error> {
-        let shown = self.ask(&format!("/automations/{automation}")).await?;
+        self.live_url_at(0, automation).await
+    }
+
+    async fn live_url_at(&self, index: usize, automation: &str) -> Result<String, Error> {
+        let shown = self.ask_at(index, &format!("/automations/{automation}")).await?;
         shown["liveUrl"].as_str().map(str::to_owned).ok_or_else(|| Error::NoAddress(shown.to_string()))
     }
 }

@@ -1,7 +1,10 @@
 //! The faults, a file each.
 
 mod clock;
+mod cluster;
+mod database;
 mod disk;
+mod failover;
 mod failpoints;
 mod finished;
 mod kill;
@@ -29,17 +32,20 @@ pub struct Fault {
     pub quick: u32,
     /// How often it is done in a long one.
     pub long: u32,
+    /// True if it mostly waits, so that it can be tried beside others.
+    pub waits: bool,
     /// Tries it.
     pub run: fn(Effort) -> BoxFuture<'static, Result<Verdict, Error>>,
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 14] = [
+pub const FAULTS: [Fault; 22] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
         quick: 6,
         long: 200,
+        waits: false,
         run: |effort| Box::pin(kill::run(effort)),
     },
     Fault {
@@ -47,6 +53,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "kill -9 while code runs or a wait lasts behind a call that has ended: the call is not made again",
         quick: 1,
         long: 20,
+        waits: false,
         run: |effort| Box::pin(finished::run(effort)),
     },
     Fault {
@@ -54,6 +61,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "SIGTERM under load: it ends in order, and no effect is repeated",
         quick: 4,
         long: 100,
+        waits: false,
         run: |effort| Box::pin(term::run(effort)),
     },
     Fault {
@@ -61,6 +69,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "kill -9 at every sync of one execution",
         quick: 1,
         long: 1,
+        waits: false,
         run: |effort| Box::pin(sweep::run("sweep-syncs", &["fdatasync", "fsync"], effort)),
     },
     Fault {
@@ -68,6 +77,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "kill -9 at every write of one execution",
         quick: 0,
         long: 1,
+        waits: false,
         run: |effort| {
             Box::pin(sweep::run("sweep-writes", &["pwrite64", "write", "writev", "sendto"], effort))
         },
@@ -77,6 +87,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "EIO on a sync or a write, ENOSPC on a sync: no answer in doubt, exit with code 3",
         quick: 3,
         long: 40,
+        waits: false,
         run: |effort| Box::pin(disk::errors(effort)),
     },
     Fault {
@@ -84,6 +95,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "ENOSPC: 503 with Retry-After, and on again when there is space",
         quick: 1,
         long: 20,
+        waits: false,
         run: |effort| Box::pin(disk::full(effort)),
     },
     Fault {
@@ -91,6 +103,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "a disk is full: 503 with Retry-After, and on again when there is space (needs root)",
         quick: 0,
         long: 20,
+        waits: false,
         run: |effort| Box::pin(disk::space(effort)),
     },
     Fault {
@@ -98,6 +111,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "abort, error and delay at each boundary of commits, answers and effects (not in a release build)",
         quick: 1,
         long: 10,
+        waits: false,
         run: |effort| Box::pin(failpoints::run(effort)),
     },
     Fault {
@@ -105,6 +119,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "the power of the disk is cut: nothing acknowledged is lost (needs root)",
         quick: 0,
         long: 50,
+        waits: false,
         run: |effort| Box::pin(power::cut(effort)),
     },
     Fault {
@@ -112,6 +127,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "the same with `durability: relaxed` must lose something, else the cut does not bite (needs root)",
         quick: 0,
         long: 10,
+        waits: false,
         run: |effort| Box::pin(power::cut_relaxed(effort)),
     },
     Fault {
@@ -119,6 +135,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "the clock steps by an hour and by a year, both ways: nothing stops, no instant runs twice",
         quick: 0,
         long: 2,
+        waits: false,
         run: |effort| Box::pin(clock::run(effort)),
     },
     Fault {
@@ -126,6 +143,7 @@ pub const FAULTS: [Fault; 14] = [
         about: "files change under load, some to broken ones: no request to another webhook fails, memory stays flat",
         quick: 40,
         long: 1000,
+        waits: false,
         run: |effort| Box::pin(reload::run(effort)),
     },
     Fault {
@@ -133,6 +151,71 @@ pub const FAULTS: [Fault; 14] = [
         about: "a second daemon on the same data refuses, and the first does not notice",
         quick: 1,
         long: 10,
+        waits: false,
         run: |effort| Box::pin(second::run(effort)),
+    },
+    Fault {
+        name: "cluster",
+        about: "of four daemons on one database one is killed, one frozen, one cut off: the fourth goes on with everything, they end with 3",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(cluster::run(effort)),
+    },
+    Fault {
+        name: "database-restart",
+        about: "the database is killed and started again: the daemon goes on, nothing lost, nothing doubled",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(database::restart(effort)),
+    },
+    Fault {
+        name: "database-cuts",
+        about: "connections to the database are cut within answers, 20 in a round: a commit without an answer counts once",
+        quick: 1,
+        long: 50,
+        waits: true,
+        run: |effort| Box::pin(database::cuts(effort)),
+    },
+    Fault {
+        name: "database-silence",
+        about: "connections to the database swallow everything: 503, and on again, nothing lost, nothing doubled",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(database::swallow(effort)),
+    },
+    Fault {
+        name: "failover",
+        about: "the database dies and its synchronous standby takes its place: the daemon goes on, nothing lost",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(failover::synchronous(effort)),
+    },
+    Fault {
+        name: "failover-loss",
+        about: "a standby that is behind takes its place: the daemon notices the loss, says so and ends with 3",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(failover::asynchronous(effort)),
+    },
+    Fault {
+        name: "standby-gone",
+        about: "the synchronous standby is gone: commits wait and are not given up, 503, and on again",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(failover::standby_gone(effort)),
+    },
+    Fault {
+        name: "pooler",
+        about: "a pooler in transaction mode is refused",
+        quick: 1,
+        long: 1,
+        waits: true,
+        run: |effort| Box::pin(database::pooler(effort)),
     },
 ];

@@ -1,0 +1,271 @@
+//! Servers of PostgreSQL, from the programs of the system: primaries, standbys, and what happens to them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::task::block_in_place;
+
+/// The user that runs a server if the tests run as root, which the server refuses.
+const UNPRIVILEGED: (&str, u32) = ("nobody", 65534);
+/// How long a server may take to start, and a standby to follow.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Starts the server and waits for the end of its input, which comes with the end of the test however it ends. Then it stops the
+/// server.
+const RUN: &str = r#"
+trap '' INT
+"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses='' -c max_connections=200 -c shared_buffers=32MB \
+  -c max_wal_size=256MB -c synchronous_commit=on >>"$2/log" 2>&1 </dev/null &
+read -r _
+"$1/pg_ctl" stop -m immediate -w -D "$2/data" >/dev/null 2>&1
+wait
+"#;
+
+/// A server on a socket in a temporary folder. Dropping it stops it and deletes its data.
+#[derive(Debug)]
+pub struct Server {
+    folder: PathBuf,
+    programs: PathBuf,
+    /// Its input keeps the server running.
+    running: Option<Child>,
+}
+
+/// A server cannot do what a test needs.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refuses.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// A program of the server fails.
+    #[error("`{program}`: {reason}")]
+    Failed {
+        /// Its name.
+        program: String,
+        /// Its output.
+        reason: String,
+    },
+}
+
+fn failed(program: &str, reason: impl ToString) -> Error {
+    Error::Failed { program: program.to_owned(), reason: reason.to_string() }
+}
+
+impl Server {
+    /// Makes a server and starts it.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or does not start.
+    pub fn start() -> Result<Self, Error> {
+        let mut server = Self::in_new_folder()?;
+        let data = server.data();
+        let arguments =
+            ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--username=cogwork", "-D"];
+        server.program("initdb", &[&arguments.map(OsStr::new)[..], &[data.as_os_str()]].concat())?;
+        server.run()?;
+        Ok(server)
+    }
+
+    /// Copies this server to a standby that follows it, and starts that.
+    ///
+    /// # Errors
+    /// It does not start, or does not follow.
+    pub fn standby(&self) -> Result<Self, Error> {
+        let mut standby = Self::in_new_folder()?;
+        let data = standby.data();
+        let arguments =
+            ["-U", "cogwork", "-c", "fast", "-X", "stream", "-R", "--no-sync", "-h"].map(OsStr::new);
+        let places = [self.folder.as_os_str(), OsStr::new("-D"), data.as_os_str()];
+        standby.program("pg_basebackup", &[&arguments[..], &places].concat())?;
+        standby.run()?;
+        self.until("SELECT count(*) > 0 FROM pg_stat_replication WHERE state = 'streaming'")?;
+        Ok(standby)
+    }
+
+    fn in_new_folder() -> Result<Self, Error> {
+        let programs = programs().ok_or_else(|| failed("postgres", "it is not installed"))?;
+        let folder = tempfile::Builder::new().prefix("cogwork-pg-").tempdir()?.keep();
+        if is_root() {
+            std::os::unix::fs::chown(&folder, Some(UNPRIVILEGED.1), None)?;
+        }
+        Ok(Self { folder, programs, running: None })
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// The folder of its socket.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The path of its socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(".s.PGSQL.5432")
+    }
+
+    /// The address of a store on these servers, of which one is the primary.
+    #[must_use]
+    pub fn url(servers: &[&Self]) -> String {
+        let hosts = servers.iter().map(|server| server.folder.display().to_string().replace('/', "%2F"));
+        format!("postgres://cogwork@{}/postgres", hosts.collect::<Vec<_>>().join(","))
+    }
+
+    /// Starts it, after [`Self::stop`] or for the first time.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn run(&mut self) -> Result<(), Error> {
+        block_in_place(|| self.run_here())
+    }
+
+    fn run_here(&mut self) -> Result<(), Error> {
+        let mut command = unprivileged(Path::new("sh"));
+        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).stdin(Stdio::piped());
+        self.running = Some(command.spawn()?);
+        let begun = Instant::now();
+        loop {
+            let mut ready = Command::new(self.programs.join("pg_isready"));
+            if ready.arg("-q").arg("-h").arg(&self.folder).args(["-t", "5"]).status()?.success() {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                return Err(failed("postgres", log));
+            }
+            std::thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Stops it as a crash does.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        if let Some(mut running) = self.running.take() {
+            drop(running.stdin.take());
+            block_in_place(|| running.wait())?;
+        }
+        Ok(())
+    }
+
+    /// Stops it as a crash does, and starts it again.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn restart(&self) -> Result<(), Error> {
+        let data = self.data();
+        let arguments = ["restart", "-w", "-s", "-m", "immediate", "-D"].map(OsStr::new);
+        self.program("pg_ctl", &[&arguments[..], &[data.as_os_str()]].concat())
+    }
+
+    /// Makes a standby a primary.
+    ///
+    /// # Errors
+    /// It does not become one.
+    pub fn promote(&self) -> Result<(), Error> {
+        let data = self.data();
+        let arguments = ["promote", "-w", "-s", "-D"].map(OsStr::new);
+        self.program("pg_ctl", &[&arguments[..], &[data.as_os_str()]].concat())
+    }
+
+    /// Runs SQL as its owner, and returns what it prints.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn sql(&self, sql: &str) -> Result<String, Error> {
+        let mut command = Command::new(self.programs.join("psql"));
+        command.args([
+            "-X",
+            "-A",
+            "-t",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-U",
+            "cogwork",
+            "-d",
+            "postgres",
+            "-h",
+        ]);
+        let output = block_in_place(|| command.arg(&self.folder).args(["-c", sql]).output())?;
+        if !output.status.success() {
+            return Err(failed("psql", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Waits until a query gives true.
+    ///
+    /// # Errors
+    /// It does not, or the server refuses.
+    pub fn until(&self, sql: &str) -> Result<(), Error> {
+        let begun = Instant::now();
+        while self.sql(sql)? != "t" {
+            if begun.elapsed() > PATIENCE {
+                return Err(failed("psql", format!("never true: {sql}")));
+            }
+            block_in_place(|| std::thread::park_timeout(LOOK));
+        }
+        Ok(())
+    }
+
+    /// Runs one of the server's programs to its end.
+    fn program(&self, name: &str, arguments: &[&OsStr]) -> Result<(), Error> {
+        // What it starts keeps its output open: a pipe would never end.
+        let mut command = unprivileged(&self.programs.join(name));
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::options().create(true).append(true).open(self.folder.join("programs"))?);
+        if block_in_place(|| command.status())?.success() {
+            return Ok(());
+        }
+        Err(failed(name, std::fs::read_to_string(self.folder.join("programs")).unwrap_or_default()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It is stopped even where this fails: its input ends with this process.
+        let _ = self.stop();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns the folder of the server's programs, of the newest version that is installed.
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            let programs = entry.path().join("bin");
+            programs.join("postgres").is_file().then_some((version, programs))
+        })
+        .collect();
+    found.sort_unstable();
+    found.pop().map(|(_, programs)| programs)
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// Returns a command that runs as another user if this one is root.
+pub fn unprivileged(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    let id = UNPRIVILEGED.1.to_string();
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
+    command
+}
