@@ -61,7 +61,7 @@ export COGWORK_STORE=postgres://cogwork@$socket/postgres
 COGWORK_MASTER_KEY=$(head -c 32 /dev/urandom | base64)
 export COGWORK_MASTER_KEY
 
-mkdir -p "$work/project/automations"
+mkdir -p "$work/project/automations" "$work/empty"
 cat >"$work/project/automations/order.yaml" <<'YAML'
 name: An order
 trigger: {webhook: {}}
@@ -79,10 +79,11 @@ of() {
 	"$bin/cogwork" "$1" "${@:2}" --dir "$work/project" --data-dir "$work/$name"
 }
 start() {
-	"$bin/cogwork" serve --dir "$work/project" --data-dir "$work/$1" --hooks 127.0.0.1:0 --admin 127.0.0.1:0 \
+	"$bin/cogwork" serve --dir "$work/empty" --data-dir "$work/$1" --hooks 127.0.0.1:0 --admin 127.0.0.1:0 \
 		--log-level warn >"$work/$1.log" 2>&1 </dev/null &
 	daemons[$1]=$!
 }
+has_definitions() { [[ $(of "$1" nodes --json | grep -c '"deployment": 1') -eq 3 ]]; }
 is_ready() { of "$1" list --json 2>/dev/null | grep -q '"daemon": true'; }
 live_url() { of "$1" list --json | tr -d '\n' | sed -n 's/.*"liveUrl": *"\([^"]*\)".*/\1/p'; }
 count_alive() { of "$1" nodes --json 2>/dev/null | grep -c '"dead": false' || true; }
@@ -95,7 +96,9 @@ for name in one two three; do start "$name"; done
 for name in one two three; do await "the start of daemon $name" is_ready "$name"; done
 await 'the joining of three daemons' are_alive one 3
 await 'the division of the shards' has_shards one
-say 'Three daemons share one database, all alike:'
+of one push --note 'the first version' >"$work/push.log" 2>&1 || die "nothing was deployed: $(cat "$work/push.log")"
+await 'the deployment on all daemons' has_definitions two
+say 'Three daemons share one database, all alike, and run the definitions that were deployed to one of them:'
 say
 of two nodes
 say
@@ -134,6 +137,10 @@ In another terminal:
 
 3. Stop daemon two (kill ${daemons[two]}) or kill it (kill -9 ${daemons[two]}), and ask the other one:
    $bin/cogwork nodes --dir $work/project --data-dir $work/three
+
+4. Change $work/project/automations/order.yaml, deploy it to all daemons, and go back:
+   $bin/cogwork push --dir $work/project --data-dir $work/three
+   $bin/cogwork deployments restore 1 --dir $work/project --data-dir $work/three
 
 Ctrl-C ends the daemons and the server.
 TRY

@@ -34,7 +34,7 @@ pub use project_dir::{
     Entry, EntryKind, ProjectFileError, check_project_target, list as list_project_folder, read_project_file,
     read_start,
 };
-pub use reload::{AddressKind, Assembled, Loader, Successor};
+pub use reload::{AddressKind, Assembled, Loader, Move, Successor};
 
 pub use canonical::canonical_text;
 pub use schemas::schema_context;

@@ -10,6 +10,7 @@ use connector::Registry;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::automation::AutomationId;
+use model::diagnostic::Report;
 use store::{Address, Store};
 
 use crate::preview;
@@ -98,6 +99,14 @@ pub struct Successor {
     pub reload: ReloadSummary,
 }
 
+/// The result of [`Loader::move_to`].
+pub enum Move {
+    /// The files of the folder are in force; `None` if none of them is different.
+    Done(Option<Successor>),
+    /// Files have errors, which are here, or could not be checked: nothing changed.
+    Refused(Vec<Arc<Report>>),
+}
+
 impl Loader {
     /// Scans the folder, assembles the next snapshot, makes the addresses of new automations durable, and calls
     /// `put_in_force` with the snapshot. `None` if nothing changed or the snapshot could not be assembled.
@@ -116,25 +125,79 @@ impl Loader {
     ) -> Result<Option<Successor>, store::Error> {
         let mut folder = self.folder.lock().await;
         let before = in_force();
-        // Reading and checking is work for a blocking thread.
-        let (loader, mut scanned, previous) = (self.clone(), folder.clone(), before.clone());
-        let work = tokio::task::spawn_blocking(move || {
-            let assembled = loader.assemble(&previous, &mut scanned, &scope);
-            (scanned, assembled)
-        });
-        let (scanned, assembled) = match work.await {
-            Ok(done) => done,
-            Err(error) => {
-                tracing::error!(%error, "loading the project failed; the previous version stays in force");
-                return Ok(None);
-            }
-        };
-        let Some(Assembled { mut catalog, reload, fresh }) = assembled else {
-            *folder = scanned;
+        let Some((scanned, assembled)) = self.scan(folder.clone(), scope, before.clone()).await else {
             return Ok(None);
         };
+        let successor = match assembled {
+            Some(assembled) => Some(self.complete(before, assembled, store).await?),
+            None => None,
+        };
+        *folder = scanned;
+        if let Some(next) = &successor {
+            put_in_force(next);
+        }
+        Ok(successor)
+    }
+
+    /// Reads the project from another folder from now on, whose files come into force all together or not at all: an error in any of
+    /// them leaves the previous folder and its snapshot. Calls `put_in_force` with the next snapshot.
+    ///
+    /// # Errors
+    /// The store could not save the addresses; the previous snapshot stays in force.
+    pub async fn move_to(
+        self: Arc<Self>,
+        dir: &Path,
+        store: &dyn Store,
+        in_force: impl Fn() -> Arc<Catalog>,
+        put_in_force: impl FnOnce(&Successor),
+    ) -> Result<Move, store::Error> {
+        let mut folder = self.folder.lock().await;
+        let before = in_force();
+        let scan = self.scan(folder.moved_to(dir), ScanScope::Full, before.clone());
+        let Some((scanned, assembled)) = scan.await else { return Ok(Move::Refused(Vec::new())) };
+        let after = assembled.as_ref().map_or(&*before, |assembled| &assembled.catalog);
+        let wrong: Vec<_> = after.reports().filter(|report| report.has_errors()).cloned().collect();
+        if !wrong.is_empty() {
+            return Ok(Move::Refused(wrong));
+        }
+        let successor = match assembled {
+            Some(assembled) => Some(self.complete(before, assembled, store).await?),
+            None => None,
+        };
+        *folder = scanned;
+        if let Some(next) = &successor {
+            put_in_force(next);
+        }
+        Ok(Move::Done(successor))
+    }
+
+    /// Scans a folder and assembles the next snapshot, which is work for a blocking thread. `None` if that failed.
+    async fn scan(
+        self: &Arc<Self>,
+        mut folder: Folder,
+        scope: ScanScope,
+        previous: Arc<Catalog>,
+    ) -> Option<(Folder, Option<Assembled>)> {
+        let loader = self.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let assembled = loader.assemble(&previous, &mut folder, &scope);
+            (folder, assembled)
+        });
+        let failed = |error: &tokio::task::JoinError| {
+            tracing::error!(%error, "loading the project failed; the previous version stays in force");
+        };
+        work.await.inspect_err(failed).ok()
+    }
+
+    /// Makes the addresses of new automations durable: one that is shown to users must survive a crash.
+    async fn complete(
+        &self,
+        before: Arc<Catalog>,
+        assembled: Assembled,
+        store: &dyn Store,
+    ) -> Result<Successor, store::Error> {
+        let Assembled { mut catalog, reload, fresh } = assembled;
         if !fresh.is_empty() {
-            // An address shown to users must survive a crash.
             let addresses = fresh.iter().map(|address| Address::clone(address)).collect();
             let stored = store.add_addresses(addresses).await?;
             let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,10 +208,7 @@ impl Loader {
                 known.insert(address.automation.clone(), address);
             }
         }
-        *folder = scanned;
-        let successor = Successor { before, after: Arc::new(catalog), reload };
-        put_in_force(&successor);
-        Ok(Some(successor))
+        Ok(Successor { before, after: Arc::new(catalog), reload })
     }
 }
 

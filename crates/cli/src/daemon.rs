@@ -132,7 +132,11 @@ pub(crate) async fn delete<T: DeserializeOwned>(config: &Config, path: &str) -> 
     heard(config, require(config)?.delete(path).await)
 }
 
-fn require(config: &Config) -> anyhow::Result<Client> {
+/// A client of the daemon that runs on the project's data.
+///
+/// # Errors
+/// No daemon says that it runs there, or its files cannot be read.
+pub(crate) fn require(config: &Config) -> anyhow::Result<Client> {
     client(config)?.with_context(|| none(config))
 }
 

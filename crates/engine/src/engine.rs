@@ -13,6 +13,7 @@ use store::{News, Store};
 use tokio::sync::{broadcast, watch};
 
 use crate::bulk::Bulk;
+use crate::generations::Generations;
 use crate::{retention, watch as watcher};
 
 /// Handle of a running engine: the runtime, what starts executions in it, and the loader of the project. Cheap to clone.
@@ -24,6 +25,7 @@ pub struct Engine {
     /// Held while a project file is changed.
     pub(crate) edits: Arc<tokio::sync::Mutex<()>>,
     bulk: Arc<Bulk>,
+    pub(crate) generations: Arc<Generations>,
     /// Held while recorded executions are tried on a draft: one request at a time.
     pub(crate) trials: Arc<tokio::sync::Mutex<()>>,
 }
@@ -56,6 +58,7 @@ impl Engine {
     ) -> Result<Self, Error> {
         let builtin = Arc::new(catalog::builtin()?);
         let loader = Arc::new(Loader::new(&settings.dir, builtin.clone(), store.addresses().await?));
+        let generations = Arc::new(Generations::new(&settings.data_dir));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
         let ingress = Ingress::new(runtime.clone());
         let engine = Self {
@@ -64,9 +67,10 @@ impl Engine {
             loader,
             edits: Arc::default(),
             bulk: Arc::default(),
+            generations,
             trials: Arc::default(),
         };
-        let reload = engine.reload().await;
+        let reload = engine.load_first().await;
         let catalog = engine.catalog();
         tracing::info!(
             automations = catalog.automations().len(),
@@ -90,6 +94,7 @@ impl Engine {
             }
             self.ingress.start_tasks();
             runtime.tracker.spawn(self.clone().follow_addresses());
+            runtime.tracker.spawn(self.clone().follow_generations());
             runtime.tracker.spawn(retention::run(runtime.clone()));
             runtime.tracker.spawn(runtime.clone().restore_statistics());
         }
@@ -189,9 +194,22 @@ impl Engine {
     }
 
     /// Scans the folder now and puts its changes in force. The last good version of a file that does not load stays in
-    /// force.
+    /// force. Where definitions are deployed, takes the newest ones; a daemon that deploys its folder does so before.
     pub async fn reload(&self) -> ReloadSummary {
+        if self.store().node().is_some() && self.settings().background {
+            if self.settings().deploy_folder {
+                self.deploy_folder().await;
+            }
+            if let Some(summary) = self.take_newest().await {
+                return summary;
+            }
+        }
         self.reload_at(ScanScope::Full).await
+    }
+
+    /// The loader of the files in force.
+    pub(crate) fn loader(&self) -> &Arc<Loader> {
+        &self.loader
     }
 
     pub(crate) async fn reload_at(&self, scope: ScanScope) -> ReloadSummary {
@@ -284,12 +302,14 @@ impl Engine {
     pub(crate) fn from_parts(runtime: Arc<Runtime>) -> Self {
         let settings = &runtime.settings;
         let loader = Loader::new(&settings.dir, runtime.catalog().registry().clone(), Vec::new());
+        let generations = Arc::new(Generations::new(&settings.data_dir));
         Self {
             ingress: Ingress::new(runtime.clone()),
             runtime,
             loader: Arc::new(loader),
             edits: Arc::default(),
             bulk: Arc::default(),
+            generations,
             trials: Arc::default(),
         }
     }

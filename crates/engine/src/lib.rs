@@ -4,6 +4,7 @@
 mod assist;
 mod bulk;
 mod engine;
+mod generations;
 mod inspect;
 mod preview;
 mod project_edit;
@@ -35,6 +36,7 @@ pub use catalog::{
     serve_code, set_code_limits, set_code_program,
 };
 pub use engine::Engine;
+pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
 pub use ingress::{
     AnsweredBy, Caller, CallerAnswer, Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME,
     NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView, RouteMatch, SavedPayload,

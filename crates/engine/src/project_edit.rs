@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use catalog::{FileKind, ProjectFileError, ReloadSummary, check_project_target, read_project_file};
 use sha2::{Digest as _, Sha256};
 
-use crate::Engine;
+use crate::{DeployError, Engine};
 
 /// Maximum size of a project file, in bytes.
 const MAX_BYTES: usize = 512 << 10;
@@ -49,6 +49,17 @@ pub enum EditError {
     /// There is no such automation.
     #[error(transparent)]
     Unknown(#[from] catalog::Error),
+    /// The change cannot be deployed.
+    #[error(transparent)]
+    Deploy(Box<DeployError>),
+    /// The deployed definitions come from the project folder of a daemon.
+    #[error(
+        "the definitions in force are deployed from {0}; change the file there, or deploy others with `cogwork push`"
+    )]
+    OfFolder(String),
+    /// Others deployed again and again meanwhile.
+    #[error("other definitions were deployed meanwhile; try again")]
+    Overtaken,
     /// The text is larger than a project file may be.
     #[error("a project file has at most 512 KiB, this text {0} bytes")]
     TooLarge(usize),
@@ -62,13 +73,19 @@ pub enum EditError {
     },
 }
 
+impl From<DeployError> for EditError {
+    fn from(error: DeployError) -> Self {
+        Self::Deploy(Box::new(error))
+    }
+}
+
 impl Engine {
     /// Reads a project file.
     ///
     /// # Errors
     /// The path is none of a project file, or the file cannot be read.
     pub async fn read_file(&self, path: String) -> Result<ProjectText, EditError> {
-        let root = self.settings().dir.clone();
+        let root = self.project_dir();
         let read = tokio::task::spawn_blocking(move || {
             check_path(&path)?;
             present(&root, &path)?.ok_or(EditError::Missing(path))
@@ -76,8 +93,8 @@ impl Engine {
         read.await.unwrap_or_else(|error| Err(io_error("", io::Error::other(error))))
     }
 
-    /// Replaces a project file with `text`, or deletes it if that is `None`; then reloads the project. Returns the new version,
-    /// `None` after a deletion.
+    /// Replaces a project file with `text`, or deletes it if that is `None`; then reloads the project. While deployed definitions are in
+    /// force, the change by `author` is deployed for all nodes. Returns the new version, `None` after a deletion.
     ///
     /// # Errors
     /// The path is none of a project file, the file is not in the expected version, or it cannot be written. Nothing changed then.
@@ -86,7 +103,15 @@ impl Engine {
         path: String,
         text: Option<String>,
         expected: ExpectedVersion,
+        author: &str,
     ) -> Result<(Option<String>, ReloadSummary), EditError> {
+        if let Some(bytes) = text.as_deref().map(str::len).filter(|bytes| *bytes > MAX_BYTES) {
+            return Err(EditError::TooLarge(bytes));
+        }
+        if self.deploys_edits() {
+            let _one_at_a_time = self.edits.lock().await;
+            return self.deploy_edit(&path, text.as_deref(), &expected, author).await;
+        }
         let root = self.settings().dir.clone();
         let written = {
             let _one_at_a_time = self.edits.lock().await;
@@ -104,12 +129,13 @@ fn io_error(path: &str, error: io::Error) -> EditError {
     EditError::Io { path: path.to_owned(), error }
 }
 
-fn version_of(text: &str) -> String {
+/// Returns the version of a text.
+pub(crate) fn version_of(text: &str) -> String {
     Sha256::digest(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Refuses every path but those of project files and their tests: relative, without `..` and without hidden names.
-fn check_path(path: &str) -> Result<(), EditError> {
+pub(crate) fn check_path(path: &str) -> Result<(), EditError> {
     let parts = Path::new(path).components();
     let mut plain = parts.map(|part| match part {
         Component::Normal(name) => name.to_str().is_some_and(|name| !name.starts_with('.')),
@@ -143,9 +169,6 @@ fn write(
     text: Option<&str>,
     expected: &ExpectedVersion,
 ) -> Result<Option<String>, EditError> {
-    if let Some(bytes) = text.map(str::len).filter(|bytes| *bytes > MAX_BYTES) {
-        return Err(EditError::TooLarge(bytes));
-    }
     let found = present(root, path)?;
     let as_expected = match (&found, expected) {
         (Some(found), ExpectedVersion::Is(version)) => found.version == *version,

@@ -66,12 +66,11 @@ impl Engine {
         recorded: &RecordedExecution,
         name: String,
     ) -> Result<TestDraft, Error> {
-        let settings = self.settings();
+        let (settings, dir) = (self.settings(), self.project_dir());
         let path = test_path(automation.source.path());
-        let before =
-            present(&settings.dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
+        let before = present(&dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
         let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
-        let runner = TestRunner::new(catalog.clone(), &settings.dir).with_secrets(real);
+        let runner = TestRunner::new(catalog.clone(), &dir).with_secrets(real);
         let mut reason = String::new();
         // Values such as times and ids differ in each execution: then less is expected.
         for strictness in [Strictness::Full, Strictness::Endings, Strictness::Outcome] {

@@ -54,6 +54,7 @@ impl Engine {
         id: &str,
         enabled: bool,
         expected: Option<String>,
+        author: &str,
     ) -> Result<(String, ReloadSummary), EditError> {
         let path = self.catalog().find(id)?.automation.source.path().to_owned();
         let found = self.read_file(path.clone()).await?;
@@ -73,7 +74,7 @@ impl Engine {
         }
         let edited = edit_file(&path, &found.text, &[operation])?;
         let expected = ExpectedVersion::Is(found.version);
-        let (version, reload) = self.write_file(path, Some(edited.text), expected).await?;
+        let (version, reload) = self.write_file(path, Some(edited.text), expected, author).await?;
         Ok((version.unwrap_or_default(), reload))
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
+use crate::generations::FolderDeployment;
 use catalog::{FileKind, ScanScope};
 use runtime::{Clock, MonotonicTime};
 
@@ -30,6 +31,10 @@ pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let (clock, dir) = (engine.clock().clone(), engine.settings().dir.clone());
     let queue = Arc::new(ChangeQueue::new(clock.clone(), dir.clone()));
     let mut watched = watch(&dir, &queue);
+    let mut deployment = None;
+    if engine.settings().deploy_folder && engine.store().node().is_some() {
+        deployment = Some(FolderDeployment::new(&dir).await);
+    }
     // Covers changes between the first load and the start of the watch.
     engine.reload().await;
     loop {
@@ -42,7 +47,12 @@ pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
         if scope == ScanScope::Full && !watched.as_ref().is_some_and(FolderWatch::is_alive) {
             watched = watch(&dir, &queue);
         }
-        engine.reload_at(scope).await;
+        match &mut deployment {
+            Some(deployment) => deployment.follow(&engine, scope).await,
+            // Deployed definitions are in force in place of the folder.
+            None if engine.running_definitions().generation.is_some() => {}
+            None => drop(engine.reload_at(scope).await),
+        }
     }
 }
 

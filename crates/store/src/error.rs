@@ -249,6 +249,11 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The definitions of this store are in the project folder.
+    #[error(
+        "this store belongs to one daemon, which reads its project folder; definitions are deployed into a store on PostgreSQL"
+    )]
+    NotShared,
     /// The store is open only for reading.
     #[error("the store is open for reading only")]
     ReadOnly,

@@ -36,15 +36,16 @@ pub use memory::Memory;
 pub use options::{Durability, Options};
 pub use prefix::executions_by_prefix;
 pub use traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
-    TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
+    Store, TriggerStore, WaitStore,
 };
 pub use types::{
     Accept, AcceptOutcome, Address, Append, AwaitedEvent, Capacity, DedupHit, DedupRecord, Definition,
-    DefinitionUse, EventKey, EventWaiter, ExecutionFilter, ExecutionRow, HandedExecution, Info,
-    InitialEvents, Letter, LetterState, Load, Metrics, NewExecution, News, Node, NodeId, OutcomeFilter, Page,
-    PollEntry, PollState, PollWrite, PruneFilter, PruneRule, ReplayLog, Shard, ShardSet, Snapshot,
-    SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    DefinitionUse, DeployOutcome, DeployedFile, EventKey, EventWaiter, ExecutionFilter, ExecutionRow,
+    Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState, Load, Metrics,
+    NewExecution, NewGeneration, News, Node, NodeId, OutcomeFilter, Page, PollEntry, PollState, PollWrite,
+    PruneFilter, PruneRule, ReplayLog, RunningGeneration, Shard, ShardSet, Snapshot, SnapshotChange,
+    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

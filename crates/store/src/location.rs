@@ -18,6 +18,16 @@ pub enum Location {
 }
 
 impl Location {
+    /// Returns true if several daemons can have the store at the same time.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => true,
+        }
+    }
+
     /// Parses a path, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. A relative path is relative to `base`.
     ///
     /// # Errors

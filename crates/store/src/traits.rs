@@ -10,10 +10,11 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, HandedExecution, Info, Letter, LetterState, Load, Metrics, News, Node,
-    NodeId, Page, PollEntry, PollState, PruneFilter, ReplayLog, Shard, ShardSet, StateEntry, StateRow,
-    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
+    DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
+    LetterState, Load, Metrics, NewGeneration, News, Node, NodeId, Page, PollEntry, PollState, PruneFilter,
+    ReplayLog, RunningGeneration, Shard, ShardSet, StateEntry, StateRow, StateWrite, Subscription,
+    SuspendedExecution, Wait, Watermark,
 };
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -32,6 +33,7 @@ use crate::types::{
 #[async_trait]
 pub trait Store:
     DefinitionStore
+    + GenerationStore
     + ExecutionStore
     + WaitStore
     + StateStore
@@ -96,6 +98,34 @@ pub trait DefinitionStore: Send + Sync {
 
     /// Returns the stored definitions of an Automation without their texts, the one put last first; at most 1,000.
     async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error>;
+}
+
+/// Generations: the files of the project as they were deployed, which every node takes from here.
+///
+/// The default methods are those of a store that one process has to itself: its definitions are in the project folder.
+#[async_trait]
+pub trait GenerationStore: Send + Sync {
+    /// Stores a generation as the newest one, and deletes the oldest ones but the last 50. A repetition with the same id returns the
+    /// stored one.
+    ///
+    /// A crash before the return leaves the generation or not. It can leave texts that no generation has, which a later
+    /// deployment deletes.
+    ///
+    /// # Errors
+    /// [`Error::NotShared`] if the definitions of this store are in the project folder.
+    async fn deploy(&self, _new: NewGeneration) -> Result<DeployOutcome, Error> {
+        Err(Error::NotShared)
+    }
+
+    /// Returns the newest generations, the newest first.
+    async fn generations(&self, _limit: u32) -> Result<Vec<Generation>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the files of a generation by path; `None` if there is no such generation.
+    async fn deployed_files(&self, _number: u64) -> Result<Option<Vec<DeployedFile>>, Error> {
+        Ok(None)
+    }
 }
 
 /// Executions: their acceptance, their event logs, and lists of them.
@@ -322,6 +352,9 @@ pub trait PeerStore: Send + Sync {
 
     /// Sets the load that the next beat of this node reports.
     fn report_load(&self, _load: Load) {}
+
+    /// Sets the generation that the next beat of this node reports. A node with a problem gets no shards while others have none.
+    fn report_running(&self, _running: RunningGeneration) {}
 
     /// Returns the nodes, in the order in which they joined; none if this process is alone.
     async fn nodes(&self) -> Result<Vec<Node>, Error> {

@@ -12,8 +12,9 @@ use model::{
 };
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{
-    Accept, AcceptOutcome, Append, Definition, Durability, Error, ExecutionRow, InitialEvents, Letter,
-    LetterState, Location, NewExecution, News, Options, Shard, Store,
+    Accept, AcceptOutcome, Append, Definition, DeployOutcome, DeployedFile, Durability, Error, ExecutionRow,
+    Generation, GenerationSource, InitialEvents, Letter, LetterState, Location, NewExecution, NewGeneration,
+    News, Options, RunningGeneration, Shard, Store,
 };
 use tempfile::TempDir;
 
@@ -198,6 +199,90 @@ async fn a_lock_has_one_owner_and_news_reach_the_other_daemons() {
             () = tokio::task::yield_now() => {}
         }
     }
+}
+
+/// A generation of the files `automations/<name>.yaml` with these texts.
+fn deployment(id: u8, follows: u64, files: &[(&str, &str)]) -> NewGeneration {
+    let file = |(name, text): &(&str, &str)| DeployedFile {
+        path: format!("automations/{name}.yaml"),
+        text: (*text).to_owned(),
+    };
+    NewGeneration {
+        id: [id; 16],
+        follows,
+        author: "ann".to_owned(),
+        note: "a\0note".to_owned(),
+        source: GenerationSource::Push,
+        files: files.iter().map(file).collect(),
+    }
+}
+
+async fn deployed(store: &dyn Store, new: NewGeneration) -> Generation {
+    match store.deploy(new).await.expect("it is deployed") {
+        DeployOutcome::Deployed(generation) => generation,
+        DeployOutcome::Overtaken => panic!("another generation is the newest"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_generation_follows_the_newest_one_or_is_refused() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    assert_eq!(one.generations(10).await.expect("they are read"), []);
+    let new = deployment(1, 0, &[("a", "one"), ("b", "two")]);
+    let stored = deployed(&*one, new.clone()).await;
+    assert_eq!((stored.number, stored.files, stored.author.as_str()), (1, 2, "ann"));
+    assert_eq!((stored.note.as_str(), stored.source), ("a\0note", GenerationSource::Push));
+    assert_eq!(deployed(&*other, new.clone()).await, stored, "a repetition of the request is no second one");
+    let late = deployment(2, 0, &[("a", "other")]);
+    assert_eq!(other.deploy(late).await.expect("it is asked"), DeployOutcome::Overtaken);
+    let rounds = (3..7).map(|id| one.deploy(deployment(id, 1, &[("a", "three")])));
+    let outcomes = futures_util::future::join_all(rounds).await;
+    let won = |outcome: &&Result<DeployOutcome, Error>| matches!(outcome, Ok(DeployOutcome::Deployed(_)));
+    assert_eq!(outcomes.iter().filter(won).count(), 1, "{outcomes:?}");
+    let numbers: Vec<u64> =
+        other.generations(10).await.expect("they are read").iter().map(|one| one.number).collect();
+    assert_eq!(numbers, [2, 1], "the newest first");
+    let files = other.deployed_files(1).await.expect("they are read").expect("it is kept");
+    assert_eq!(files, new.files);
+    assert_eq!(other.deployed_files(7).await.expect("they are read"), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_is_stored_once_and_the_last_fifty_generations_are_kept() {
+    let server = server();
+    let (space, folder) = (server.space(), folder());
+    let store = open(&space, &folder);
+    let large = "x".repeat(400 << 10);
+    for number in 0..52_u8 {
+        let own = number.to_string();
+        let files = [("same", large.as_str()), ("copy", large.as_str()), ("own", own.as_str())];
+        deployed(&*store, deployment(number, u64::from(number), &files)).await;
+    }
+    let kept = store.generations(100).await.expect("they are read");
+    assert_eq!((kept.len(), kept[0].number, kept[49].number), (50, 52, 3));
+    assert_eq!(store.deployed_files(2).await.expect("they are read"), None);
+    assert_eq!(store.deployed_files(3).await.expect("they are read").expect("it is kept").len(), 3);
+    let table = format!("{}.deployed_texts", space.schema());
+    let texts = || server.run(&format!("SELECT count(*) FROM {table}"));
+    assert_eq!(texts(), "53", "the texts of the last hour stay");
+    // What no generation has goes with the first deployment an hour later.
+    server.run(&format!("UPDATE {table} SET put_ns = put_ns - 3600000000001"));
+    deployed(&*store, deployment(99, 52, &[("own", "51")])).await;
+    assert_eq!(texts(), "50", "one of the large text, and those of generations 4 to 52");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_does_not_run_the_newest_generation_gets_no_shards_while_others_do() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let problem = Some("automations/a.yaml has errors".to_owned());
+    let behind = RunningGeneration { number: Some(1), problem };
+    one.report_running(behind.clone());
+    while other.nodes().await.expect("they are read")[0].running != behind {}
+    assert_eq!(other.take_shards().await.expect("they are taken").len(), 128);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

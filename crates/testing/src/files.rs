@@ -10,7 +10,7 @@ use model::test_suite::{Suite, suite_stem};
 
 use crate::check::check;
 use catalog::Catalog;
-use catalog::{EntryKind, list_project_folder, read_start};
+use catalog::{EntryKind, ProjectFile, list_project_folder, read_start};
 
 /// Folder of the test files.
 const FOLDER: &str = "automations";
@@ -40,6 +40,18 @@ pub fn find_test_files(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<
     let wanted =
         |path: &&String| paths.is_empty() || paths.iter().any(|wanted| Path::new(path).starts_with(wanted));
     found.iter().filter(wanted).map(|path| read(dir, catalog, path)).collect()
+}
+
+/// Reads the test files of a project folder, by path, without checking them.
+#[must_use]
+pub fn read_test_files(dir: &Path) -> Vec<ProjectFile> {
+    let mut found = BTreeSet::new();
+    list(dir, Path::new(FOLDER), MAX_DEPTH, &mut found);
+    let read = |path: String| match read_text(dir, &path) {
+        Ok(text) => ProjectFile { path, text, problem: None },
+        Err(message) => ProjectFile { path, text: String::new(), problem: Some(message) },
+    };
+    found.into_iter().map(read).collect()
 }
 
 /// Loads a text as if it were the test file `path` of the project with the snapshot `catalog`.

@@ -33,7 +33,7 @@ use error::TestError;
 use test_run::TestSetup;
 
 pub use coverage::{Coverage, Goal, GoalKind};
-pub use files::{TestFile, check_text, find_test_files, load_suite};
+pub use files::{TestFile, check_text, find_test_files, load_suite, read_test_files};
 pub use from_execution::{Strictness, append_case, case_text, is_pattern, start_of};
 pub use test_run::RealSecrets;
 pub use trial::{CallDifference, RecordedExecution, Side, StepDifference, Trial, Verdict};

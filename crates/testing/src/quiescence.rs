@@ -14,9 +14,10 @@ use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
-    Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
-    PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore,
-    StateWrite, Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
+    MaintenanceStore, Metrics, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
+    StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, SuspendedExecution, TriggerStore,
+    Wait, WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -242,6 +243,8 @@ impl SecretStore for TrackedStore {
 
 /// The engine of a test has its store to itself.
 impl PeerStore for TrackedStore {}
+
+impl GenerationStore for TrackedStore {}
 
 #[async_trait]
 impl MaintenanceStore for TrackedStore {

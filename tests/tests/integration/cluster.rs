@@ -11,15 +11,15 @@ use tests::recorder::Recorder;
 use crate::site::{Site, posts, send};
 
 /// Daemons on one database, each with a project folder of its own with the same files.
-struct Cluster {
+pub(crate) struct Cluster {
     // Before the server, which they need to leave.
-    sites: Vec<Site>,
-    url: String,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) url: String,
     _server: PostgresServer,
 }
 
 impl Cluster {
-    async fn start(count: usize, automations: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start(count: usize, automations: &[(&str, &str)]) -> Self {
         let server = PostgresServer::start().expect("PostgreSQL is installed");
         let url = server.space().url();
         let mut sites = Vec::new();
@@ -34,7 +34,7 @@ impl Cluster {
     }
 
     /// Waits until the nodes, as this daemon lists them, are as expected.
-    async fn until(&self, site: usize, expected: impl Fn(&[Value]) -> bool) {
+    pub(crate) async fn until(&self, site: usize, expected: impl Fn(&[Value]) -> bool) {
         loop {
             let nodes = self.sites[site].ask("/nodes").await;
             let nodes = nodes["nodes"].as_array().unwrap();
@@ -45,7 +45,7 @@ impl Cluster {
         }
     }
 
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         for site in &mut self.sites {
             assert!(site.stop().await.success());
         }

@@ -12,6 +12,7 @@ mod backup;
 mod canary;
 #[cfg(unix)]
 mod cluster;
+mod deployments;
 mod failures;
 mod github;
 mod listening;

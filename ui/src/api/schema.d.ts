@@ -435,6 +435,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deployments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The generations of deployed definitions */
+        get: operations["get-deployments"];
+        put?: never;
+        /**
+         * Deploy the files of a project for all daemons that share the store
+         * @description The files are checked as `cogwork check` does; with an error in any of them nothing is deployed. The answer comes when they are in
+         *     force on this daemon; the others take them within seconds.
+         */
+        post: operations["post-deployments"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{generation}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Deploy an earlier generation again */
+        post: operations["post-deployments-generation-restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/edit": {
         parameters: {
             query?: never;
@@ -2132,6 +2171,65 @@ export interface components {
             /** @description False where none was saved under the name. */
             deleted: boolean;
         };
+        /** @description The files of a project folder, to be deployed. */
+        DeployBody: {
+            /** @description All files of the project: automations with their code and tests, connections, connectors. At most 32 MiB. */
+            files: components["schemas"]["PlanFile"][];
+            /** @description A description of the deployment; at most 1,000 bytes. */
+            note?: string;
+            /**
+             * Format: int64
+             * @description The newest generation that the sender knows, 0 for none. If another one is the newest, the answer is 409. Without it, any may be.
+             */
+            follows?: number;
+        };
+        /** @description The result of a deployment. */
+        Deployed: {
+            /** @description The newest generation. */
+            deployment: components["schemas"]["Deployment"];
+            /** @description False if the newest generation had these files before: then none was made. */
+            isNew: boolean;
+        };
+        /** @description A generation of deployed definitions. */
+        Deployment: {
+            /**
+             * Format: int64
+             * @description Its number. They begin with 1.
+             */
+            generation: number;
+            /**
+             * Format: date-time
+             * @description When it was deployed.
+             */
+            at: string;
+            /** @description The credential with which it was deployed, or the daemon whose folder it is. */
+            by: string;
+            /** @description Its description; empty if there is none. */
+            note: string;
+            source: components["schemas"]["DeploymentSource"];
+            /**
+             * Format: int32
+             * @description The number of its files.
+             */
+            files: number;
+        };
+        /** @description A deployment that was refused because files have errors. */
+        DeploymentErrors: components["schemas"]["Problem"] & {
+            /** @description The problems of the files that have errors. */
+            diagnostics: components["schemas"]["Diagnostic"][];
+            /** @description The same for people. */
+            rendered: string;
+        };
+        /**
+         * @description The way in which a generation came about.
+         * @enum {string}
+         */
+        DeploymentSource: "push" | "folder" | "edit" | "restore";
+        /** @description The generations of deployed definitions. */
+        Deployments: {
+            /** @description At most the last 50, the newest first; none if nothing was deployed: then each daemon runs the files of its own folder. */
+            deployments: components["schemas"]["ListedDeployment"][];
+        };
         /** @description A problem in a file, as [`model::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only. */
         Diagnostic: {
             /** @description The file's name. */
@@ -2785,6 +2883,11 @@ export interface components {
             /** @description The column after the last character. */
             endColumn: number;
         };
+        /** @description A generation, and the daemons that run it. */
+        ListedDeployment: components["schemas"]["Deployment"] & {
+            /** @description The numbers of the daemons that run it, by their last beats. */
+            nodes: number[];
+        };
         /** @description How long, and how much. */
         ListenBody: {
             /**
@@ -3003,6 +3106,13 @@ export interface components {
              * @description Executions that were suspended there.
              */
             resting: number;
+            /**
+             * Format: int64
+             * @description The generation of deployed definitions that it runs; absent if it runs the files of its own folder.
+             */
+            deployment?: number;
+            /** @description Why it does not run the newest generation; absent if it does. */
+            problem?: string;
         };
         /** @description The daemons that share the store. */
         Nodes: {
@@ -3615,6 +3725,14 @@ export interface components {
             /** @description True to start nothing, and to return what the replay would do. */
             dryRun?: boolean;
         };
+        /** @description How an earlier generation is deployed again. */
+        RestoreBody: {
+            /**
+             * Format: int64
+             * @description The newest generation that the sender knows. If another one is the newest, the answer is 409. Without it, any may be.
+             */
+            follows?: number;
+        };
         /** @description A field of a result. */
         ResultField: {
             name: string;
@@ -4042,6 +4160,10 @@ export interface components {
             admin: string;
             /** @description The project folder. */
             dir: string;
+            /** @description The deployed definitions that are in force; absent if the files of the project folder are. */
+            deployment?: components["schemas"]["Deployment"];
+            /** @description Why the newest deployed definitions are not in force on this daemon; absent if they are. */
+            deploymentProblem?: string;
             store: components["schemas"]["Store"];
         };
         /** @description One step of an execution, or one turn of a step in a loop. */
@@ -5711,6 +5833,149 @@ export interface operations {
             };
         };
     };
+    "get-deployments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The newest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deployments"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-deployments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeployBody"];
+            };
+        };
+        responses: {
+            /** @description It is deployed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deployed"];
+                };
+            };
+            /** @description Another generation is the newest, or the store belongs to one daemon */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Files have errors */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentErrors"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-deployments-generation-restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its number */
+                generation: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RestoreBody"] | null;
+            };
+        };
+        responses: {
+            /** @description It is deployed, as the newest generation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deployed"];
+                };
+            };
+            /** @description It is not kept any more */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation is the newest */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Files have errors, by the rules of this release */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentErrors"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "post-edit": {
         parameters: {
             query?: never;
@@ -6534,7 +6799,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileChanged"];
                 };
             };
-            /** @description It has errors and was not written */
+            /** @description It has errors and was not written; or, while deployed definitions are in force, other files would have */
             422: {
                 headers: {
                     [name: string]: unknown;

@@ -53,6 +53,11 @@ impl Folder {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
     }
 
+    /// Returns the same files as those of another folder. A scan then finds what is different there.
+    pub(crate) fn moved_to(&self, dir: &Path) -> Self {
+        Self { dir: dir.into(), files: self.files.clone() }
+    }
+
     /// Returns a folder with these files, which a client read and sent, and the paths that differ from this one.
     pub(crate) fn with_files(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
         let mut next = Self { dir: self.dir.clone(), files: RedBlackTreeMapSync::new_sync() };

@@ -12,6 +12,7 @@ mod common;
 mod completions;
 mod connections;
 mod connectors;
+mod deployments;
 mod doctor;
 mod enable;
 mod events;
@@ -27,6 +28,7 @@ mod pair;
 mod payloads;
 mod plan;
 mod polls;
+mod push;
 mod restore;
 mod run;
 mod schema;
@@ -63,6 +65,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<events::Events>(),
     Entry::new::<polls::Polls>(),
     Entry::new::<subscriptions::Subscriptions>(),
+    Entry::new::<push::Push>(),
+    Entry::new::<deployments::Deployments>(),
     Entry::new::<nodes::Nodes>(),
     Entry::new::<state::State>(),
     Entry::new::<doctor::Doctor>(),

@@ -8,7 +8,7 @@ use super::Subcommand;
 use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::{self, Table};
+use crate::output::{self, Table, plain};
 use crate::{daemon, time};
 
 const EXAMPLES: &str = "\
@@ -46,8 +46,9 @@ fn print(found: &Value) -> anyhow::Result<()> {
         output::say("one daemon has the store to itself: only a store on PostgreSQL can be shared");
         return Ok(());
     }
-    let mut table =
-        Table::new(&["NODE", "HOST", "RELEASE", "JOINED", "STATE", "SHARDS", "RUNNING", "QUEUED", "RESTING"]);
+    let mut table = Table::new(&[
+        "NODE", "HOST", "RELEASE", "JOINED", "STATE", "DEPLOYED", "SHARDS", "RUNNING", "QUEUED", "RESTING",
+    ]);
     let now = time::now();
     for node in nodes {
         let text = |key: &str| node[key].as_str().unwrap_or_default();
@@ -60,8 +61,25 @@ fn print(found: &Value) -> anyhow::Result<()> {
         };
         let (id, shards, queued) = (number("id"), number("shards"), number("queued"));
         let (running, resting) = (number("inFlight"), number("resting"));
-        table.row([&id, text("host"), text("release"), &joined, state, &shards, &running, &queued, &resting]);
+        let deployed =
+            node["deployment"].as_u64().map_or_else(|| "folder".to_owned(), |number| number.to_string());
+        table.row([
+            &id,
+            text("host"),
+            text("release"),
+            &joined,
+            state,
+            &deployed,
+            &shards,
+            &running,
+            &queued,
+            &resting,
+        ]);
     }
     table.print()?;
+    for node in nodes.iter().filter(|node| node["problem"].is_string()) {
+        let problem = plain(node["problem"].as_str().unwrap_or_default());
+        output::warn(format_args!("node {} is behind: {problem}", node["id"]));
+    }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) struct Plan {
 /// The forecast, as `GET /api/v1/plan` returns it.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Planned {
+pub(super) struct Planned {
     /// True if a daemon runs.
     #[serde(default)]
     daemon: bool,
@@ -95,8 +95,38 @@ async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
     Ok(Planned { daemon: false, folder: None, errors: forecast.errors(), forecast, diagnostics, rendered })
 }
 
+impl Planned {
+    /// True if anything would change.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.forecast.changes.is_empty() || !self.forecast.files.is_empty()
+    }
+}
+
 fn print(planned: &Planned, config: &Config) -> anyhow::Result<()> {
-    let Planned { daemon, forecast, .. } = planned;
+    print_changes(planned)?;
+    match &planned.folder {
+        _ if !planned.daemon => output::say(format_args!(
+            "no daemon runs here, on `{}`: compared with nothing; `cogwork serve` starts one, and --data-dir names \
+             the data of one that runs elsewhere",
+            config.data_dir.display()
+        )),
+        Some(folder) if is_same(folder, &config.dir) => {
+            output::say(
+                "compared with what is in force in the daemon, which takes what changes in this folder at once",
+            );
+        }
+        Some(folder) => output::say(format_args!(
+            "compared with what is in force in the daemon, whose folder is `{}`",
+            plain(&folder.display().to_string())
+        )),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Prints the changes and their summary.
+pub(super) fn print_changes(planned: &Planned) -> anyhow::Result<()> {
+    let forecast = &planned.forecast;
     let width = forecast.changes.iter().map(|change| change.id.len()).max().unwrap_or_default();
     for change in &forecast.changes {
         output::data(head(change, width))?;
@@ -116,23 +146,6 @@ fn print(planned: &Planned, config: &Config) -> anyhow::Result<()> {
         output::say(format_args!("\n{}", planned.rendered.trim_end()));
     }
     output::say(format_args!("\n{}", summary(planned)));
-    match &planned.folder {
-        _ if !daemon => output::say(format_args!(
-            "no daemon runs here, on `{}`: compared with nothing; `cogwork serve` starts one, and --data-dir names \
-             the data of one that runs elsewhere",
-            config.data_dir.display()
-        )),
-        Some(folder) if is_same(folder, &config.dir) => {
-            output::say(
-                "compared with what is in force in the daemon, which takes what changes in this folder at once",
-            );
-        }
-        Some(folder) => output::say(format_args!(
-            "compared with what is in force in the daemon, whose folder is `{}`",
-            plain(&folder.display().to_string())
-        )),
-        None => {}
-    }
     Ok(())
 }
 

@@ -54,7 +54,14 @@ impl Subcommand for Serve {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let (config, telemetry) = context.daemon_config(self.settings.given())?;
-        project::require(&config.dir)?;
+        if !config.store_location().is_shared() {
+            // With a shared store, the definitions can come from there.
+            project::require(&config.dir)?;
+            if config.deploy_folder {
+                let message = "`deployFolder` deploys into a store that daemons share: name one with `--store postgres://…`";
+                return Err(CommandError::usage(message));
+            }
+        }
         let runtime = daemon::runtime()?;
         let exit = runtime.block_on(serve(&config, telemetry, self.addresses || output::is_seen()));
         // A thread that hangs in the system must not keep the process from ending.
@@ -150,7 +157,7 @@ async fn banner(
         None => fact("token", &config.data_dir.join("admin-token").display().to_string())?,
     }
     fact("store", &format!("{} ({})", info.location, info.engine))?;
-    fact("loaded", &loaded(&catalog))?;
+    fact("loaded", &loaded(&catalog, engine))?;
     if !addresses.admin.ip().is_loopback() {
         output::warn(
             "the API can be reached from other machines, unencrypted; put a proxy with TLS before it",
@@ -206,14 +213,18 @@ fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Time
     }
 }
 
-fn loaded(catalog: &Catalog) -> String {
+fn loaded(catalog: &Catalog, engine: &Engine) -> String {
     let automations = count(catalog.automations().len(), "automation");
     let connections = count(catalog.connections().len(), "connection");
     let broken = match catalog.invalid_files().len() {
         0 => String::new(),
         number => format!(", {}", paint(BAD, format_args!("{} with errors", count(number, "file")))),
     };
-    format!("{automations}, {connections}{broken}")
+    let of = match engine.running_definitions().generation {
+        Some(generation) => format!(", deployed as generation {}", generation.number),
+        None => String::new(),
+    };
+    format!("{automations}, {connections}{broken}{of}")
 }
 
 /// Shows problems of files once, when they come up.

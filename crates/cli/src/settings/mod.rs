@@ -94,6 +94,8 @@ pub(crate) struct Config {
     pub(crate) open_metrics: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) store: Option<store::Location>,
+    /// True if each change of the project folder is deployed into the store.
+    pub(crate) deploy_folder: bool,
     pub(crate) durability: store::Durability,
     pub(crate) files_dir: Option<PathBuf>,
     pub(crate) outbound_allow: Vec<String>,
@@ -134,6 +136,7 @@ impl Config {
             open_metrics: server.open_metrics,
             public_url: None,
             store: None,
+            deploy_folder: engine.deploy_folder,
             durability: store::Durability::Full,
             files_dir: None,
             outbound_allow: Vec::new(),
@@ -199,6 +202,7 @@ impl Config {
         settings.secrets_dir.clone_from(&self.secrets_dir);
         settings.keys = self.keys();
         settings.redactor = self.redactor.clone();
+        settings.deploy_folder = self.deploy_folder;
         settings.files_dir.clone_from(&self.files_dir);
         settings.public_url.clone_from(&self.public_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);

@@ -217,6 +217,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::store(values).map(|location| config.store = Some(location)),
     },
     Setting {
+        key: "deployFolder",
+        scope: Scope::Serve,
+        value: "true|false",
+        list: false,
+        about: "Deploy each change of the project folder to all daemons that share the store on PostgreSQL",
+        sample: Sample::Default("false"),
+        set: |config, values| values::truth(values).map(|value| config.deploy_folder = value),
+    },
+    Setting {
         key: "secrets.dir",
         scope: Scope::Place,
         value: "DIR",

@@ -9,9 +9,10 @@ use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
-    Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, Info, MaintenanceStore, Metrics, Page,
-    PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore, StateEntry, StateRow, StateStore,
-    StateWrite, Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
+    MaintenanceStore, Metrics, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
+    StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, SuspendedExecution, TriggerStore,
+    Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -282,6 +283,8 @@ impl SecretStore for Watched {
 
 /// One process has the store to itself.
 impl PeerStore for Watched {}
+
+impl GenerationStore for Watched {}
 
 #[async_trait]
 impl MaintenanceStore for Watched {

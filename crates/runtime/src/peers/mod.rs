@@ -37,6 +37,8 @@ pub struct Peers {
     replies: Notify,
     /// Notified when another node has changed addresses of webhooks.
     pub addresses: Notify,
+    /// Notified when a generation of definitions may have been deployed.
+    pub generations: Notify,
     /// Letters that are being answered.
     answering: Mutex<HashSet<[u8; 16]>>,
     /// The executions that other nodes wait for.
@@ -107,6 +109,7 @@ impl Runtime {
                 }
                 self.admission.notify_moved();
             }
+            News::Deployed => self.peers.generations.notify_one(),
             News::Addresses => self.peers.addresses.notify_one(),
             News::Secrets => self.reread_secrets().await?,
         }

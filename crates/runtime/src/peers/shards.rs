@@ -108,17 +108,26 @@ impl Runtime {
         Some(ShardHold { shard, runtime: self.clone() })
     }
 
-    /// Takes free shards up to the part of this node, and gives up what it has beyond it. Writes only if there is something to do.
+    /// Takes free shards up to the part of this node, and gives up what it has beyond it. A node that does not run the newest
+    /// definitions has no part, unless there are no others. Writes only if there is something to do.
     pub(super) async fn balance_shards(&self, nodes: &[Node]) -> Result<(), Error> {
         let alive: Vec<&Node> = nodes.iter().filter(|node| !node.dead).collect();
+        let current = alive.iter().filter(|node| node.running.problem.is_none());
+        let (current, own_id) = (current.map(|node| node.id).collect::<Vec<_>>(), self.store.node());
+        let part = match current.len() {
+            0 => usize::from(Shard::COUNT).div_ceil(alive.len().max(1)),
+            count if own_id.is_none_or(|own| current.contains(&own)) => {
+                usize::from(Shard::COUNT).div_ceil(count)
+            }
+            _ => 0,
+        };
         let owned: usize = alive.iter().map(|node| node.shards.len()).sum();
-        if owned < usize::from(Shard::COUNT) {
+        if owned < usize::from(Shard::COUNT) && part > 0 {
             let own = self.store.take_shards().await?;
             self.adopt_handed().await?;
             self.peers.shards.set(own);
         }
         let own = self.peers.shards.own();
-        let part = usize::from(Shard::COUNT).div_ceil(alive.len().max(1));
         let mut left = own.len();
         for shard in own.iter() {
             if left <= part {

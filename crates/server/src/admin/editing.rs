@@ -1,6 +1,7 @@
 //! Edits of texts in an editor, and of the key `enabled`.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use http::header::IF_MATCH;
@@ -9,6 +10,7 @@ use model::edit::EditError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::credential::Credential;
 use super::described::{AnyJson, SegmentInfo};
 use super::extract::{Answer, Body, Segment};
 use super::files::{Changed, Written};
@@ -137,9 +139,10 @@ pub(crate) async fn edit(State(api): Shared, Body(request): Body<Edit>) -> Resul
 pub(crate) async fn enable(
     State(api): Shared,
     Segment(id): Segment,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    set_enabled(&api, id, true, &headers).await
+    set_enabled(&api, id, true, &headers, &credential).await
 }
 
 /// Unmount the trigger of an automation
@@ -157,9 +160,10 @@ pub(crate) async fn enable(
 pub(crate) async fn disable(
     State(api): Shared,
     Segment(id): Segment,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    set_enabled(&api, id, false, &headers).await
+    set_enabled(&api, id, false, &headers, &credential).await
 }
 
 async fn set_enabled(
@@ -167,13 +171,15 @@ async fn set_enabled(
     id: String,
     enabled: bool,
     headers: &HeaderMap,
+    credential: &Credential,
 ) -> Result<Response, Problem> {
     api.check_writable()?;
     let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok());
     let expected = expected.map(|etag| etag.trim().trim_matches('"').to_owned());
     let path = api.engine.catalog().find(&id)?.automation.source.path().to_owned();
-    let engine = api.engine.clone();
-    let written = api.to_its_end(async move { engine.set_enabled(&id, enabled, expected).await }).await?;
+    let (engine, author) = (api.engine.clone(), credential.to_string());
+    let written =
+        api.to_its_end(async move { engine.set_enabled(&id, enabled, expected, &author).await }).await?;
     super::files::answer(path, written.map(|(version, reload)| (Some(version), reload)))
 }
 

@@ -1,6 +1,7 @@
 //! The files of the project: read and replaced, each change over the version that was read.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use engine::{EditError, ExpectedVersion, ReloadSummary};
@@ -9,9 +10,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::credential::Credential;
 use super::extract::{Answer, Body, Query, Segment};
 use super::status::{DiagnosticView, diagnostics};
-use super::{Problem, Shared};
+use super::{Problem, Shared, deployments};
 
 /// The files of the project that the daemon reads.
 #[derive(Debug, Serialize, ToSchema)]
@@ -98,7 +100,7 @@ pub(crate) struct Changed {
     responses((status = 200, description = "By path", body = Files)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Result<Answer<Files>, Problem> {
-    let dir = api.engine.settings().dir.clone();
+    let dir = api.engine.project_dir();
     let listed = tokio::task::spawn_blocking(move || engine::project_files(&dir)).await;
     let listed = listed.map_err(|error| Problem::internal(&error))?;
     Ok(Answer::ok(Files { files: listed.into_iter().map(|file| file.path).collect() }))
@@ -126,13 +128,14 @@ pub(crate) async fn show(State(api): Shared, Segment(path): Segment) -> Result<R
     responses(
         (status = 200, description = "It is written and reloaded", body = Written),
         (status = 412, description = "It was changed meanwhile", body = Changed),
-        (status = 422, description = "It has errors and was not written", body = FileErrors),
+        (status = 422, description = "It has errors and was not written; or, while deployed definitions are in force, other files would have", body = FileErrors),
     ),
 )]
 pub(crate) async fn put(
     State(api): Shared,
     Segment(path): Segment,
     Query(options): Query<WriteOptions>,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
     Body(FileText { text }): Body<FileText>,
 ) -> Result<Response, Problem> {
@@ -149,7 +152,7 @@ pub(crate) async fn put(
             return Ok(Answer(StatusCode::UNPROCESSABLE_ENTITY, errors).into_response());
         }
     }
-    change(&api, path, Some(text), expected).await
+    change(&api, path, Some(text), expected, &credential).await
 }
 
 /// Delete a file of the project
@@ -164,10 +167,11 @@ pub(crate) async fn put(
 pub(crate) async fn delete(
     State(api): Shared,
     Segment(path): Segment,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let expected = expected(&headers)?;
-    change(&api, path, None, expected).await
+    change(&api, path, None, expected, &credential).await
 }
 
 impl super::Api {
@@ -187,10 +191,12 @@ async fn change(
     path: String,
     text: Option<String>,
     expected: ExpectedVersion,
+    credential: &Credential,
 ) -> Result<Response, Problem> {
     api.check_writable()?;
-    let (engine, target) = (api.engine.clone(), path.clone());
-    let written = api.to_its_end(async move { engine.write_file(target, text, expected).await }).await?;
+    let (engine, target, author) = (api.engine.clone(), path.clone(), credential.to_string());
+    let written =
+        api.to_its_end(async move { engine.write_file(target, text, expected, &author).await }).await?;
     answer(path, written)
 }
 
@@ -211,6 +217,7 @@ pub(super) fn answer(
             let changed = Changed { problem, current };
             return Ok(Answer(StatusCode::PRECONDITION_FAILED, changed).into_response());
         }
+        Err(EditError::Deploy(error)) => return deployments::refused(*error),
         Err(error) => return Err(problem(error)),
     };
     let etag = version.as_deref().map(quoted);
@@ -257,6 +264,9 @@ pub(super) fn problem(error: EditError) -> Problem {
         EditError::Path(_) => Problem::bad_request("bad_file_path", detail),
         EditError::Missing(_) => Problem::not_found("unknown_file", detail),
         EditError::Changed(_) => Problem::new(StatusCode::PRECONDITION_FAILED, "file_changed", detail),
+        EditError::Deploy(error) => deployments::problem(*error),
+        EditError::OfFolder(_) => Problem::new(StatusCode::CONFLICT, "deployed_from_folder", detail),
+        EditError::Overtaken => Problem::new(StatusCode::CONFLICT, "overtaken", detail),
         EditError::InPlace(error) => super::editing::problem(&error),
         EditError::Unknown(error) => error.into(),
         EditError::TooLarge(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail),

@@ -15,6 +15,7 @@ mod connectors;
 mod credential;
 mod definitions;
 mod delays;
+mod deployments;
 mod described;
 mod editing;
 mod embedded;
@@ -102,7 +103,7 @@ pub use scope::{Scope, Scopes};
 const BODY_BYTES: usize = 1 << 20;
 /// The most bytes of the body of a request that shows no credential.
 const PUBLIC_BYTES: usize = 4 << 10;
-/// The most bytes of the files that a plan is asked for, and of the lines of an import.
+/// The most bytes of the files that a plan is asked for or that are deployed, and of the lines of an import.
 const LARGE_BYTES: usize = 32 << 20;
 /// The most event streams at one time.
 const STREAMS: usize = 64;
@@ -223,8 +224,8 @@ impl Admin {
             Ok(credential) => credential,
             Err(problem) => return problem.into_response(),
         };
-        let is_large =
-            head.method == Method::POST && matches!(head.uri.path(), "/api/v1/plan" | import::PATH);
+        let is_large = head.method == Method::POST
+            && matches!(head.uri.path(), "/api/v1/plan" | import::PATH | deployments::PATH);
         let most = match &credential {
             None => PUBLIC_BYTES,
             Some(_) if is_large => LARGE_BYTES,

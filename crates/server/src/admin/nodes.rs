@@ -36,6 +36,12 @@ struct NodeView {
     queued: u64,
     /// Executions that were suspended there.
     resting: u64,
+    /// The generation of deployed definitions that it runs; absent if it runs the files of its own folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deployment: Option<u64>,
+    /// Why it does not run the newest generation; absent if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 /// The daemons that share the store.
@@ -65,6 +71,8 @@ pub(crate) async fn list(State(api): Shared) -> Result<Answer<Nodes>, Problem> {
         in_flight: node.load.in_flight,
         queued: node.load.queued,
         resting: node.load.resting,
+        deployment: node.running.number,
+        problem: node.running.problem,
     };
     let nodes = store.nodes().await.map_err(engine::Error::from)?;
     Ok(Answer::ok(Nodes { nodes: nodes.into_iter().map(view).collect() }))

@@ -127,7 +127,7 @@ pub(crate) struct PlanBody {
 /// A file of a project folder, as a client has read it.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "its fields exist to be described")]
-struct PlanFile {
+pub(super) struct PlanFile {
     /// Relative to the project folder.
     path: String,
     /// The text; empty if it is not given.

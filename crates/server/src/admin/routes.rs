@@ -19,10 +19,10 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 use super::guard::{self, Need, Rule};
 use super::scope::Scope;
 use super::{
-    Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions, editing,
-    execution_list, executions, export, files, follow, hosts, import, input, listening, login, metrics,
-    nodes, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state, statistics,
-    status, stream, subscriptions, test_drafts, tokens, trials, turns, ui, values, waiting,
+    Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions,
+    deployments, editing, execution_list, executions, export, files, follow, hosts, import, input, listening,
+    login, metrics, nodes, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state,
+    statistics, status, stream, subscriptions, test_drafts, tokens, trials, turns, ui, values, waiting,
 };
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
@@ -189,6 +189,8 @@ table! {
     Secrets "connect" connections::begin_login, Read connections::login_state;
     Read hosts::list;
     Read nodes::list;
+    Read deployments::list, Write "deploy" deployments::deploy;
+    Write "restoreDeployment" deployments::restore;
     Credential status::description;
     Metrics metrics::metrics;
     Admin tokens::list, Admin "createToken" tokens::create;

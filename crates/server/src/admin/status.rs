@@ -11,6 +11,7 @@ use model::diagnostic::{Report, Utf16Index};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::deployments::DeploymentView;
 use super::described::{AnyJson, SegmentInfo, SeverityWord};
 use super::extract::{Answer, Body};
 use super::graph::GraphView;
@@ -48,6 +49,12 @@ pub(crate) struct StatusView {
     admin: String,
     /// The project folder.
     dir: String,
+    /// The deployed definitions that are in force; absent if the files of the project folder are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deployment: Option<DeploymentView>,
+    /// Why the newest deployed definitions are not in force on this daemon; absent if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deployment_problem: Option<String>,
     store: StoreView,
 }
 
@@ -87,6 +94,7 @@ struct StoreView {
 pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Problem> {
     let info = api.engine.store().info().await?;
     let (status, catalog) = (api.engine.runtime().status(), api.engine.catalog());
+    let running = api.engine.running_definitions();
     Ok(Answer::ok(StatusView {
         version: env!("CARGO_PKG_VERSION"),
         started_at: status.started_at,
@@ -101,6 +109,8 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
         hooks: api.public_url(),
         admin: format!("http://{}", api.addresses.admin),
         dir: api.engine.settings().dir.display().to_string(),
+        deployment: running.generation.map(DeploymentView::from),
+        deployment_problem: running.problem,
         store: StoreView {
             engine: info.engine,
             location: info.location,

@@ -21,7 +21,10 @@ CREATE TABLE nodes (
   -- What it reports with each beat: executions in memory, those that wait for a slot, and those that rest.
   in_flight int8 NOT NULL DEFAULT 0,
   queued int8 NOT NULL DEFAULT 0,
-  resting int8 NOT NULL DEFAULT 0
+  resting int8 NOT NULL DEFAULT 0,
+  -- The generation of definitions that it runs; NULL if those are of its own folder. And why it is not the newest; NULL if it is.
+  generation int8,
+  problem bytea
 ) WITH (fillfactor = 20);
 
 -- A connection of a node that writes. Every transaction on it raises `batch` by one, or fails if the lane is dead.
@@ -58,6 +61,21 @@ CREATE TABLE definitions (
 CREATE INDEX definitions_by_automation ON definitions (automation, put);
 -- The days of the ids of the executions of a definition, in place of a count that every execution would touch.
 CREATE TABLE definition_days (definition int4, day int4, PRIMARY KEY (definition, day));
+
+-- Generations of the deployed project: each has the paths of all its files, with the hashes of their texts. `id` is the request, by
+-- which a repetition of it is recognised.
+CREATE TABLE deployments (
+  generation int8 PRIMARY KEY,
+  id uuid UNIQUE NOT NULL,
+  at_ns int8 NOT NULL,
+  author bytea NOT NULL,
+  note bytea NOT NULL,
+  source text NOT NULL
+);
+CREATE TABLE deployed_files (generation int8, path bytea, hash bytea NOT NULL, PRIMARY KEY (generation, path));
+CREATE INDEX deployed_files_by_hash ON deployed_files (hash);
+-- `put_ns` is the time of the last deployment that was about to name it.
+CREATE TABLE deployed_texts (hash bytea PRIMARY KEY, put_ns int8 NOT NULL, body bytea NOT NULL);
 
 -- Executions that have not ended: small rows without payloads. There is no index on `owner`: with one, the planner would scan
 -- all executions of a node for each batch.
@@ -584,6 +602,37 @@ BEGIN
   DELETE FROM nodes WHERE id = ANY (gone);
   DELETE FROM mail WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = sender AND NOT n.dead)
     AND (reply IS NOT NULL OR NOT EXISTS (SELECT 1 FROM live WHERE id = execution));
+END $$;
+
+-- Stores a generation that follows the newest one, and deletes all but the last `keep`. Returns true, and stores nothing, if another
+-- one is the newest. Returns false, and stores nothing, if a text is not stored.
+CREATE FUNCTION deploy(
+  of uuid, follows int8, by_author bytea, with_note bytea, from_source text, paths bytea[], hashes bytea[], keep int4
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+  newest int8;
+  now_ns int8 := (extract(epoch FROM clock_timestamp()) * 1e9)::int8;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('cogwork:' || current_schema() || ':deploy', 0));
+  IF EXISTS (SELECT 1 FROM deployments WHERE id = of) THEN
+    RETURN false;
+  END IF;
+  SELECT coalesce(max(generation), 0) INTO newest FROM deployments;
+  IF newest <> follows THEN
+    RETURN true;
+  END IF;
+  IF EXISTS (SELECT 1 FROM unnest(hashes) AS h WHERE NOT EXISTS (SELECT 1 FROM deployed_texts t WHERE t.hash = h)) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO deployments (generation, id, at_ns, author, note, source)
+    VALUES (newest + 1, of, now_ns, by_author, with_note, from_source);
+  INSERT INTO deployed_files (generation, path, hash) SELECT newest + 1, t.path, t.hash FROM unnest(paths, hashes) AS t (path, hash);
+  DELETE FROM deployed_files WHERE generation <= newest + 1 - keep;
+  DELETE FROM deployments WHERE generation <= newest + 1 - keep;
+  -- A deployment that goes on has put its texts within the last hour.
+  DELETE FROM deployed_texts t
+    WHERE put_ns < now_ns - 3600000000000 AND NOT EXISTS (SELECT 1 FROM deployed_files f WHERE f.hash = t.hash);
+  RETURN false;
 END $$;
 
 -- Makes the partitions of a day, which begins at the id `low` and ends before the id `high`. `ATTACH` does not stop readers and

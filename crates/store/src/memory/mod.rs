@@ -17,8 +17,8 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 
 use crate::Error;
 use crate::traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
-    TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
+    Store, TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
@@ -356,6 +356,8 @@ impl MaintenanceStore for MemoryStore {
 
 /// One process has the store to itself.
 impl PeerStore for MemoryStore {}
+
+impl GenerationStore for MemoryStore {}
 
 #[async_trait]
 impl Store for MemoryStore {

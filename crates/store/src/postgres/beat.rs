@@ -10,15 +10,16 @@ use super::connect::{Session, in_time};
 use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
-use crate::types::{Load, News, NodeId};
+use crate::types::{Load, News, NodeId, RunningGeneration};
 
 /// The time between two beats.
 const BEAT: Duration = Duration::from_secs(2);
 /// The time without a beat after which another daemon counts as dead, by the steady clock of the observer.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
-const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = $2, queued = $3, resting = $4, pid = pg_backend_pid() \
-      WHERE id = $1 AND NOT dead RETURNING id) \
-    SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b) FROM nodes n";
+const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = $2, queued = $3, resting = $4, \
+      generation = $5, problem = $6, pid = pg_backend_pid() WHERE id = $1 AND NOT dead RETURNING id) \
+    SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b), \
+      (SELECT max(generation) FROM deployments) FROM nodes n";
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 const LOCK: &str =
     "SELECT pg_try_advisory_lock(hashtextextended('cogwork:' || current_schema() || ':lock:' || $1, 0))";
@@ -45,6 +46,8 @@ struct Observer {
     last_look: Option<Instant>,
     /// The nodes at the last look, with those that are dead.
     members: BTreeSet<(i64, bool)>,
+    /// The newest generation at the last look.
+    newest: Option<i64>,
 }
 
 /// A node at a look.
@@ -123,16 +126,24 @@ async fn beat(
     let exchange = &shared.exchange;
     let Load { in_flight, queued, resting } = exchange.load();
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let RunningGeneration { number, problem } = exchange.running();
+    let (number, problem) =
+        (number.and_then(|number| i64::try_from(number).ok()), problem.map(String::into_bytes));
+    let (in_flight, queued, resting) = (count(in_flight), count(queued), count(resting));
     let sent = Instant::now();
     let rows = session
         .client
-        .query(BEAT_ON, &[&shared.node, &count(in_flight), &count(queued), &count(resting)])
+        .query(BEAT_ON, &[&shared.node, &in_flight, &queued, &resting, &number, &problem])
         .await?;
     let is_alive = rows.first().map(|row| row.try_get::<_, bool>(4)).transpose()?.unwrap_or_default();
     if !is_alive {
         return Ok(false);
     }
     exchange.confirm(sent);
+    let newest: Option<i64> = rows.first().map(|row| row.try_get(5)).transpose()?.flatten();
+    if std::mem::replace(&mut observer.newest, newest) != newest {
+        exchange.receive(News::Deployed);
+    }
     let mut nodes = Vec::with_capacity(rows.len());
     for row in rows {
         let seen =

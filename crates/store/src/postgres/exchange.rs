@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
-use crate::types::{Load, News, NodeId};
+use crate::types::{Load, News, NodeId, RunningGeneration};
 
 /// The time after its last confirmed beat was sent in which no other node can have declared this one dead. The rest of
 /// the silence after which it counts as dead is the time between the look of the observer and that of this node, and the delay of a beat.
@@ -16,10 +16,11 @@ const CONFIDENCE: Duration = Duration::from_millis(6600);
 /// The most news that wait in each direction. More are lost, and found by looking.
 const NEWS: usize = 1024;
 
-/// The exchange of a node with the others: its load for the next beat, news in both directions, and the time of its last beat.
+/// The exchange of a node with the others: its load and its generation for the next beat, news in both directions, and the time of its last beat.
 #[derive(Debug)]
 pub(super) struct Exchange {
     load: Mutex<Load>,
+    running: Mutex<RunningGeneration>,
     begun: Instant,
     /// When the last confirmed beat was sent, in milliseconds after `begun`.
     confirmed: AtomicU64,
@@ -47,9 +48,9 @@ impl Exchange {
     pub(super) fn new() -> (Self, Requests) {
         let (requests, waiting) = mpsc::channel(NEWS);
         let (incoming, received) = mpsc::channel(NEWS);
-        let (load, confirmed) = (Mutex::default(), AtomicU64::new(0));
+        let (load, running, confirmed) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
         let received = tokio::sync::Mutex::new(received);
-        (Self { load, begun: Instant::now(), confirmed, requests, incoming, received }, waiting)
+        (Self { load, running, begun: Instant::now(), confirmed, requests, incoming, received }, waiting)
     }
 
     /// Returns true if no other node can have declared this one dead yet.
@@ -61,6 +62,16 @@ impl Exchange {
     /// Sets the load that the next beat reports.
     pub(super) fn report(&self, load: Load) {
         *self.load.lock().unwrap_or_else(PoisonError::into_inner) = load;
+    }
+
+    /// Sets the generation that the next beat reports.
+    pub(super) fn report_running(&self, running: RunningGeneration) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = running;
+    }
+
+    /// Returns the generation that the next beat reports.
+    pub(super) fn running(&self) -> RunningGeneration {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sends news, which are lost while too many wait.

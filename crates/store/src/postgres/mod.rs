@@ -32,6 +32,7 @@ mod blobs;
 mod definitions;
 mod events;
 mod files;
+mod generations;
 mod list;
 mod migration;
 mod partitions;

@@ -8,22 +8,24 @@ use super::forms::{execution_of, id_of};
 use super::list::{MAX_PAGE, timestamp};
 use super::op::{Done, Op, Params, params};
 use super::queue::Queue;
-use super::reader::{Reader, damaged, get};
+use super::reader::{Reader, damaged, get, optional_text};
 use crate::Error;
-use crate::types::{Letter, LetterState, Load, Node, NodeId, Shard, ShardSet};
+use crate::types::{Letter, LetterState, Load, Node, NodeId, RunningGeneration, Shard, ShardSet};
 
 /// The number of executions that change their owner in one transaction.
 pub(super) const PAGE: i32 = 1000;
 
 pub(super) const TAKE_OVER: &str = "SELECT take_over($1, $2, $3, $4)";
-const NODES: &str = "SELECT n.id, n.host, n.release, n.joined_ns, n.dead, n.in_flight, n.queued, n.resting, \
+const NODES: &str = "SELECT n.id, n.host, n.release, n.joined_ns, n.dead, n.in_flight, n.queued, n.resting, n.generation, n.problem, \
       coalesce(array_agg(s.id) FILTER (WHERE s.id IS NOT NULL), '{}') \
     FROM nodes n LEFT JOIN shards s ON s.owner = n.id GROUP BY n.id ORDER BY n.id";
 const OWNER: &str = "SELECT owner FROM live WHERE id = $1";
 const CONFIRM: &str = "UPDATE live SET handed = false WHERE id = ANY ($1) AND owner = $2 AND handed";
-/// A node takes its part of the shards, rounded up so that none is left.
+/// A node takes its part of the shards, rounded up so that none is left. Those that do not run the newest definitions have no part,
+/// unless there are no others.
 const TAKE_SHARDS: &str = "SELECT take_shards($1, \
-    (SELECT ceil($2::float8 / greatest(count(*), 1))::int4 FROM nodes WHERE NOT dead))";
+    (SELECT ceil($2::float8 / greatest(count(*), 1))::int4 FROM nodes WHERE NOT dead AND (problem IS NULL \
+      OR NOT EXISTS (SELECT 1 FROM nodes o WHERE NOT o.dead AND o.problem IS NULL))))";
 const OWN_SHARDS: &str = "SELECT id FROM shards WHERE owner = $1 ORDER BY id";
 const GIVE_UP_SHARD: &str = "SELECT give_up_shard($1, $2)";
 const OWNER_OF_SHARD: &str = "SELECT owner IS DISTINCT FROM $1 FROM shards WHERE id = $2";
@@ -53,7 +55,11 @@ fn node(row: &Row) -> Result<Node, Error> {
         joined_at: timestamp(get(row, 3)?)?,
         dead: get(row, 4)?,
         load: Load { in_flight: count(5)?, queued: count(6)?, resting: count(7)? },
-        shards: shards(&get::<Vec<i16>>(row, 8)?)?,
+        running: RunningGeneration {
+            number: get::<Option<i64>>(row, 8)?.and_then(|number| u64::try_from(number).ok()),
+            problem: optional_text(row, 9)?,
+        },
+        shards: shards(&get::<Vec<i16>>(row, 10)?)?,
     })
 }
 

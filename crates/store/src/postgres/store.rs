@@ -16,18 +16,19 @@ use super::op::{AcceptOp, AcceptRow, Done, Op};
 use super::open::{Driver, Opened};
 use super::queue::Queue;
 use super::reader::get;
-use super::{events, list, peers, prune, schema, state, triggers, usage, waits};
+use super::{events, generations, list, peers, prune, schema, state, triggers, usage, waits};
 use crate::Error;
 use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
 use crate::traits::{
-    DefinitionStore, ExecutionStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
-    TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
+    Store, TriggerStore, WaitStore,
 };
 use crate::types::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, HandedExecution, Info, Letter, LetterState, Load, Metrics, News, Node,
-    NodeId, Page, PollEntry, PollState, PollWrite, PruneFilter, ReplayLog, Shard, ShardSet, StateEntry,
-    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
+    DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
+    LetterState, Load, Metrics, NewGeneration, News, Node, NodeId, Page, PollEntry, PollState, PollWrite,
+    PruneFilter, ReplayLog, RunningGeneration, Shard, ShardSet, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// A handle to a store on PostgreSQL. Dropping it commits the queued writes and closes the connections; [`Store::close`] does the
@@ -104,6 +105,21 @@ impl DefinitionStore for PostgresStore {
 
     async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
         self.opened.definitions.list(automation, limit).await
+    }
+}
+
+#[async_trait]
+impl GenerationStore for PostgresStore {
+    async fn deploy(&self, new: NewGeneration) -> Result<DeployOutcome, Error> {
+        generations::deploy(self.queue()?, &self.opened.reader, new).await
+    }
+
+    async fn generations(&self, limit: u32) -> Result<Vec<Generation>, Error> {
+        generations::newest(&self.opened.reader, limit).await
+    }
+
+    async fn deployed_files(&self, number: u64) -> Result<Option<Vec<DeployedFile>>, Error> {
+        generations::files(&self.opened.reader, number).await
     }
 }
 
@@ -327,6 +343,12 @@ impl PeerStore for PostgresStore {
         }
     }
 
+    fn report_running(&self, running: RunningGeneration) {
+        if let Some(lanes) = &self.opened.lanes {
+            lanes.exchange.report_running(running);
+        }
+    }
+
     async fn nodes(&self) -> Result<Vec<Node>, Error> {
         peers::nodes(&self.opened.reader).await
     }
@@ -426,6 +448,8 @@ impl Store for PostgresStore {
         let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
         let blobs = opened.reader.row(sql, Vec::new()).await?;
         let blob_bytes: i64 = blobs.map(|row: Row| get(&row, 0)).transpose()?.unwrap_or_default();
+        let mut weakened = opened.server.weakened.clone();
+        weakened.extend(generations::weakness(&opened.reader).await?);
         Ok(Info {
             engine: format!("PostgreSQL {}", opened.server.version),
             location: opened.address.to_string(),
@@ -435,7 +459,7 @@ impl Store for PostgresStore {
             blob_bytes: u64::try_from(blob_bytes).unwrap_or_default(),
             max_bytes: opened.usage.most(),
             capacity: opened.usage.capacity(),
-            weakened: opened.server.weakened.clone(),
+            weakened,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Plain values that the store takes and returns.
 
 mod dedup;
+mod generation;
 mod peer;
 mod poll;
 mod prune;
@@ -15,6 +16,9 @@ use model::metric::HistogramSnapshot;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use dedup::{DedupHit, DedupRecord};
+pub use generation::{
+    DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,
+};
 pub use peer::{HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Shard, ShardSet};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};

@@ -7,7 +7,7 @@ use model::{AutomationId, ExecutionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::ExecutionRow;
+use super::{ExecutionRow, RunningGeneration};
 
 /// The number of a node: one run of a daemon on a shared store. It never comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub struct Node {
     pub shards: ShardSet,
     /// Its load when it beat last.
     pub load: Load,
+    /// The generation of definitions that it ran when it beat last.
+    pub running: RunningGeneration,
 }
 
 /// The load of a node, in executions.
@@ -193,6 +195,8 @@ pub enum News {
         /// The execution.
         execution: ExecutionId,
     },
+    /// A generation of definitions was deployed.
+    Deployed,
     /// Addresses of webhooks have changed.
     Addresses,
     /// Secrets have changed.

@@ -63,9 +63,20 @@ async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
     let (store, runtime) = (engine.store(), engine.runtime());
     let all = store.nodes().await.map_err(engine::Error::from)?;
     let dead = all.iter().filter(|node| node.dead).count();
+    let running = engine.running_definitions();
     let states = [("alive", (all.len() - dead).max(1)), ("dead", dead)];
     Ok(vec![
         gauges("nodes", "Daemons that share the store by state", "state", states),
+        gauge(
+            "deployment_generation",
+            "The generation of deployed definitions in force; 0 if the files of the project folder are",
+            float(running.generation.map_or(0, |generation| generation.number)),
+        ),
+        gauge(
+            "deployment_behind",
+            "1 if the newest deployed definitions are not in force here, else 0",
+            if running.problem.is_some() { 1.0 } else { 0.0 },
+        ),
         gauge("node_shards", "Shards of this daemon, of 128", size(runtime.peers.shards.count())),
         counter(
             "executions_adopted",

@@ -1,0 +1,181 @@
+//! The folders of generations in the data folder. They are made anew at each start, so nothing in them has to survive a crash.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use catalog::{Folder, ScanScope};
+use store::{DeployedFile, GenerationSource};
+use tempfile::TempDir;
+
+use super::deploy::{Deploy, DeployError, deployable_files, same_files};
+use crate::Engine;
+use crate::project_edit::check_path;
+
+/// The number of generations whose folders are kept: a test can still read from one that is no longer in force.
+const KEPT: u64 = 3;
+/// The attempts to deploy the project folder while others deploy too.
+const ATTEMPTS: usize = 3;
+
+/// The folders of generations.
+pub(super) struct DeployedFolders {
+    root: PathBuf,
+}
+
+impl DeployedFolders {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Deletes what an earlier run left.
+    pub(super) async fn clear(&self) {
+        let root = self.root.clone();
+        let cleared = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&root) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        });
+        if let Ok(Err(error)) = cleared.await {
+            tracing::warn!(folder = %self.root.display(), %error, "the folder of earlier deployments cannot be deleted");
+        }
+    }
+
+    /// Writes the files of a generation into a folder of its own, and returns that. It has all of them or does not exist.
+    pub(super) async fn unpack(&self, number: u64, files: Vec<DeployedFile>) -> io::Result<PathBuf> {
+        let draft = self.draft(files).await?;
+        let target = self.root.join(number.to_string());
+        let renamed = target.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            // One that an attempt before has left.
+            let _ = std::fs::remove_dir_all(&renamed);
+            std::fs::rename(draft.path(), &renamed)
+        });
+        work.await.map_err(io::Error::other)??;
+        Ok(target)
+    }
+
+    /// Writes files into a folder that is deleted with the result.
+    pub(super) async fn draft(&self, files: Vec<DeployedFile>) -> io::Result<TempDir> {
+        let root = self.root.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(&root)?;
+            let draft = tempfile::Builder::new().prefix(".draft-").tempdir_in(&root)?;
+            for file in &files {
+                check_path(&file.path).map_err(|error| io::Error::other(error.to_string()))?;
+                let path = draft.path().join(&file.path);
+                path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                std::fs::write(path, &file.text)?;
+            }
+            Ok(draft)
+        });
+        work.await.map_err(io::Error::other)?
+    }
+
+    /// Deletes the folders of all generations but the latest up to `number`.
+    pub(super) async fn keep_latest(&self, number: u64) {
+        let root = self.root.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            for entry in std::fs::read_dir(root)?.flatten() {
+                let name = entry.file_name();
+                let of: Option<u64> = name.to_str().and_then(|name| name.parse().ok());
+                if of.is_some_and(|of| of + KEPT <= number || of > number) {
+                    std::fs::remove_dir_all(entry.path())?;
+                }
+            }
+            Ok::<(), io::Error>(())
+        });
+        if let Ok(Err(error)) = work.await {
+            tracing::warn!(folder = %self.root.display(), %error, "an earlier deployment cannot be deleted");
+        }
+    }
+}
+
+/// The project folder as it was deployed last, for a daemon that deploys each change of it.
+pub(crate) struct FolderDeployment {
+    folder: Folder,
+}
+
+impl FolderDeployment {
+    /// The folder as it is now.
+    pub(crate) async fn new(dir: &Path) -> Self {
+        let mut deployment = Self { folder: Folder::new(dir) };
+        deployment.scan(ScanScope::Full).await;
+        deployment
+    }
+
+    /// Deploys the folder if files may have changed within this scope.
+    pub(crate) async fn follow(&mut self, engine: &Engine, scope: ScanScope) {
+        // Test files are deployed too, and are none of the files that a scan finds.
+        let has_tests = match &scope {
+            ScanScope::Paths(paths) => paths.iter().any(|path| is_test(path)),
+            ScanScope::Full => false,
+        };
+        if self.scan(scope).await || has_tests {
+            engine.deploy_folder().await;
+        }
+    }
+
+    /// Reads changed files again. Returns true if there are any.
+    async fn scan(&mut self, scope: ScanScope) -> bool {
+        let mut folder = self.folder.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let changed = folder.scan(&scope);
+            (folder, !changed.is_empty())
+        });
+        let Ok((folder, has_changed)) = work.await else { return true };
+        self.folder = folder;
+        has_changed
+    }
+}
+
+fn is_test(path: &Path) -> bool {
+    path.to_str().is_some_and(model::test_suite::is_test_file)
+}
+
+impl Engine {
+    /// Deploys the project folder, if its files are others than those of the newest generation, and puts it in force. Errors are
+    /// logged: the newest generation stays.
+    pub(crate) async fn deploy_folder(&self) {
+        let dir = self.settings().dir.clone();
+        let read = tokio::task::spawn_blocking(move || deployable_files(&dir));
+        let Ok(files) = read.await else { return };
+        for _ in 0..ATTEMPTS {
+            match self.deploy_folder_files(files.clone()).await {
+                Err(DeployError::Overtaken { .. }) => {}
+                Err(DeployError::Invalid(reports)) => {
+                    for report in &reports {
+                        tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+                    }
+                    return tracing::error!("the project folder has errors and was not deployed");
+                }
+                Err(error) => return tracing::error!(%error, "the project folder was not deployed"),
+                Ok(()) => return,
+            }
+        }
+    }
+
+    async fn deploy_folder_files(&self, files: Vec<catalog::ProjectFile>) -> Result<(), DeployError> {
+        let store = self.store();
+        let newest = store.generations(1).await?.into_iter().next();
+        if let Some(newest) = &newest {
+            let stored = store.deployed_files(newest.number).await?.unwrap_or_default();
+            if same_files(&stored, &files) {
+                return Ok(());
+            }
+            if newest.source != GenerationSource::Folder {
+                let (generation, author) = (newest.number, &newest.author);
+                tracing::warn!(generation, author, "the project folder replaces what was deployed otherwise");
+            }
+        }
+        let own = store.node();
+        let nodes = store.nodes().await?;
+        let host =
+            nodes.into_iter().find(|node| Some(node.id) == own).map_or_else(String::new, |node| node.host);
+        let deploy = Deploy {
+            files,
+            author: format!("the project folder of {host}"),
+            note: String::new(),
+            follows: Some(newest.map_or(0, |newest| newest.number)),
+            source: GenerationSource::Folder,
+        };
+        self.deploy(deploy).await.map(drop)
+    }
+}

@@ -1,0 +1,198 @@
+//! Definitions that are deployed into the store that several daemons share: every daemon takes them, all files together or none.
+
+use pretty_assertions::assert_eq;
+use reqwest::Method;
+use serde_json::{Value, json};
+use store::conformance::PostgresServer;
+
+use crate::cluster::Cluster;
+use crate::site::{Answer, Site, send};
+
+const ONE: &str = "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {body: one}\n";
+const TWO: &str = "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {body: two}\n";
+const BROKEN: &str = "trigger: {webhook: {}}\nsteps:\n  - {id: a, action: nothing.like.it}\n";
+
+async fn push(site: &Site, arguments: &[&str]) -> (bool, String) {
+    let arguments = [&["push"], arguments].concat();
+    let output = site.cogwork(&arguments).await;
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// Waits until a daemon runs this generation.
+async fn runs(site: &Site, generation: u64) {
+    loop {
+        let status = site.ask("/status").await;
+        if status["deployment"]["generation"] == json!(generation) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn answer(site: &Site, id: &str) -> String {
+    let answer = site.post(id, &json!({})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.text
+}
+
+async fn deploy(site: &Site, files: &[(&str, &str)], follows: u64) -> Answer {
+    let file = |(path, text): &(&str, &str)| json!({"path": path, "text": text});
+    let files: Vec<Value> = files.iter().map(file).collect();
+    let body = json!({"files": files, "follows": follows, "note": "by the API"});
+    send(site.api(Method::POST, "/deployments").json(&body)).await
+}
+
+#[tokio::test]
+async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later() {
+    let mut cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let weakened = cluster.sites[0].ask("/status").await["store"]["weakened"].to_string();
+    assert!(weakened.contains("each reads its own project folder"), "{weakened}");
+    let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
+    here.project.automation("work", TWO).unwrap();
+    here.project.automation("more", ONE).unwrap();
+    here.project
+        .write(
+            "automations/more.test.yaml",
+            "tests:\n  - {name: it answers, payload: {body: {}}, expect: {response: {status: 200}}}\n",
+        )
+        .unwrap();
+    let (is_done, said) = push(here, &["--note", "two of them"]).await;
+    assert!(is_done && said.contains("deployed as generation 1"), "{said}");
+    for site in [here, there] {
+        runs(site, 1).await;
+        assert_eq!((answer(site, "work").await, answer(site, "more").await), ("two".into(), "one".into()));
+        let files = site.ask("/files").await["files"].to_string();
+        assert!(files.contains("automations/more.yaml"), "{files}");
+    }
+    let weakened = here.ask("/status").await["store"]["weakened"].to_string();
+    assert!(!weakened.contains("project folder"), "{weakened}");
+    // The folders count no more.
+    there.project.automation("own", ONE).unwrap();
+    let (is_done, said) = push(here, &[]).await;
+    assert!(is_done && said.contains("nothing is different from generation 1"), "{said}");
+    assert_eq!(send(there.api(Method::GET, "/automations/own")).await.status, 404);
+    let mut empty = Site::new(&[]);
+    empty.start_with(&["--store", &cluster.url]).await;
+    assert_eq!(answer(&empty, "work").await, "two", "a daemon without files has what is deployed");
+    let listed = empty.ask("/deployments").await;
+    let [deployment] = listed["deployments"].as_array().unwrap().as_slice() else { panic!("{listed}") };
+    assert_eq!((&deployment["note"], &deployment["files"]), (&json!("two of them"), &json!(3)));
+    cluster.sites.push(empty);
+    cluster.until(0, |nodes| nodes.iter().all(|node| node["deployment"] == json!(1))).await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_project_with_errors_and_a_late_deployment_change_nothing() {
+    let cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
+    let work = "automations/work.yaml";
+    assert_eq!(deploy(here, &[(work, TWO)], 0).await.status, 200);
+    let broken = deploy(there, &[(work, ONE), ("automations/bad.yaml", BROKEN)], 1).await;
+    assert_eq!(broken.refusal(), (422, "project_has_errors".to_owned()), "{}", broken.text);
+    assert!(broken.text.contains("nothing.like.it"), "{}", broken.text);
+    let late = deploy(there, &[(work, ONE)], 0).await;
+    assert_eq!(late.refusal(), (409, "overtaken".to_owned()), "{}", late.text);
+    for path in ["secrets/token", "automations/../cogwork.yaml", ".cogwork/admin-token"] {
+        let refused = deploy(there, &[(path, "x")], 1).await;
+        assert_eq!(refused.refusal(), (400, "bad_file_path".to_owned()), "{path}");
+    }
+    runs(there, 1).await;
+    assert_eq!(answer(there, "work").await, "two");
+    there.project.automation("bad", BROKEN).unwrap();
+    let (is_done, said) = push(there, &[]).await;
+    assert!(!is_done && said.contains("nothing was deployed"), "{said}");
+    assert_eq!(here.ask("/deployments").await["deployments"].as_array().unwrap().len(), 1);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn an_earlier_generation_comes_back_as_the_newest_one() {
+    let cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
+    for text in [ONE, TWO] {
+        here.project.automation("work", text).unwrap();
+        assert!(push(here, &[]).await.0);
+    }
+    runs(there, 2).await;
+    let restored = there.cogwork(&["deployments", "restore", "1"]).await;
+    assert!(restored.status.success(), "{restored:?}");
+    for site in [here, there] {
+        runs(site, 3).await;
+        assert_eq!(answer(site, "work").await, "one");
+    }
+    let listed = here.cogwork(&["deployments"]).await;
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("generation 1 again"), "{listed}");
+    let gone = send(here.api(Method::POST, "/deployments/9/restore")).await;
+    assert_eq!(gone.refusal(), (404, "unknown_deployment".to_owned()));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
+    let cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
+    assert!(push(here, &[]).await.0);
+    runs(there, 1).await;
+    let path = "/files/automations%2Fwork.yaml";
+    let etag = there.ask(path).await["etag"].as_str().unwrap().to_owned();
+    let put = |query: &str, text: &str| {
+        let request = there.api(Method::PUT, &format!("{path}{query}"));
+        request.header("If-Match", &etag).json(&json!({ "text": text }))
+    };
+    let broken = send(put("?withErrors=true", BROKEN)).await;
+    assert_eq!(
+        broken.refusal(),
+        (422, "project_has_errors".to_owned()),
+        "all files load, or none is in force"
+    );
+    let edited = send(put("", TWO)).await;
+    assert_eq!(edited.status, 200, "{}", edited.text);
+    assert_eq!(send(put("", ONE)).await.refusal(), (412, "file_changed".to_owned()));
+    runs(here, 2).await;
+    assert_eq!((answer(here, "work").await, answer(there, "work").await), ("two".into(), "two".into()));
+    let disabled = send(here.api(Method::POST, "/automations/work/disable")).await;
+    assert_eq!(disabled.status, 200, "{}", disabled.text);
+    runs(there, 3).await;
+    assert_eq!(there.automation("work").await["enabled"], json!(false));
+    // A push would undo them without a word.
+    let (is_done, said) = push(here, &[]).await;
+    assert!(!is_done && said.contains("--over 3"), "{said}");
+    let (is_done, said) = push(here, &["--over", "3"]).await;
+    assert!(is_done, "{said}");
+    assert_eq!(answer(here, "work").await, "one");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
+    let server = PostgresServer::start().expect("PostgreSQL is installed");
+    let url = server.space().url();
+    let (mut source, mut other) = (Site::new(&[("work", ONE)]), Site::new(&[]));
+    source.start_with(&["--store", &url, "--deploy-folder", "true"]).await;
+    other.start_with(&["--store", &url]).await;
+    assert_eq!(answer(&other, "work").await, "one");
+    source.project.automation("work", BROKEN).unwrap();
+    source.daemon().says("was not deployed").await.unwrap();
+    source.project.automation("work", TWO).unwrap();
+    runs(&other, 2).await;
+    assert_eq!(answer(&other, "work").await, "two");
+    let path = "/files/automations%2Fwork.yaml";
+    let edit = |site: &Site, etag: &str| {
+        site.api(Method::PUT, path).header("If-Match", etag).json(&json!({ "text": ONE }))
+    };
+    let etag = other.ask(path).await["etag"].as_str().unwrap().to_owned();
+    let refused = send(edit(&other, &etag)).await;
+    assert_eq!(refused.refusal(), (409, "deployed_from_folder".to_owned()), "{}", refused.text);
+    assert_eq!(
+        send(edit(&source, &etag)).await.status,
+        200,
+        "at the daemon with the folder it changes the folder"
+    );
+    runs(&other, 3).await;
+    assert_eq!(answer(&other, "work").await, "one");
+    assert!(source.stop().await.success());
+    assert!(other.stop().await.success());
+}
