@@ -158,7 +158,7 @@ impl Engine {
         let draft = deployment_of(&catalog, &request.path)?;
         let settings = self.settings();
         let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
-        let runner = TestRunner::new(catalog, &self.project_dir()).with_secrets(real);
+        let runner = TestRunner::new(catalog, self.project_dir()).with_secrets(real);
         let mut results = Trials::default();
         for (id, execution) in recorded {
             let outcome = execution.as_ref().ok().and_then(RecordedExecution::outcome).cloned();

@@ -56,7 +56,9 @@ pub enum DeployError {
     #[error("the files have errors")]
     Invalid(Vec<Report>),
     /// Another generation than the expected one is the newest.
-    #[error("generation {newest} was deployed meanwhile, not {expected}")]
+    #[error(
+        "generation {newest} is the newest, not {expected}; look at what was deployed meanwhile, and deploy again"
+    )]
     Overtaken {
         /// The number of the newest generation.
         newest: u64,
