@@ -16,6 +16,8 @@
     reason = "a simulation that fails says why, and how to repeat it"
 )]
 
+mod callers;
+mod cluster;
 mod generator;
 mod oracle;
 mod poison;
@@ -26,7 +28,7 @@ mod stubs;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -34,7 +36,7 @@ use process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use random::Random;
 use world::World;
 
-use runtime::ManualClock;
+use runtime::{ManualClock, RecordMemory};
 
 /// Number of seeds per test.
 const SEEDS: u64 = 1250;
@@ -58,13 +60,25 @@ fn listen_to_panics() {
     });
 }
 
+/// Prints a program and the trace of its failure.
+fn tell(text: &str, trace: Vec<String>) {
+    println!("{text}");
+    // A livelock repeats the same lines.
+    let told = if trace.len() > MAX_TOLD {
+        [&trace[..MAX_TOLD / 2], &trace[trace.len() - MAX_TOLD / 2..]].concat()
+    } else {
+        trace
+    };
+    println!("{}", told.join("\n"));
+}
+
 /// Runs a seed and returns its trace.
 fn simulate(seed: u64) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
     let program = program::generate(seed);
     let mut random = Random::new(seed ^ 0x005e_ed00);
-    let world = World::new(seed);
+    let (world, record) = (World::new(seed), Arc::<RecordMemory>::default());
     let count = 3 + random.below(8);
     let start = Timestamp::from_second(1_790_000_000).expect("an instant");
     let mut state = SimulationState {
@@ -80,10 +94,11 @@ fn simulate(seed: u64) -> Vec<String> {
     let result = catch_unwind(AssertUnwindSafe(|| {
         for life in 0.. {
             let crash = (life < crashes).then(|| random.below(90));
-            world.begin_life(crash, life < MAX_CRASHES);
+            let outside = world.begin_life(crash, life < MAX_CRASHES, record.clone());
             // A restart takes time: ids within a millisecond are ordered only within one process.
             state.clock.advance(Duration::from_millis(1));
-            let ended = live(&mut state);
+            let ended = live(&mut state, &outside);
+            outside.end();
             let panicked = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(failure) = world.state().violation.clone().or(panicked) {
                 return Err(failure);
@@ -100,14 +115,7 @@ fn simulate(seed: u64) -> Vec<String> {
         Ok(Err(failure)) => failure,
         Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
     };
-    println!("{}", program.text);
-    // A livelock repeats the same lines.
-    let told = if trace.len() > MAX_TOLD {
-        [&trace[..MAX_TOLD / 2], &trace[trace.len() - MAX_TOLD / 2..]].concat()
-    } else {
-        trace
-    };
-    println!("{}", told.join("\n"));
+    tell(&program.text, trace);
     panic!("SIMULATION_SEED={seed}: {failure}");
 }
 

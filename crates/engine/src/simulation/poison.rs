@@ -1,5 +1,6 @@
 //! Simulates poison executions, which kill the process whenever they run, among normal ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use super::process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use super::random::Random;
 use super::world::World;
 use super::{oracle, program};
-use runtime::ManualClock;
+use runtime::{ManualClock, RecordMemory};
 
 /// Number of seeds.
 const SEEDS: u64 = 200;
@@ -20,7 +21,7 @@ const INTERRUPTIONS: u32 = 3;
 fn simulate(seed: u64) -> Result<u32, String> {
     let program = program::generate(seed);
     let mut random = Random::new(seed ^ 0x0bad_f00d);
-    let world = World::new(seed);
+    let (world, record) = (World::new(seed), Arc::<RecordMemory>::default());
     let (count, poisons) = (2 + random.below(6), 1 + random.below(2));
     let mut external_events: Vec<ExternalEvent> =
         (0..count).map(|_| ExternalEvent::any(program.start, &mut random)).collect();
@@ -39,9 +40,10 @@ fn simulate(seed: u64) -> Result<u32, String> {
     };
     let mut deaths = 0;
     for _ in 0..100 {
-        world.begin_life(None, false);
+        let outside = world.begin_life(None, false, record.clone());
         state.clock.advance(Duration::from_millis(1));
-        let ended = live(&mut state);
+        let ended = live(&mut state, &outside);
+        outside.end();
         if let Some(violation) = world.state().violation.clone() {
             return Err(violation);
         }

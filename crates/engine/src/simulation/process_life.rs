@@ -1,34 +1,25 @@
 //! The life of one engine: from its start to completion, a crash, or a commit with an unknown outcome.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
 use jiff::SignedDuration;
-use model::execution::Origin;
-use model::payload::Payload;
-use model::value::{Map, Value};
 use tokio::sync::Notify;
-use trigger::response::EXECUTION_ID;
-use trigger::webhook::Request;
 
+use super::callers::Callers;
 use super::program::{self, Program};
 use super::random::Random;
 use super::stubs::SimulatedActions;
-use super::world::World;
+use super::world::{Outside, World};
 use crate::engine::Engine;
 use runtime::Isolation;
+use runtime::ManualClock;
 use runtime::Secret;
-use runtime::Start;
-use runtime::{Clock as _, ManualClock};
 use runtime::{Limits, Settings};
 use runtime::{Runtime, RuntimeParts};
 
 /// Maximum number of clock advances before a simulation counts as a livelock.
 const MAX_MOVES: u32 = 20_000;
-
-/// Minimum retention of deduplication keys: the window minus the possible clock changes.
-const MIN_DEDUP_RETENTION: SignedDuration = SignedDuration::from_hours(12);
 
 /// External events of a simulation.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +87,7 @@ pub(super) struct SimulationState {
 }
 
 /// Runs one engine on a thread of its own.
-pub(super) fn live(state: &mut SimulationState) -> LifeEnd {
+pub(super) fn live(state: &mut SimulationState, outside: &Outside) -> LifeEnd {
     let idle = Arc::new(Notify::new());
     let told = idle.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,9 +99,35 @@ pub(super) fn live(state: &mut SimulationState) -> LifeEnd {
         tokio::select! {
             biased;
             () = world.crash.notified() => LifeEnd::Crashed,
-            ended = ProcessLife::begin(state, idle).then(ProcessLife::go_on) => ended,
+            ended = ProcessLife::begin(state, outside, idle).then(ProcessLife::go_on) => ended,
         }
     })
+}
+
+/// Makes an engine without its tasks.
+pub(super) fn start(
+    state: &SimulationState,
+    outside: &Outside,
+    store: Arc<dyn store::Store>,
+) -> (Arc<Runtime>, Engine) {
+    let SimulationState { program, clock, in_flight, interruptions, .. } = state;
+    let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
+    let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
+    let actions =
+        SimulatedActions { outside: outside.clone(), clock: clock.clone(), program: program.clone() };
+    let runtime = Runtime::from_parts(RuntimeParts {
+        settings,
+        store,
+        secret: Secret::new([7; 32]),
+        isolation: Isolation::in_memory(&outside.record()),
+        clock: Arc::new(clock.clone()),
+        http: program::nowhere(),
+        catalog: Arc::new(catalog::Catalog::empty(program::BUILTIN.clone())),
+        vault: None,
+        doubles: Some(Arc::new(actions)),
+    });
+    let engine = Engine::from_parts(runtime.clone());
+    (runtime, engine)
 }
 
 struct ProcessLife<'a> {
@@ -118,47 +135,18 @@ struct ProcessLife<'a> {
     idle: Arc<Notify>,
     runtime: Arc<Runtime>,
     engine: Engine,
-    /// Number of waiting callers.
-    callers: Arc<AtomicUsize>,
-}
-
-/// A waiting caller.
-struct Caller(Arc<AtomicUsize>);
-
-impl Caller {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count.clone())
-    }
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    callers: Callers,
 }
 
 impl<'a> ProcessLife<'a> {
-    async fn begin(state: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
-        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*state;
-        let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
-        let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
-        let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
-        let runtime = Runtime::from_parts(RuntimeParts {
-            settings,
-            store: world.memory.open_with(world.clone()),
-            secret: Secret::new([7; 32]),
-            isolation: Isolation::in_memory(&world.record),
-            clock: Arc::new(clock.clone()),
-            http: program::nowhere(),
-            catalog: Arc::new(catalog::Catalog::empty(program::BUILTIN.clone())),
-            vault: None,
-            doubles: Some(Arc::new(desk)),
-        });
-        let now = &program.versions[*version];
-        let engine = Engine::from_parts(runtime.clone());
+    async fn begin(state: &'a mut SimulationState, outside: &Outside, idle: Arc<Notify>) -> Self {
+        let SimulationState { world, version, .. } = &*state;
+        let store = world.memory.open_with(Arc::new(outside.clone()));
+        let (runtime, engine) = start(state, outside, store);
+        let now = &state.program.versions[*version];
         engine.put_in_force(now.catalog.clone(), &now.reload);
-        let life = Self { state, idle, runtime, engine, callers: Arc::default() };
+        let callers = Callers::new(world, &state.program, &state.clock, &engine);
+        let life = Self { state, idle, runtime, engine, callers };
         // The same steps as `Engine::start` after loading the folder.
         if life.runtime.recover_unfinished().await.is_ok() {
             if life.state.program.has_schedule {
@@ -194,7 +182,7 @@ impl<'a> ProcessLife<'a> {
             }
             let unfinished = self.state.world.memory.open().unfinished_count().now_or_never();
             if let Some(Ok(0)) = unfinished {
-                let callers = self.callers.load(Ordering::Relaxed);
+                let callers = self.callers.count();
                 assert_eq!(callers, 0, "somebody waits for what has ended");
                 return LifeEnd::Completed;
             }
@@ -217,7 +205,7 @@ impl<'a> ProcessLife<'a> {
             admission.in_flight(),
             admission.suspended_count(),
             admission.queued(),
-            self.callers.load(Ordering::Relaxed)
+            self.callers.count()
         );
         for row in super::oracle::rows(&self.state.world) {
             if !row.status.is_terminal() {
@@ -234,25 +222,6 @@ impl<'a> ProcessLife<'a> {
 
     async fn let_happen(&mut self, happening: ExternalEvent) {
         match happening {
-            ExternalEvent::Run { automation, waits } => self.run(automation, waits),
-            ExternalEvent::Send { k, name } => self.send(k, name),
-            ExternalEvent::Cancel(which) => {
-                let accepted = self.state.world.state().accepted.get(which as usize).copied();
-                let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
-                if let Some(id) = accepted {
-                    tokio::spawn(async move {
-                        let _caller = caller;
-                        let _ = engine.runtime().cancel(id, "the simulation wants it so").await;
-                    });
-                }
-            }
-            ExternalEvent::Emit => {
-                let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
-                tokio::spawn(async move {
-                    let _caller = caller;
-                    let _ = engine.runtime().emit("go", Value::from(2), None).await;
-                });
-            }
             ExternalEvent::Moves(times) => {
                 for _ in 0..times {
                     self.idle.notified().await;
@@ -268,49 +237,7 @@ impl<'a> ProcessLife<'a> {
                 self.engine.put_in_force(version.catalog.clone(), &version.reload);
             }
             ExternalEvent::Settles => self.idle.notified().await,
+            call => self.callers.call(call),
         }
-    }
-
-    fn run(&self, automation: &'static str, waits: bool) {
-        let (engine, world) = (self.engine.clone(), self.state.world.clone());
-        let caller = Caller::new(&self.callers);
-        tokio::spawn(async move {
-            let _caller = caller;
-            let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-            let id = model::AutomationId::parse(automation).expect("an id");
-            let Ok(id) = engine.ingress().start(&id, start).await else { return };
-            world.heard(id, false);
-            if waits && let Ok(outcome) = engine.runtime().wait(id).await {
-                world.state().told.insert(id, outcome);
-            }
-        });
-    }
-
-    fn send(&self, k: u32, name: Option<u32>) {
-        let (engine, world) = (self.engine.clone(), self.state.world.clone());
-        let (caller, now) = (Caller::new(&self.callers), self.state.clock.now());
-        let is_sync = self.state.program.start == program::Start::Sync;
-        let name = name.map(|name| format!("{k}-{name}"));
-        let mut headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
-        headers.extend(name.iter().map(|name| ("idempotency-key".to_owned(), name.clone().into_bytes())));
-        let body = format!("{{\"k\":{k}}}").into();
-        let request = Request { method: "POST".to_owned(), headers, body, ..Request::default() };
-        tokio::spawn(async move {
-            let _caller = caller;
-            let answer = engine.ingress().receive(program::TOKEN, request).await;
-            let id = answer.headers.iter().find(|(name, _)| name == EXECUTION_ID);
-            let Some(id) = id.and_then(|(_, id)| id.parse().ok()) else {
-                if answer.status < 300 {
-                    world.violated(format!("{} names no execution", answer.status));
-                }
-                return;
-            };
-            world.heard(id, is_sync && answer.status < 300);
-            let Some(name) = name else { return };
-            let (first, at) = *world.state().sent.entry(name.clone()).or_insert((id, now));
-            if first != id && now.duration_since(at).abs() < MIN_DEDUP_RETENTION {
-                world.violated(format!("`{name}` was sent twice, and started {first} and {id}"));
-            }
-        });
     }
 }

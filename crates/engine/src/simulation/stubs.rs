@@ -9,7 +9,7 @@ use model::action::{ActionError, ErrorKind};
 use model::value::Value;
 
 use super::program::Program;
-use super::world::{Answer, Effect, World};
+use super::world::{Answer, Effect, Outside};
 use runtime::{Clock as _, ManualClock};
 use runtime::{Doubles, StubRequest};
 
@@ -18,21 +18,21 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Simulates `http.request`; all other actions run for real.
 pub(super) struct SimulatedActions {
-    pub(super) world: Arc<World>,
+    pub(super) outside: Outside,
     pub(super) clock: ManualClock,
     pub(super) program: Arc<Program>,
 }
 
 /// Reports a call as interrupted when it is dropped.
 struct RunningCall {
-    world: Arc<World>,
+    outside: Outside,
     id: model::ExecutionId,
     key: String,
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.world.interrupt_call(self.id, &self.key);
+        self.outside.interrupt_call(self.id, &self.key);
     }
 }
 
@@ -43,9 +43,9 @@ impl Doubles for SimulatedActions {
         }
         let url = asked.inputs.get("url").and_then(Value::as_str)?.to_owned();
         if url.ends_with("/poison") {
-            let world = self.world.clone();
+            let outside = self.outside.clone();
             let dying = async move {
-                world.dies();
+                outside.dies();
                 std::future::pending().await
             };
             return Some(dying.boxed());
@@ -61,12 +61,12 @@ impl Doubles for SimulatedActions {
             once: url.ends_with("/once"),
             limit: self.program.limits.get(asked.automation.as_str()).copied(),
         };
-        let (world, clock, key) = (self.world.clone(), self.clock.clone(), effect.key.clone());
+        let (outside, clock, key) = (self.outside.clone(), self.clock.clone(), effect.key.clone());
         let call = async move {
-            let Some(answer) = world.begins(&effect) else {
+            let Some(answer) = outside.begins(&effect) else {
                 return std::future::pending().await;
             };
-            let _under_way = RunningCall { world: world.clone(), id, key: key.clone() };
+            let _under_way = RunningCall { outside: outside.clone(), id, key: key.clone() };
             let result = match answer {
                 Answer::Result(value) => Ok(value),
                 Answer::Takes(seconds, value) => {
@@ -82,7 +82,7 @@ impl Doubles for SimulatedActions {
                     Err(ActionError::new(ErrorKind::Timeout, "the simulation has it give up"))
                 }
             };
-            match world.ends(id, &key, result.is_ok()) {
+            match outside.ends(id, &key, result.is_ok()) {
                 Some(()) => result,
                 None => std::future::pending().await,
             }

@@ -24,8 +24,6 @@ const MAX_TOUCHES: u32 = 20_000;
 pub(super) struct World {
     pub(super) memory: Memory,
     pub(super) crash: Notify,
-    /// The crash record, shared by all lives.
-    pub(super) record: Arc<RecordMemory>,
     state: Mutex<State>,
 }
 
@@ -33,13 +31,8 @@ pub(super) struct State {
     pub(super) random: Random,
     /// Number of operations on the outside.
     touches: u32,
-    /// Operations until the next crash; `None` if there will be none.
-    pub(super) until_crash: Option<u32>,
-    pub(super) crashed: bool,
-    /// True if commits may fail.
-    pub(super) faulty: bool,
-    /// Number of the current life.
-    pub(super) life: u32,
+    /// The processes by the numbers of their lives.
+    processes: BTreeMap<u32, Process>,
     /// Executions whose acceptance was reported to a caller.
     pub(super) accepted: Vec<ExecutionId>,
     /// OutcomeFilter that were reported to callers.
@@ -57,13 +50,36 @@ pub(super) struct State {
     /// effect.
     placed: BTreeMap<ExecutionId, (ConcurrencyGroup, u32)>,
     keys: IdempotencyKeys,
-    /// Successful calls of this life, by execution and step.
-    done: HashSet<(ExecutionId, String)>,
-    /// Running calls of this life.
-    under_way: HashSet<(ExecutionId, String)>,
     /// Executions in the order of their first appearance.
     numbers: BTreeMap<ExecutionId, usize>,
     pub(super) trace: Vec<String>,
+}
+
+/// A process, as the world sees it.
+#[derive(Default)]
+struct Process {
+    /// Operations until the next crash; `None` if there will be none.
+    until_crash: Option<u32>,
+    /// True once it has crashed, or has ended in another way.
+    ended: bool,
+    /// True once the other nodes have declared its node dead: it may not begin anything.
+    is_dead: bool,
+    /// True if commits may fail.
+    faulty: bool,
+    /// Successful calls, by execution and step.
+    done: HashSet<(ExecutionId, String)>,
+    /// Running calls.
+    under_way: HashSet<(ExecutionId, String)>,
+    /// The crash record on its disk.
+    record: Arc<RecordMemory>,
+}
+
+/// The world of one process.
+#[derive(Clone)]
+pub(super) struct Outside {
+    pub(super) world: Arc<World>,
+    /// The number of its life.
+    pub(super) life: u32,
 }
 
 /// A concurrency group: an Automation and the value of its key.
@@ -101,10 +117,7 @@ impl World {
         let state = State {
             random: Random::new(seed),
             touches: 0,
-            until_crash: None,
-            crashed: false,
-            faulty: false,
-            life: 0,
+            processes: BTreeMap::new(),
             accepted: Vec::new(),
             told: HashMap::new(),
             violation: None,
@@ -114,34 +127,28 @@ impl World {
             once: HashSet::new(),
             placed: BTreeMap::new(),
             keys: IdempotencyKeys::default(),
-            done: HashSet::new(),
-            under_way: HashSet::new(),
             numbers: BTreeMap::new(),
             trace: Vec::new(),
         };
-        Arc::new(Self {
-            memory: Memory::default(),
-            crash: Notify::new(),
-            record: Arc::default(),
-            state: Mutex::new(state),
-        })
+        Arc::new(Self { memory: Memory::default(), crash: Notify::new(), state: Mutex::new(state) })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the life of another engine.
-    pub(super) fn begin_life(&self, until_crash: Option<u32>, faulty: bool) {
+    /// Starts a process, whose crash record is on this disk.
+    pub(super) fn begin_life(
+        self: &Arc<Self>,
+        until_crash: Option<u32>,
+        faulty: bool,
+        record: Arc<RecordMemory>,
+    ) -> Outside {
         let mut state = self.state();
-        state.life += 1;
-        state.crashed = false;
-        state.until_crash = until_crash;
-        state.faulty = faulty;
-        state.done.clear();
-        state.under_way.clear();
-        let life = state.life;
+        let life = state.processes.len() as u32 + 1;
+        state.processes.insert(life, Process { until_crash, faulty, record, ..Process::default() });
         state.trace.push(format!("life {life}"));
+        Outside { world: self.clone(), life }
     }
 
     pub(super) fn note(&self, what: String) {
@@ -155,73 +162,28 @@ impl World {
         events.expect("it is read").unwrap_or_default()
     }
 
-    /// Records the start of an effect. `None` if the engine crashed before.
-    pub(super) fn begins(&self, effect: &Effect) -> Option<Answer> {
-        self.state().touch(self)?;
-        if let Err(violation) = self.check_effect(effect) {
-            let number = self.state().number(effect.id);
-            self.violated(format!("execution {number}: {violation}"));
-            return None;
-        }
-        let mut state = self.state();
-        state.effects += 1;
-        let (count, number) = (state.effects, state.number(effect.id));
-        state.trace.push(format!("effect {number} {}", effect.key));
-        state.under_way.insert((effect.id, effect.key.clone()));
-        let token = format!("token-{count}");
-        if effect.reads {
-            state.read_tokens.insert(token.clone());
-        }
-        let result = Value::from(token);
-        Some(match state.random.below(12) {
-            0 | 1 => Answer::Fails,
-            2 => Answer::Takes(u64::from(state.random.below(90)), result),
-            3 if state.random.one_in(4) => Answer::GivesUp,
-            _ => Answer::Result(result),
-        })
-    }
-
-    /// Simulates a process crash while an execution computes.
-    pub(super) fn dies(&self) {
-        self.state().crash(self);
-    }
-
-    /// Records a violated invariant and stops the engine.
+    /// Records a violated invariant and stops all processes.
     pub(super) fn violated(&self, violation: String) {
-        let mut state = self.state();
-        state.violation.get_or_insert(violation);
-        state.crashed = true;
+        self.state().violation.get_or_insert(violation);
         self.crash.notify_one();
     }
 
-    /// Records the end of an effect. `None` if the engine crashed before it got the result.
-    pub(super) fn ends(&self, id: ExecutionId, key: &str, well: bool) -> Option<()> {
-        let mut state = self.state();
-        state.touch(self)?;
-        state.under_way.remove(&(id, key.to_owned()));
-        if well {
-            state.done.insert((id, key.to_owned()));
-        }
-        Some(())
-    }
-
-    /// Records an interrupted call.
-    pub(super) fn interrupt_call(&self, id: ExecutionId, key: &str) {
-        self.state().under_way.remove(&(id, key.to_owned()));
-    }
-
     /// Checks the invariants at the start of an effect.
-    fn check_effect(&self, effect: &Effect) -> Result<(), String> {
+    fn check_effect(&self, life: u32, effect: &Effect) -> Result<(), String> {
         let events = self.events(effect.id);
         let mut state = self.state();
         check_log(effect, &events, &state.read_tokens)?;
         state.keys.check(effect)?;
         let key = &effect.key;
         let name = (effect.id, key.clone());
-        if state.done.contains(&name) {
+        let process = state.process(life);
+        if process.is_dead {
+            return Err(format!("`{key}` begins on a node that the others have declared dead"));
+        }
+        if process.done.contains(&name) {
             return Err(format!("`{key}` begins again although it ended well in this process"));
         }
-        if state.under_way.contains(&name) {
+        if process.under_way.contains(&name) {
             return Err(format!("`{key}` begins while it is under way"));
         }
         let is_retry = |event: &&Event| matches!(event, Event::StepRetry { .. } | Event::Retried { .. });
@@ -230,16 +192,15 @@ impl World {
             return Err(format!("`{key}` begins again although it was not to after an interruption"));
         }
         drop(state);
-        self.check_limit(effect, &events)
+        self.check_limit(life, effect, &events)
     }
 
     /// Checks the concurrency limit. Cancelled executions close without a permit and do not count.
-    fn check_limit(&self, effect: &Effect, events: &[Event]) -> Result<(), String> {
+    fn check_limit(&self, life: u32, effect: &Effect, events: &[Event]) -> Result<(), String> {
         let Some(limit) = effect.limit else { return Ok(()) };
         let gate = (effect.automation.clone(), if limit.keyed { key_of(events) } else { String::new() });
         {
             let mut state = self.state();
-            let life = state.life;
             state.placed.insert(effect.id, (gate.clone(), life));
         }
         if is_over(events) {
@@ -248,20 +209,20 @@ impl World {
         let others: Vec<(ExecutionId, bool)> = {
             let state = self.state();
             let others = state.placed.iter().filter(|(id, (other, _))| **id != effect.id && *other == gate);
-            others.map(|(id, (_, life))| (*id, *life == state.life)).collect()
+            others.map(|(id, (_, life))| (*id, state.is_at_work(*life))).collect()
         };
         // An execution that crashed before its first commit cannot be known to have started.
         let is_placed = |(id, is_here): &(ExecutionId, bool)| {
             let events = self.events(*id);
             (*is_here || events.len() > 1) && !is_over(&events)
         };
-        let others = others.iter().filter(|other| is_placed(other)).count();
-        if others >= limit.count {
+        let others: Vec<ExecutionId> =
+            others.into_iter().filter(|other| is_placed(other)).map(|(id, _)| id).collect();
+        if others.len() >= limit.count {
+            let others: Vec<usize> = others.into_iter().map(|id| self.state().number(id)).collect();
             return Err(format!(
-                "{} executions of `{}` at one time, their limit is {}",
-                others + 1,
-                effect.automation,
-                limit.count
+                "it runs beside {others:?}, and the limit of `{}` is {}",
+                effect.automation, limit.count
             ));
         }
         Ok(())
@@ -326,19 +287,29 @@ fn is_over(events: &[Event]) -> bool {
 }
 
 impl State {
-    /// Counts an operation on the outside. `None` if the engine crashes at it.
-    fn touch(&mut self, world: &World) -> Option<()> {
-        if self.crashed {
+    /// The process of a life.
+    fn process(&mut self, life: u32) -> &mut Process {
+        self.processes.entry(life).or_default()
+    }
+
+    /// True if a process runs, and nobody has its executions.
+    fn is_at_work(&self, life: u32) -> bool {
+        self.processes.get(&life).is_some_and(|process| !process.ended && !process.is_dead)
+    }
+
+    /// Counts an operation of a process on the outside. `None` if it crashes at it.
+    fn touch(&mut self, world: &World, life: u32) -> Option<()> {
+        if self.process(life).ended || self.violation.is_some() {
             return None;
         }
         self.touches += 1;
-        if self.touches > MAX_TOUCHES {
+        if self.touches > MAX_TOUCHES * self.processes.len() as u32 {
             self.violation.get_or_insert_with(|| "it goes round and round".to_owned());
-            self.until_crash = Some(0);
+            self.process(life).until_crash = Some(0);
         }
-        if let Some(left) = &mut self.until_crash {
+        if let Some(left) = &mut self.process(life).until_crash {
             if *left == 0 {
-                self.crash(world);
+                self.crash(world, life);
                 return None;
             }
             *left -= 1;
@@ -346,14 +317,14 @@ impl State {
         Some(())
     }
 
-    fn crash(&mut self, world: &World) {
+    fn crash(&mut self, world: &World, life: u32) {
         // A process dies once: a second notification would end the next life at its start.
-        if self.crashed {
+        if self.process(life).ended {
             return;
         }
-        self.crashed = true;
-        world.record.freeze();
-        self.trace.push("crash".to_owned());
+        self.process(life).ended = true;
+        self.process(life).record.freeze();
+        self.trace.push(format!("crash of {life}"));
         world.crash.notify_one();
     }
 
@@ -364,45 +335,123 @@ impl State {
     }
 }
 
-impl Faults for World {
+impl Outside {
+    /// Records the start of an effect. `None` if the process crashed before.
+    pub(super) fn begins(&self, effect: &Effect) -> Option<Answer> {
+        let Self { world, life } = self;
+        world.state().touch(world, *life)?;
+        if let Err(violation) = world.check_effect(*life, effect) {
+            let number = world.state().number(effect.id);
+            world.violated(format!("execution {number}: {violation}"));
+            return None;
+        }
+        let mut state = world.state();
+        state.effects += 1;
+        let (count, number) = (state.effects, state.number(effect.id));
+        state.trace.push(format!("effect {number} {} in life {life}", effect.key));
+        state.process(*life).under_way.insert((effect.id, effect.key.clone()));
+        let token = format!("token-{count}");
+        if effect.reads {
+            state.read_tokens.insert(token.clone());
+        }
+        let result = Value::from(token);
+        Some(match state.random.below(12) {
+            0 | 1 => Answer::Fails,
+            2 => Answer::Takes(u64::from(state.random.below(90)), result),
+            3 if state.random.one_in(4) => Answer::GivesUp,
+            _ => Answer::Result(result),
+        })
+    }
+
+    /// Crashes the process.
+    pub(super) fn dies(&self) {
+        self.world.state().crash(&self.world, self.life);
+    }
+
+    /// Notes that the process has ended, without a crash.
+    pub(super) fn end(&self) {
+        self.world.state().process(self.life).ended = true;
+    }
+
+    /// Notes that the node of the process was declared dead.
+    pub(super) fn is_declared_dead(&self) {
+        self.world.state().process(self.life).is_dead = true;
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.world.state().process(self.life).ended
+    }
+
+    /// The crash record on its disk.
+    pub(super) fn record(&self) -> Arc<RecordMemory> {
+        self.world.state().process(self.life).record.clone()
+    }
+
+    /// Records the end of an effect. `None` if the process crashed before it got the result.
+    pub(super) fn ends(&self, id: ExecutionId, key: &str, well: bool) -> Option<()> {
+        let mut state = self.world.state();
+        state.touch(&self.world, self.life)?;
+        let process = state.process(self.life);
+        process.under_way.remove(&(id, key.to_owned()));
+        if well {
+            process.done.insert((id, key.to_owned()));
+        }
+        Some(())
+    }
+
+    /// Records an interrupted call.
+    pub(super) fn interrupt_call(&self, id: ExecutionId, key: &str) {
+        self.world.state().process(self.life).under_way.remove(&(id, key.to_owned()));
+    }
+}
+
+impl Faults for Outside {
     fn plan(&self, asked: Operation<'_>) -> FaultPlan {
-        let mut state = self.state();
+        let mut state = self.world.state();
         let is_read = matches!(asked, Operation::Read);
         match asked {
             Operation::Append(append) => {
                 let number = state.number(append.execution);
                 let events: Vec<String> = append.events.iter().map(word).collect();
-                state.trace.push(format!("append {number} {} {events:?}", append.first));
+                let (status, keeps) =
+                    (append.status.as_str(), if append.keeps_permit { ", keeps its permit" } else { "" });
+                state.trace.push(format!(
+                    "append {number} {} {events:?} {status}{keeps} in life {}",
+                    append.first, self.life
+                ));
             }
             Operation::Accept(accept) => {
                 for new in &accept.executions {
                     let number = state.number(new.id);
-                    state.trace.push(format!("accept {number}"));
+                    state.trace.push(format!("accept {number} in life {}", self.life));
                 }
             }
             Operation::Read | Operation::Write => {}
         }
-        if state.crashed {
+        if state.process(self.life).ended {
             return FaultPlan { yields: 0, outcome: FaultOutcome::NeverReturns { is_written: false } };
         }
         let turns = if state.random.one_in(4) { state.random.below(4) } else { 0 };
         let written = state.random.one_in(2);
-        if state.touch(self).is_none() {
+        if state.touch(&self.world, self.life).is_none() {
             return FaultPlan {
                 yields: 0,
                 outcome: FaultOutcome::NeverReturns { is_written: written && !is_read },
             };
         }
-        if state.faulty && !is_read && state.random.one_in(60) {
+        let faulty = state.process(self.life).faulty;
+        if faulty && !is_read && state.random.one_in(60) {
             return FaultPlan { yields: turns, outcome: FaultOutcome::CommitFails { is_written: written } };
         }
-        if state.faulty
-            && matches!(asked, Operation::Accept(_) | Operation::Append(_))
-            && state.random.one_in(30)
-        {
+        if faulty && matches!(asked, Operation::Accept(_) | Operation::Append(_)) && state.random.one_in(30) {
             return FaultPlan { yields: turns, outcome: FaultOutcome::Full };
         }
         FaultPlan { yields: turns, outcome: FaultOutcome::Succeeds }
+    }
+
+    fn loses_news(&self) -> bool {
+        let mut state = self.world.state();
+        state.process(self.life).faulty && state.random.one_in(4)
     }
 }
 

@@ -189,10 +189,29 @@ impl Runtime {
                 Journal::new(id, &deployment.automation, new_run.accepted_at, self.journal_context());
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
+        } else if gated && !self.peers.shards.has(&deployment.automation.id) {
+            self.enqueue_at_arrival(deployment, id, wall_offset);
         } else {
             self.enqueue(&[id], wall_offset);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
+    }
+
+    /// Appends a gated execution to the backlog once this node has read the other ones of its shard, which it has just got. One
+    /// of them may have the permit that this one needs.
+    fn enqueue_at_arrival(
+        self: &Arc<Self>,
+        deployment: Arc<Deployment>,
+        id: ExecutionId,
+        wall_offset: SignedDuration,
+    ) {
+        let runtime = self.clone();
+        self.tracker.spawn(async move {
+            let arrival = runtime.peers.shards.arrival(&deployment.automation.id);
+            if runtime.closing.run_until_cancelled(arrival).await.is_some() {
+                runtime.enqueue(&[id], wall_offset);
+            }
+        });
     }
 
     /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one

@@ -6,7 +6,7 @@ use model::execution::{ExecutionId, Status};
 use store::ExecutionRow;
 
 use super::Admission;
-use super::recovery::may_hold_permit;
+use super::recovery::{has_begun, may_hold_permit};
 use super::table::{Queued, Suspended};
 use crate::clock::{Clock, MonotonicTime};
 use crate::run::{ReplaySource, Wake};
@@ -20,13 +20,16 @@ pub(crate) struct Handed {
 }
 
 impl Admission {
-    /// Puts executions into the table, each as it was on its last node, unless they are in it. Returns their number.
+    /// Puts executions into the table, each as it was on its last node, unless they are in it. Those that have begun come first,
+    /// since one of them may have the permit that another one waits for. Returns their number.
     pub(crate) fn adopt(
         &self,
         clock: &dyn Clock,
         catalog: &Catalog,
         executions: impl Iterator<Item = Handed>,
     ) -> usize {
+        let mut executions: Vec<Handed> = executions.collect();
+        executions.sort_by_key(|handed| !has_begun(&handed.row));
         let (offset, since) = (clock.wall_offset(), clock.monotonic_now());
         let (mut count, mut table) = (0, self.table());
         for Handed { row, rests } in executions {

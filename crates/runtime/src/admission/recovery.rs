@@ -178,7 +178,7 @@ impl Runtime {
                 let queued = Queued { source, ..Queued::new(self.admission.initial_wall_offset, since) };
                 if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
                     suspects.push((row.id, queued));
-                } else if row.events > 1 + row.origin.kept_events() {
+                } else if has_begun(&row) {
                     begun.push((row.id, queued));
                 } else {
                     table.enqueue(row.id, queued);
@@ -232,6 +232,11 @@ impl Runtime {
             self.admission.wake.notified().await;
         }
     }
+}
+
+/// Returns true if an execution has events of its own after its start.
+pub(super) fn has_begun(row: &ExecutionRow) -> bool {
+    row.events > 1 + row.origin.kept_events()
 }
 
 /// True if an execution that another process had may hold a permit of its concurrency group, or be the first to ask for one.

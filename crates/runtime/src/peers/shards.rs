@@ -57,6 +57,13 @@ impl Shards {
         self.changed.subscribe()
     }
 
+    /// Waits until this node has the shard of an Automation, with all executions of it.
+    pub(crate) async fn arrival(&self, automation: &AutomationId) {
+        let shard = Shard::of(automation);
+        // The sender lives as long as the shards.
+        drop(self.changed.subscribe().wait_for(|own| own.contains(shard)).await);
+    }
+
     fn own(&self) -> ShardSet {
         self.state().own
     }
@@ -122,7 +129,10 @@ impl Runtime {
             _ => 0,
         };
         let owned: usize = alive.iter().map(|node| node.shards.len()).sum();
-        if owned < usize::from(Shard::COUNT) && part > 0 {
+        let this = alive.iter().find(|node| Some(node.id) == own_id);
+        // Those of the store, unless the look before could not be finished.
+        let is_known = this.is_none_or(|node| node.shards == self.peers.shards.own());
+        if part > 0 && (owned < usize::from(Shard::COUNT) || !is_known) {
             let own = self.store.take_shards().await?;
             self.adopt_handed().await?;
             self.peers.shards.set(own);

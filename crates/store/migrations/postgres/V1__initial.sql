@@ -553,7 +553,8 @@ DECLARE
   taken uuid[];
 BEGIN
   SELECT coalesce(array_agg(id), '{}') INTO gone FROM nodes WHERE dead AND (of IS NULL OR name = of);
-  IF cardinality(gone) = 0 THEN
+  -- Nobody finds what a forgotten node owns.
+  IF cardinality(gone) = 0 OR NOT EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT dead) THEN
     RETURN NULL;
   END IF;
   SELECT coalesce(array_agg(c.id), '{}') INTO taken FROM (

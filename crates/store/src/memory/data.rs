@@ -6,15 +6,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, Status};
 
+use super::peers::Cluster;
 use crate::Error;
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, DedupHit, DedupRecord, Definition, DefinitionUse, ExecutionRow,
-    InitialEvents, NewExecution, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter, PruneRule,
-    ReplayLog, Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
+    InitialEvents, NewExecution, NodeId, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter,
+    PruneRule, ReplayLog, Shard, Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
 };
 
 /// The most characters of an error in a list.
 const ERROR_CHARS: usize = 500;
+
+/// The reason why a node that was declared dead cannot write.
+pub(super) const TAKEN_OVER: &str = "another daemon has taken over";
 
 /// The content of a store.
 #[derive(Default)]
@@ -36,6 +40,7 @@ pub(super) struct Data {
     /// A counter for records that are ordered by their writes.
     sequence: u64,
     pub(super) writes: u64,
+    pub(super) cluster: Cluster,
 }
 
 /// An execution.
@@ -46,6 +51,12 @@ pub(super) struct StoredExecution {
     pub(super) logs: Vec<LogLine>,
     pub(super) waits: Vec<Wait>,
     pub(super) snapshot: Option<Snapshot>,
+    /// The node that has it; `None` if one process has the store, or the shard of a gated one has no owner.
+    pub(super) owner: Option<NodeId>,
+    /// The shard in which it waits for others.
+    pub(super) gate: Option<Shard>,
+    /// True if it was given to its owner, who does not have it in memory yet.
+    pub(super) handed: bool,
 }
 
 impl StoredExecution {
@@ -98,7 +109,11 @@ impl Data {
         used.collect()
     }
 
-    pub(super) fn accept(&mut self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
+    pub(super) fn accept(
+        &mut self,
+        node: Option<NodeId>,
+        accept: &Accept,
+    ) -> Result<Vec<AcceptOutcome>, Error> {
         accept.poll.as_ref().map_or(Ok(()), check_poll)?;
         // First the outcomes, then the changes: a refusal changes nothing.
         let mut batch = Batch::default();
@@ -106,8 +121,11 @@ impl Data {
         for new in &accept.executions {
             accepted.push(self.judge(new, &mut batch)?);
         }
-        let taken = accept.executions.iter().zip(&accepted).filter(|(_, one)| **one == AcceptOutcome::New);
-        taken.for_each(|(new, _)| self.take(new.clone()));
+        for (new, outcome) in accept.executions.iter().zip(&mut accepted) {
+            if *outcome == AcceptOutcome::New && self.take(node, new.clone()) != node {
+                *outcome = AcceptOutcome::Elsewhere;
+            }
+        }
         if let Some(watermark) = accept.watermark.clone() {
             self.watermarks.insert(watermark.automation.clone(), watermark);
         }
@@ -155,8 +173,10 @@ impl Data {
         Ok(AcceptOutcome::New)
     }
 
-    fn take(&mut self, new: NewExecution) {
-        let Event::Started { at, automation, definition, origin, .. } = &new.started else { return };
+    /// Stores a new execution, and returns the node that has it.
+    fn take(&mut self, node: Option<NodeId>, new: NewExecution) -> Option<NodeId> {
+        let Event::Started { at, automation, definition, origin, .. } = &new.started else { return node };
+        let (gate, owner) = self.place(node, &new);
         let mut row = ExecutionRow {
             id: new.id,
             automation: automation.clone(),
@@ -181,19 +201,32 @@ impl Data {
             ended(&mut row, *at, outcome);
         }
         row.events += u32::try_from(already.len()).unwrap_or(u32::MAX);
+        let owner = if row.status.is_terminal() { node } else { owner };
         let events = std::iter::once(new.started).chain(already).collect();
-        self.executions.insert(
-            new.id,
-            StoredExecution { row, holds: false, events, logs, waits: Vec::new(), snapshot: None },
-        );
+        let stored = StoredExecution {
+            row,
+            holds: false,
+            events,
+            logs,
+            waits: Vec::new(),
+            snapshot: None,
+            owner,
+            gate,
+            handed: owner != node,
+        };
+        self.executions.insert(new.id, stored);
+        owner
     }
 
-    pub(super) fn append(&mut self, append: &Append) -> Result<(), Error> {
+    pub(super) fn append(&mut self, node: Option<NodeId>, append: &Append) -> Result<(), Error> {
         append.waits.as_deref().map_or(Ok(()), check_waits)?;
         append.snapshot.check(append.first)?;
         self.check_state(&append.state)?;
         let id = append.execution;
         let stored = self.executions.get_mut(&id).ok_or(Error::NoSuchExecution(id))?;
+        if node.is_some() && !stored.row.status.is_terminal() && stored.owner != node {
+            return Err(Error::Poisoned { reason: TAKEN_OVER.to_owned() });
+        }
         if append.first != stored.row.events {
             return Err(Error::Conflict { execution: id, expected: append.first, found: stored.row.events });
         }

@@ -11,6 +11,11 @@ pub trait Faults: Send + Sync + 'static {
     /// Returns the fault for an operation. Called once when the operation starts.
     fn plan(&self, operation: Operation<'_>) -> FaultPlan;
 
+    /// Returns true if news to another node are lost.
+    fn loses_news(&self) -> bool {
+        false
+    }
+
     /// Returns the capacity that is left.
     fn capacity(&self) -> Capacity {
         Capacity::Ample

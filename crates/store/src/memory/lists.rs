@@ -7,7 +7,9 @@ use model::{ExecutionId, Status};
 
 use super::MAX_PAGE;
 use super::data::{Data, StoredExecution};
-use crate::types::{AwaitedEvent, EventWaiter, ExecutionFilter, ExecutionRow, Page, SuspendedExecution};
+use crate::types::{
+    AwaitedEvent, EventWaiter, ExecutionFilter, ExecutionRow, NodeId, Page, SuspendedExecution,
+};
 
 impl Data {
     pub(super) fn list(&self, filter: &ExecutionFilter, page: Page) -> Vec<ExecutionRow> {
@@ -45,12 +47,22 @@ impl Data {
         self.executions.range((after, Bound::Unbounded)).map(|(_, stored)| stored)
     }
 
-    pub(super) fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Vec<ExecutionRow> {
+    /// Returns unfinished executions of a node, or of all.
+    pub(super) fn unfinished(
+        &self,
+        node: Option<NodeId>,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Vec<ExecutionRow> {
         let open = |stored: &&StoredExecution| match stored.row.status {
             Status::Waiting => stored.holds,
             status => !status.is_terminal(),
         };
-        let rows = self.after(after).filter(open).map(|stored| stored.row.clone());
+        let rows = self
+            .after(after)
+            .filter(|stored| node.is_none() || stored.owner == node)
+            .filter(open)
+            .map(|stored| stored.row.clone());
         rows.take(limit.min(MAX_PAGE) as usize).collect()
     }
 
@@ -58,8 +70,15 @@ impl Data {
         self.executions.values().filter(|stored| !stored.row.status.is_terminal()).count() as u64
     }
 
-    pub(super) fn list_suspended(&self, after: Option<ExecutionId>, limit: u32) -> Vec<SuspendedExecution> {
+    /// Returns waiting executions of a node, or of all.
+    pub(super) fn list_suspended(
+        &self,
+        node: Option<NodeId>,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Vec<SuspendedExecution> {
         let waiting = self.after(after).filter(|stored| stored.row.status == Status::Waiting);
+        let waiting = waiting.filter(|stored| node.is_none() || stored.owner == node);
         let suspended = waiting.map(|stored| SuspendedExecution {
             execution: stored.row.id,
             wake_at: stored.waits.iter().filter_map(|wait| wait.until).min(),

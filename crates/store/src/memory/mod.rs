@@ -4,6 +4,7 @@
 mod data;
 mod faults;
 mod lists;
+mod peers;
 mod values;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ use data::Data;
 pub use faults::{FaultOutcome, FaultPlan, Faults, Operation};
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use tokio::sync::mpsc;
 
 use crate::Error;
 use crate::traits::{
@@ -22,8 +24,9 @@ use crate::traits::{
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PruneFilter, ReplayLog,
-    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionFilter, ExecutionRow, HandedExecution, Info, Letter, LetterState, Load, Metrics, News, Node,
+    NodeId, Page, PollEntry, PollState, PruneFilter, ReplayLog, Shard, ShardSet, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
 /// The most rows of a page.
@@ -43,12 +46,20 @@ impl Memory {
     /// Opens a store over it with the faults of a test.
     #[must_use]
     pub fn open_with(&self, faults: Arc<dyn Faults>) -> Arc<dyn Store> {
-        Arc::new(MemoryStore {
-            memory: self.clone(),
-            faults,
-            closed: AtomicBool::new(false),
-            poisoned: AtomicBool::new(false),
-        })
+        Arc::new(MemoryStore::new(self, faults, None))
+    }
+
+    /// Joins the nodes of the store. A node runs until it is declared dead.
+    #[must_use]
+    pub fn join(&self, faults: Arc<dyn Faults>) -> (NodeId, Arc<dyn Store>) {
+        let (node, news) = self.data().cluster.join();
+        let peer = Peer { node, news: tokio::sync::Mutex::new(news) };
+        (node, Arc::new(MemoryStore::new(self, faults, Some(peer))))
+    }
+
+    /// Declares a node dead, as another one does that has not seen it beating: its reads and writes fail from then on.
+    pub fn declare_dead(&self, node: NodeId) {
+        self.data().cluster.declare_dead(node);
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
@@ -63,15 +74,45 @@ struct MemoryStore {
     closed: AtomicBool,
     /// Set after a failed commit: later writes fail.
     poisoned: AtomicBool,
+    /// The node of this process; `None` if it has the store to itself.
+    peer: Option<Peer>,
+}
+
+/// The node of a process.
+struct Peer {
+    node: NodeId,
+    news: tokio::sync::Mutex<mpsc::Receiver<News>>,
 }
 
 impl MemoryStore {
+    fn new(memory: &Memory, faults: Arc<dyn Faults>, peer: Option<Peer>) -> Self {
+        let (closed, poisoned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { memory: memory.clone(), faults, closed, poisoned, peer }
+    }
+
+    /// Checks that this node has not been declared dead.
+    fn check_alive(&self, data: &Data) -> Result<(), Error> {
+        match &self.peer {
+            Some(peer) if !data.cluster.is_alive(peer.node) => {
+                Err(Error::Poisoned { reason: data::TAKEN_OVER.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the node; an error if this process has the store to itself.
+    fn own(&self) -> Result<NodeId, Error> {
+        self.node().ok_or(Error::Closed)
+    }
+
     async fn read<T>(&self, read: impl FnOnce(&Data) -> T + Send) -> Result<T, Error> {
         faults::apply(self.faults.plan(Operation::Read), || Ok(())).await?;
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        Ok(read(&self.memory.data()))
+        let data = self.memory.data();
+        self.check_alive(&data)?;
+        Ok(read(&data))
     }
 
     async fn write<T>(
@@ -88,6 +129,7 @@ impl MemoryStore {
                 return Err(Error::Poisoned { reason: faults::REASON.to_owned() });
             }
             let mut data = self.memory.data();
+            self.check_alive(&data)?;
             let done = write(&mut data)?;
             data.writes += 1;
             Ok(done)
@@ -144,11 +186,11 @@ impl DefinitionStore for MemoryStore {
 #[async_trait]
 impl ExecutionStore for MemoryStore {
     async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
-        self.write(Operation::Accept(accept), |data| data.accept(accept)).await
+        self.write(Operation::Accept(accept), |data| data.accept(self.node(), accept)).await
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
-        self.write(Operation::Append(append), |data| data.append(append)).await
+        self.write(Operation::Append(append), |data| data.append(self.node(), append)).await
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
@@ -183,7 +225,7 @@ impl ExecutionStore for MemoryStore {
     }
 
     async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
-        self.read(|data| data.unfinished(after, limit)).await
+        self.read(|data| data.unfinished(self.node(), after, limit)).await
     }
 
     async fn unfinished_count(&self) -> Result<u64, Error> {
@@ -198,7 +240,7 @@ impl WaitStore for MemoryStore {
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<SuspendedExecution>, Error> {
-        self.read(|data| data.list_suspended(after, limit)).await
+        self.read(|data| data.list_suspended(self.node(), after, limit)).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
@@ -354,8 +396,129 @@ impl MaintenanceStore for MemoryStore {
     }
 }
 
-/// One process has the store to itself.
-impl PeerStore for MemoryStore {}
+#[async_trait]
+impl PeerStore for MemoryStore {
+    fn node(&self) -> Option<NodeId> {
+        self.peer.as_ref().map(|peer| peer.node)
+    }
+
+    fn may_act(&self) -> bool {
+        self.check_alive(&self.memory.data()).is_ok()
+    }
+
+    fn report_load(&self, load: Load) {
+        if let Some(peer) = &self.peer {
+            self.memory.data().cluster.report_load(peer.node, load);
+        }
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        self.read(|data| data.cluster.nodes()).await
+    }
+
+    async fn owner(&self, execution: ExecutionId) -> Result<Option<NodeId>, Error> {
+        self.read(|data| data.owner(execution)).await
+    }
+
+    async fn take_over(&self, after: Option<ExecutionId>) -> Result<Option<ExecutionId>, Error> {
+        let node = self.own()?;
+        self.write(Operation::Write, |data| Ok(data.take_over(node, after))).await
+    }
+
+    async fn handed(&self) -> Result<Vec<HandedExecution>, Error> {
+        let node = self.own()?;
+        self.read(|data| data.handed(node)).await
+    }
+
+    async fn confirm_handed(&self, executions: Vec<ExecutionId>) -> Result<(), Error> {
+        let node = self.own()?;
+        self.write(Operation::Write, |data| {
+            data.confirm_handed(node, &executions);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn take_shards(&self) -> Result<ShardSet, Error> {
+        match self.node() {
+            Some(node) => self.write(Operation::Write, |data| Ok(data.take_shards(node))).await,
+            None => Ok(ShardSet::ALL),
+        }
+    }
+
+    async fn give_up_shard(&self, shard: Shard) -> Result<bool, Error> {
+        let node = self.own()?;
+        self.write(Operation::Write, |data| Ok(data.give_up_shard(node, shard))).await
+    }
+
+    async fn try_lock(&self, name: &str) -> Result<bool, Error> {
+        match self.node() {
+            Some(node) => self.write(Operation::Write, |data| Ok(data.cluster.try_lock(node, name))).await,
+            None => Ok(true),
+        }
+    }
+
+    fn unlock(&self, name: &str) {
+        if let Some(peer) = &self.peer {
+            self.memory.data().cluster.unlock(peer.node, name);
+        }
+    }
+
+    async fn send_letter(&self, letter: Letter) -> Result<(), Error> {
+        self.write(Operation::Write, |data| {
+            data.send_letter(letter);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn letter_state(&self, letter: &Letter) -> Result<LetterState, Error> {
+        self.read(|data| data.letter_state(letter)).await
+    }
+
+    async fn delete_letter(&self, letter: &Letter) -> Result<(), Error> {
+        self.write(Operation::Write, |data| {
+            data.cluster.delete_letter(letter);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn letters(&self) -> Result<Vec<Letter>, Error> {
+        let node = self.own()?;
+        self.read(|data| data.letters(node)).await
+    }
+
+    async fn answer_letters(&self, replies: Vec<(Letter, Vec<u8>)>) -> Result<(), Error> {
+        self.write(Operation::Write, |data| {
+            data.cluster.answer_letters(replies);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn waiting_for_ended_children(&self) -> Result<Vec<ExecutionId>, Error> {
+        let node = self.own()?;
+        self.read(|data| data.waiting_for_ended_children(node)).await
+    }
+
+    fn tell(&self, to: Option<NodeId>, news: News) {
+        if !self.faults.loses_news() {
+            self.memory.data().cluster.tell(self.node(), to, &news);
+        }
+    }
+
+    async fn next_news(&self) -> News {
+        let received = match &self.peer {
+            Some(peer) => peer.news.lock().await.recv().await,
+            None => None,
+        };
+        match received {
+            Some(news) => news,
+            None => std::future::pending().await,
+        }
+    }
+}
 
 impl GenerationStore for MemoryStore {}
 

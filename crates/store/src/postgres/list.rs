@@ -70,12 +70,13 @@ pub(super) async fn unfinished(
     reader.rows(sql, params).await?.iter().map(execution_row).collect()
 }
 
-/// Returns executions that a node owns and has not confirmed.
+/// Returns executions that a node owns and has not confirmed. Those that have begun come first, since one of them may have the
+/// permit that another one waits for.
 pub(super) async fn handed(reader: &Reader, node: i64) -> Result<Vec<HandedExecution>, Error> {
-    let page = format!("{LIVE_WITH_WAITS} WHERE owner = $1 AND handed ORDER BY id LIMIT $2");
+    let page = format!("{LIVE_WITH_WAITS} WHERE owner = $1 AND handed ORDER BY events = 1, id LIMIT $2");
     let sql = format!(
         "SELECT u.id, a.id, d.hash, u.origin, u.status, u.started_ns, u.finished_ns, u.error, u.events, u.holds, u.wake_ns \
-         FROM ({page}) u JOIN automations a ON a.no = u.automation JOIN definitions d ON d.no = u.definition ORDER BY u.id"
+         FROM ({page}) u JOIN automations a ON a.no = u.automation JOIN definitions d ON d.no = u.definition ORDER BY u.events = 1, u.id"
     );
     let handed = |row: &Row| {
         Ok(HandedExecution {

@@ -1,0 +1,132 @@
+//! The callers of an engine: people and programs that start, cancel and wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::SignedDuration;
+use model::execution::Origin;
+use model::payload::Payload;
+use model::value::{Map, Value};
+use runtime::{Clock as _, ManualClock, Start};
+use trigger::response::EXECUTION_ID;
+use trigger::webhook::Request;
+
+use super::process_life::ExternalEvent;
+use super::program::{self, Program};
+use super::world::World;
+use crate::engine::Engine;
+
+/// Minimum retention of deduplication keys: the window minus the possible clock changes.
+const MIN_DEDUP_RETENTION: SignedDuration = SignedDuration::from_hours(12);
+
+/// The callers of an engine. Each runs in a task of its own.
+pub(super) struct Callers {
+    world: Arc<World>,
+    program: Arc<Program>,
+    clock: ManualClock,
+    engine: Engine,
+    /// Number of those that wait.
+    count: Arc<AtomicUsize>,
+}
+
+/// A waiting caller.
+struct Caller(Arc<AtomicUsize>);
+
+impl Caller {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Callers {
+    pub(super) fn new(
+        world: &Arc<World>,
+        program: &Arc<Program>,
+        clock: &ManualClock,
+        engine: &Engine,
+    ) -> Self {
+        let (world, program, clock) = (world.clone(), program.clone(), clock.clone());
+        Self { world, program, clock, engine: engine.clone(), count: Arc::default() }
+    }
+
+    /// Number of those that wait.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Lets somebody call. Does nothing for an event of another kind.
+    pub(super) fn call(&self, event: ExternalEvent) {
+        match event {
+            ExternalEvent::Run { automation, waits } => self.run(automation, waits),
+            ExternalEvent::Send { k, name } => self.send(k, name),
+            ExternalEvent::Cancel(which) => {
+                let accepted = self.world.state().accepted.get(which as usize).copied();
+                let (engine, caller) = (self.engine.clone(), Caller::new(&self.count));
+                if let Some(id) = accepted {
+                    tokio::spawn(async move {
+                        let _caller = caller;
+                        let _ = engine.runtime().cancel(id, "the simulation wants it so").await;
+                    });
+                }
+            }
+            ExternalEvent::Emit => {
+                let (engine, caller) = (self.engine.clone(), Caller::new(&self.count));
+                tokio::spawn(async move {
+                    let _caller = caller;
+                    let _ = engine.runtime().emit("go", Value::from(2), None).await;
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn run(&self, automation: &'static str, waits: bool) {
+        let (engine, world) = (self.engine.clone(), self.world.clone());
+        let caller = Caller::new(&self.count);
+        tokio::spawn(async move {
+            let _caller = caller;
+            let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+            let id = model::AutomationId::parse(automation).expect("an id");
+            let Ok(id) = engine.ingress().start(&id, start).await else { return };
+            world.heard(id, false);
+            if waits && let Ok(outcome) = engine.runtime().wait(id).await {
+                world.state().told.insert(id, outcome);
+            }
+        });
+    }
+
+    fn send(&self, k: u32, name: Option<u32>) {
+        let (engine, world) = (self.engine.clone(), self.world.clone());
+        let (caller, now) = (Caller::new(&self.count), self.clock.now());
+        let is_sync = self.program.start == program::Start::Sync;
+        let name = name.map(|name| format!("{k}-{name}"));
+        let mut headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
+        headers.extend(name.iter().map(|name| ("idempotency-key".to_owned(), name.clone().into_bytes())));
+        let body = format!("{{\"k\":{k}}}").into();
+        let request = Request { method: "POST".to_owned(), headers, body, ..Request::default() };
+        tokio::spawn(async move {
+            let _caller = caller;
+            let answer = engine.ingress().receive(program::TOKEN, request).await;
+            let id = answer.headers.iter().find(|(name, _)| name == EXECUTION_ID);
+            let Some(id) = id.and_then(|(_, id)| id.parse().ok()) else {
+                if answer.status < 300 {
+                    world.violated(format!("{} names no execution", answer.status));
+                }
+                return;
+            };
+            world.heard(id, is_sync && answer.status < 300);
+            let Some(name) = name else { return };
+            let (first, at) = *world.state().sent.entry(name.clone()).or_insert((id, now));
+            if first != id && now.duration_since(at).abs() < MIN_DEDUP_RETENTION {
+                world.violated(format!("`{name}` was sent twice, and started {first} and {id}"));
+            }
+        });
+    }
+}

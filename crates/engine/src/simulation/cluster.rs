@@ -1,0 +1,401 @@
+//! A simulation of two to four engines that share a store. A seed decides which of them goes on, for how long, and which one crashes,
+//! stands still, is declared dead, or joins. The oracle is that of one engine: an execution goes on at another node as after a
+//! crash, and a node that was declared dead begins nothing.
+//!
+//! Each engine has an asynchronous runtime of its own, so that it stands still as a whole: what it has begun, it goes on with when it
+//! runs again, be its executions with other nodes by then.
+//!
+//! `SIMULATION_SEED=<seed> cargo nextest run -p engine simulation::cluster::replay --no-capture` runs one seed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use runtime::{Clock as _, ManualClock, Runtime};
+use store::NodeId;
+use tokio::sync::Notify;
+
+use super::callers::Callers;
+use super::process_life::{ExternalEvent, SimulationState, start};
+use super::random::Random;
+use super::world::{Outside, World};
+use super::{PANIC, listen_to_panics, oracle, program};
+use crate::engine::Engine;
+
+/// Number of seeds of a test.
+const SEEDS: u64 = 250;
+/// Maximum number of nodes that run at once.
+const MAX_NODES: usize = 4;
+/// Maximum number of turns before a simulation counts as a livelock.
+const MAX_TURNS: u32 = 30_000;
+/// The time between two looks of a node at the others. Simulated time passes over many of them.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// A node: a process with an engine.
+struct SimulatedNode {
+    node: NodeId,
+    outside: Outside,
+    tokio: tokio::runtime::Runtime,
+    idle: Arc<Notify>,
+    runtime: Arc<Runtime>,
+    engine: Engine,
+    callers: Callers,
+    /// True once it has started and takes requests.
+    is_ready: Arc<AtomicBool>,
+    /// True while it stands still.
+    is_frozen: bool,
+    /// True once the others have declared it dead.
+    is_dead: bool,
+}
+
+impl SimulatedNode {
+    /// Starts a daemon, which joins the others.
+    fn join(state: &SimulationState, outside: Outside) -> Self {
+        let idle = Arc::new(Notify::new());
+        let parked = idle.clone();
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .on_thread_park(move || parked.notify_waiters())
+            .build()
+            .expect("a runtime");
+        let (node, store) = state.world.memory.join(Arc::new(outside.clone()));
+        let (runtime, engine) = start(state, &outside, store);
+        let callers = Callers::new(&state.world, &state.program, &state.clock, &engine);
+        let (is_ready, is_frozen, is_dead) = (Arc::new(AtomicBool::new(false)), false, false);
+        let starts = is_ready.clone();
+        let joined =
+            Self { node, outside, tokio, idle, runtime, engine, callers, is_ready, is_frozen, is_dead };
+        joined.put_in_force(state);
+        let (runtime, engine) = (joined.runtime.clone(), joined.engine.clone());
+        let has_schedule = state.program.has_schedule;
+        // As `Engine::start` does.
+        joined.tokio.spawn(async move {
+            let recovered = async {
+                runtime.join_peers().await?;
+                runtime.recover_unfinished().await
+            };
+            match recovered.await {
+                Ok(_) => {
+                    if has_schedule {
+                        engine.ingress().start_schedules();
+                    }
+                    runtime.start_tasks();
+                    starts.store(true, Ordering::Relaxed);
+                }
+                Err(_) => runtime.closing.cancel(),
+            }
+        });
+        joined
+    }
+
+    fn put_in_force(&self, state: &SimulationState) {
+        let version = &state.program.versions[state.version];
+        let _entered = self.tokio.enter();
+        self.engine.put_in_force(version.catalog.clone(), &version.reload);
+    }
+
+    /// Lets its tasks go on for so many turns, or until none of them can.
+    fn go_on(&self, turns: Option<u32>) {
+        self.tokio.block_on(async {
+            match turns {
+                Some(turns) => {
+                    for _ in 0..turns {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                None => {
+                    // Its tasks wait for a crash that the world has noted.
+                    self.idle.notified().await;
+                }
+            }
+        });
+    }
+
+    /// True once its process ends: it has crashed, or its store has failed.
+    fn ends(&self) -> bool {
+        self.outside.has_ended() || !self.runtime.accepting()
+    }
+}
+
+struct ClusterSimulation {
+    state: SimulationState,
+    random: Random,
+    nodes: Vec<SimulatedNode>,
+    /// Nodes whose process is gone, and that the others have not declared dead.
+    gone: Vec<(NodeId, Outside)>,
+    /// Faults that are left.
+    faults: u32,
+}
+
+impl ClusterSimulation {
+    fn new(seed: u64) -> Self {
+        let program = program::generate(seed);
+        let mut random = Random::new(seed ^ 0x00c1_u64.rotate_left(40));
+        let world = World::new(seed);
+        let count = 4 + random.below(10);
+        let start = Timestamp::from_second(1_790_000_000).expect("an instant");
+        let state = SimulationState {
+            world,
+            clock: ManualClock::new(start),
+            version: 0,
+            external_events: (0..count).map(|_| ExternalEvent::any(program.start, &mut random)).collect(),
+            in_flight: 1 + random.below(3) as usize,
+            program,
+            interruptions: 1000,
+        };
+        let faults = random.below(5);
+        Self { state, random, nodes: Vec::new(), gone: Vec::new(), faults }
+    }
+
+    fn join(&mut self) {
+        let is_faulty = self.faults > 0;
+        let until_crash = (is_faulty && self.random.one_in(3)).then(|| self.random.below(150));
+        // A restart takes time: ids within a millisecond are ordered only within one process.
+        self.state.clock.advance(Duration::from_millis(1));
+        let outside = self.state.world.begin_life(until_crash, is_faulty, Arc::default());
+        self.nodes.push(SimulatedNode::join(&self.state, outside));
+    }
+
+    /// Runs until nothing is left to do.
+    fn run(&mut self) -> Result<(), String> {
+        for _ in 0..2 + self.random.below(3) {
+            self.join();
+        }
+        for _ in 0..MAX_TURNS {
+            self.turn();
+            let panicked = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let violation = self.state.world.state().violation.clone();
+            if let Some(failure) = violation.or(panicked) {
+                return Err(failure);
+            }
+            if self.is_complete() {
+                return oracle::check_cluster(&self.state.world, &self.state.program);
+            }
+        }
+        Err(format!("it does not come to rest: {}", self.left()))
+    }
+
+    fn turn(&mut self) {
+        match self.random.below(16) {
+            0..=6 => {
+                let turns = (!self.random.one_in(3)).then(|| self.random.below(8));
+                if let Some(node) = self.any_running() {
+                    self.nodes[node].go_on(turns);
+                }
+            }
+            7..=9 => self.happens(),
+            10 => self.fails(),
+            _ => {
+                self.settle();
+                self.move_clock();
+            }
+        }
+        self.bury();
+    }
+
+    /// Returns a node that runs.
+    fn any_running(&mut self) -> Option<usize> {
+        let running: Vec<usize> = (0..self.nodes.len()).filter(|node| !self.nodes[*node].is_frozen).collect();
+        (!running.is_empty()).then(|| self.random.pick(&running))
+    }
+
+    /// Lets all nodes that run go on until they wait for each other or for the clock.
+    fn settle(&mut self) {
+        for _ in 0..2 {
+            for node in self.nodes.iter().filter(|node| !node.is_frozen) {
+                node.go_on(None);
+            }
+        }
+    }
+
+    fn move_clock(&mut self) {
+        let clock = &self.state.clock;
+        let sleepers = clock.sleeping_until();
+        // Mostly over the looks at the others, of which hours have thousands.
+        let far = clock.now() + LOOK;
+        let next = if self.random.one_in(3) { None } else { sleepers.iter().find(|at| **at > far) };
+        if let Some(next) = next.or(sleepers.first()) {
+            clock.advance_to(*next);
+        }
+        // Those that are gone have not beaten meanwhile.
+        if self.random.one_in(2) {
+            self.declare_dead();
+        }
+    }
+
+    fn happens(&mut self) {
+        let Some(event) = self.state.external_events.pop() else { return };
+        self.state.world.note(format!("{event:?}"));
+        match event {
+            ExternalEvent::Moves(_) => self.move_clock(),
+            ExternalEvent::Set(hours) => self.state.clock.step(jiff::SignedDuration::from_hours(hours)),
+            ExternalEvent::ReloadSummary => {
+                self.state.version = 1 - self.state.version;
+                self.nodes.iter().for_each(|node| node.put_in_force(&self.state));
+            }
+            ExternalEvent::Settles => self.settle(),
+            call => {
+                let takes = |node: &usize| {
+                    let node = &self.nodes[*node];
+                    !node.is_frozen && node.is_ready.load(Ordering::Relaxed)
+                };
+                let ready: Vec<usize> = (0..self.nodes.len()).filter(takes).collect();
+                if ready.is_empty() {
+                    // The caller tries again.
+                    return self.state.external_events.push(call);
+                }
+                let node = &self.nodes[self.random.pick(&ready)];
+                let _entered = node.tokio.enter();
+                node.callers.call(call);
+            }
+        }
+    }
+
+    fn fails(&mut self) {
+        let running = self.nodes.iter().filter(|node| !node.is_frozen).count();
+        match self.random.below(6) {
+            0 if self.nodes.len() < MAX_NODES && self.faults > 0 => self.join(),
+            1 if self.faults > 0 && running > 1 => {
+                if let Some(node) = self.any_running() {
+                    self.faults -= 1;
+                    self.nodes[node].outside.dies();
+                }
+            }
+            2 | 3 if self.faults > 0 && running > 1 => {
+                if let Some(node) = self.any_running() {
+                    self.faults -= 1;
+                    self.nodes[node].is_frozen = true;
+                    self.state.world.note(format!("{} stands still", self.nodes[node].node));
+                }
+            }
+            4 => self.thaw(),
+            _ => self.declare_dead(),
+        }
+    }
+
+    fn thaw(&mut self) {
+        for node in &mut self.nodes {
+            if std::mem::take(&mut node.is_frozen) {
+                self.state.world.note(format!("{} runs again", node.node));
+            }
+        }
+    }
+
+    /// Declares nodes dead that are gone, or stand still.
+    fn declare_dead(&mut self) {
+        let frozen = self.nodes.iter_mut().filter(|node| node.is_frozen && !node.is_dead);
+        let frozen = frozen.map(|node| {
+            node.is_dead = true;
+            (node.node, node.outside.clone())
+        });
+        for (node, outside) in frozen.chain(self.gone.drain(..)) {
+            self.state.world.note(format!("{node} is declared dead"));
+            outside.is_declared_dead();
+            self.state.world.memory.declare_dead(node);
+        }
+    }
+
+    /// Removes the processes that have ended. One that was declared dead ends when it notices.
+    fn bury(&mut self) {
+        let mut at = 0;
+        while at < self.nodes.len() {
+            if !self.nodes[at].is_frozen && self.nodes[at].ends() {
+                let ended = self.nodes.remove(at);
+                ended.outside.end();
+                self.state.world.note(format!("{} has ended", ended.node));
+                if !ended.is_dead {
+                    self.gone.push((ended.node, ended.outside));
+                }
+            } else {
+                at += 1;
+            }
+        }
+        if self.nodes.iter().all(|node| node.is_frozen || node.is_dead) {
+            self.join();
+        }
+    }
+
+    /// True if all executions have ended and nobody waits. Ends the faults once nothing else is to happen.
+    fn is_complete(&mut self) -> bool {
+        if !self.state.external_events.is_empty() {
+            return false;
+        }
+        let unfinished = self.state.world.memory.open().unfinished_count().now_or_never();
+        let is_waiting = |node: &SimulatedNode| node.is_frozen || node.is_dead || node.callers.count() > 0;
+        matches!(unfinished, Some(Ok(0))) && !self.nodes.iter().any(is_waiting)
+    }
+
+    /// Describes what has not ended.
+    fn left(&self) -> String {
+        let nodes = self.nodes.iter().map(|node| {
+            let admission = &node.runtime.admission;
+            let states = (admission.in_flight(), admission.queued(), admission.suspended_count());
+            format!(
+                "node {} frozen {} dead {}: {states:?}, {} callers",
+                node.node,
+                node.is_frozen,
+                node.is_dead,
+                node.callers.count()
+            )
+        });
+        let rows = oracle::rows(&self.state.world).into_iter().filter(|row| !row.status.is_terminal());
+        let rows = rows.map(|row| {
+            let number = self.state.world.state().number(row.id);
+            format!(
+                "execution {number} of `{}` is {:?} with {} events",
+                row.automation, row.status, row.events
+            )
+        });
+        nodes.chain(rows).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Runs a seed and returns its trace.
+fn simulate(seed: u64) -> Vec<String> {
+    listen_to_panics();
+    *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    let mut simulation = ClusterSimulation::new(seed);
+    let result = catch_unwind(AssertUnwindSafe(|| simulation.run()));
+    let (world, text) = (simulation.state.world.clone(), simulation.state.program.text.clone());
+    let trace = std::mem::take(&mut world.state().trace);
+    let failure = match result {
+        Ok(Ok(())) => return trace,
+        Ok(Err(failure)) => failure,
+        Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
+    };
+    super::tell(&text, trace);
+    panic!("SIMULATION_SEED={seed}: {failure}");
+}
+
+fn simulate_part(part: u64) {
+    for seed in part * SEEDS..(part + 1) * SEEDS {
+        simulate(seed);
+    }
+}
+
+/// Defines the tests of the seeds, in parts that run in parallel.
+macro_rules! parts {
+    ($($name:ident: $part:literal),*) => {
+        $(#[test]
+        fn $name() {
+            simulate_part($part);
+        })*
+    };
+}
+
+parts!(seeds_from_0: 0, seeds_from_250: 1, seeds_from_500: 2, seeds_from_750: 3);
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in (0..1000).step_by(100) {
+        assert_eq!(simulate(seed), simulate(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn replay() {
+    let Some(seed) = std::env::var("SIMULATION_SEED").ok().and_then(|seed| seed.parse().ok()) else { return };
+    println!("{}\n{}", program::generate(seed).text, simulate(seed).join("\n"));
+}

@@ -1,0 +1,64 @@
+//! A model of the protocol between the nodes of a store on PostgreSQL. Each test looks at every state that three nodes and two
+//! executions can reach, or at enough of them to find one that breaks a rule.
+
+mod database;
+mod protocol;
+mod rules;
+
+use protocol::Protocol;
+use rules::{LIMITED, ONCE, OWNED, RULES};
+use stateright::{Checker, HasDiscoveries, Model};
+
+/// The protocol as it is, with no process that ends by itself: any can be declared dead.
+const PLAIN: Protocol =
+    Protocol { gated: [false, false], letter: false, fence: true, holds_back: true, crashes: 0 };
+
+/// Looks at all states, and requires that they keep all rules.
+fn holds(protocol: Protocol) {
+    let checker = protocol.checker().threads(2).spawn_bfs().join();
+    println!("{protocol:?}: {} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+/// Looks at states until each of these rules is broken, and requires that no other one is.
+fn breaks(protocol: Protocol, broken: &'static [&'static str]) {
+    let found = HasDiscoveries::AllOf(broken.iter().copied().collect());
+    let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();
+    let discovered: Vec<&str> = RULES.into_iter().filter(|rule| checker.discovery(rule).is_some()).collect();
+    assert_eq!(discovered, broken);
+}
+
+#[test]
+fn executions_are_accepted_once_and_go_on_at_another_node() {
+    holds(Protocol { crashes: 1, ..PLAIN });
+}
+
+#[test]
+fn gated_executions_keep_their_limit_while_their_shard_moves() {
+    holds(Protocol { gated: [true, true], ..PLAIN });
+}
+
+#[test]
+fn a_letter_that_was_taken_is_in_the_log_once() {
+    holds(Protocol { letter: true, ..PLAIN });
+}
+
+#[test]
+fn without_the_fence_executions_are_lost_and_run_twice() {
+    breaks(Protocol { fence: false, ..PLAIN }, &[ONCE, OWNED]);
+}
+
+#[test]
+fn a_gated_execution_that_does_not_wait_for_the_others_of_its_shard_breaks_the_limit() {
+    breaks(Protocol { gated: [true, true], holds_back: false, ..PLAIN }, &[LIMITED]);
+}
+
+/// Minutes of work: `cargo nextest run -p store --release --run-ignored only cluster_model`.
+#[test]
+#[ignore = "takes minutes"]
+fn all_of_it_together() {
+    holds(Protocol { crashes: 2, ..PLAIN });
+    holds(Protocol { gated: [true, true], crashes: 2, ..PLAIN });
+    holds(Protocol { letter: true, crashes: 1, ..PLAIN });
+    holds(Protocol { gated: [true, false], letter: true, crashes: 0, ..PLAIN });
+}
