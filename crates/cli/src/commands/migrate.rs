@@ -92,6 +92,12 @@ impl Migrate {
             "moved `{from}` to `{to}`; set `store` (or COGWORK_STORE) to the new place and start the daemon. `{from}` has \
              everything still, and is marked: no daemon starts on it until `cogwork migrate --undo`"
         ));
+        if from.is_shared() {
+            output::say(
+                "deployed definitions are not moved: `cogwork push` deploys the project to a database, and with a file the \
+                 daemon reads the project folder",
+            );
+        }
         let keys = config.keys();
         if keys.given.is_none() && keys.file.exists() {
             output::say(format_args!(

@@ -41,6 +41,12 @@ pub(crate) const TABLES: &[Table] = &[
     Table::not_moved("meta", "its secret is a record; the rest is of this database"),
     Table::not_moved("automations", "numbers of Automations, which each database gives anew"),
     Table::not_moved("definition_days", "derived from the executions"),
+    Table::not_moved(
+        "deployments",
+        "deployed files of the project: they are deployed again in the new place",
+    ),
+    Table::not_moved("deployed_files", "as `deployments`"),
+    Table::not_moved("deployed_texts", "as `deployments`"),
     Table::not_moved("nodes", "runs of daemons, none of which runs"),
     Table::not_moved("lanes", "connections of daemons, none of which runs"),
     Table::not_moved("shards", "their owners are daemons, none of which runs"),
