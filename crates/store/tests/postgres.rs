@@ -109,7 +109,8 @@ async fn what_a_daemon_had_goes_to_another_when_it_leaves() {
     assert_eq!(other.take_over(last).await.expect("it takes over"), None);
     let handed = other.handed().await.expect("they are read");
     let statuses: Vec<Status> = handed.iter().map(|handed| handed.row.status).collect();
-    assert_eq!(statuses, [Status::Running, Status::Waiting, Status::Running]);
+    let begun_first = [Status::Waiting, Status::Running, Status::Running];
+    assert_eq!(statuses, begun_first, "the second has events after its start");
     other.confirm_handed(handed.iter().map(|handed| handed.row.id).collect()).await.expect("it is confirmed");
     assert!(other.handed().await.expect("they are read").is_empty());
     let append = Append { events: vec![step(2)], ..Append::new(new(&definition, 2).id, 2, Status::Running) };
@@ -267,7 +268,7 @@ async fn a_text_is_stored_once_and_the_last_fifty_generations_are_kept() {
     let table = format!("{}.deployed_texts", space.schema());
     let texts = || server.run(&format!("SELECT count(*) FROM {table}"));
     assert_eq!(texts(), "53", "the texts of the last hour stay");
-    // What no generation has goes with the first deployment an hour later.
+    // Files that no generation has are deleted with the first deployment an hour later.
     server.run(&format!("UPDATE {table} SET put_ns = put_ns - 3600000000001"));
     deployed(&*store, deployment(99, 52, &[("own", "51")])).await;
     assert_eq!(texts(), "50", "one of the large text, and those of generations 4 to 52");

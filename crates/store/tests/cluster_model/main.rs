@@ -16,7 +16,6 @@ const PLAIN: Protocol =
 /// Looks at all states, and requires that they keep all rules.
 fn holds(protocol: Protocol) {
     let checker = protocol.checker().threads(2).spawn_bfs().join();
-    println!("{protocol:?}: {} states", checker.unique_state_count());
     checker.assert_properties();
 }
 
