@@ -219,7 +219,7 @@ impl Server {
 
     /// Runs one of the server's programs to its end.
     fn program(&self, name: &str, arguments: &[&OsStr]) -> Result<(), Error> {
-        // What it starts keeps its output open: a pipe would never end.
+        // The server that it starts keeps its output open: a pipe would never end.
         let mut command = unprivileged(&self.programs.join(name));
         command
             .args(arguments)

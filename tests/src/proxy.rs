@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What happens to the bytes.
+/// The treatment of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// They pass.
@@ -22,7 +22,7 @@ enum Mode {
     Closed,
 }
 
-/// What happens to the bytes of all connections, and of those that were opened before.
+/// The treatment of the bytes of all connections, and of those that were opened before.
 #[derive(Clone, Copy, Debug)]
 struct State {
     mode: Mode,

@@ -285,7 +285,7 @@ impl Rig {
         Ok(file.write_all(said.as_bytes())?)
     }
 
-    /// What the daemons that have ended had said.
+    /// The output of the daemons that have ended.
     pub(super) fn said(&self) -> String {
         std::fs::read_to_string(self.verdict.records.join("daemon.log")).unwrap_or_default()
     }

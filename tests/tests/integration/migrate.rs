@@ -161,7 +161,7 @@ async fn the_report_of_a_migration_names_each_kind_with_its_rows() {
     let row = table.lines().find(|line| line.starts_with("unfinished executions")).unwrap();
     assert!(row.contains(" 1 ") && row.ends_with("yes"), "{table}");
     assert!(said(&moved).contains("--undo"), "{}", said(&moved));
-    // What is there is not written over.
+    // A file that is there is not written over.
     let undone = migrate(&site, &["--undo"], None).await;
     assert!(undone.status.success(), "{}", said(&undone));
     let refused = migrate(&site, &["--to", "copy"], None).await;

@@ -18,7 +18,7 @@ CREATE TABLE nodes (
   joined_ns int8 NOT NULL,
   -- The session that beats, which has the locks of the node.
   pid int4,
-  -- What it reports with each beat: executions in memory, those that wait for a slot, and those that rest.
+  -- The load that it reports with each beat: executions in memory, those that wait for a slot, and those that rest.
   in_flight int8 NOT NULL DEFAULT 0,
   queued int8 NOT NULL DEFAULT 0,
   resting int8 NOT NULL DEFAULT 0,
@@ -37,7 +37,7 @@ CREATE TABLE lanes (
   PRIMARY KEY (node, lane)
 ) WITH (fillfactor = 20);
 
--- What must be in one place is divided into shards by Automation: schedules, polls, subscriptions, and executions that wait for
+-- Shards divide by Automation what must be in one place: schedules, polls, subscriptions, and executions that wait for
 -- each other. The owner of a shard has all of it. A shard changes its owner when that one is dead, or gives it up while no gated
 -- execution of it is unfinished.
 CREATE TABLE shards (id int2 PRIMARY KEY, owner int8) WITH (fillfactor = 20);
@@ -185,7 +185,7 @@ CREATE TABLE waits (
 CREATE INDEX waits_by_event ON waits (event, path, sha256(value), execution, step) WHERE event IS NOT NULL;
 CREATE INDEX waits_by_child ON waits (child, execution, step) WHERE child IS NOT NULL;
 
--- What an execution takes in its Automation: a key (kind 0), until it is pruned, or a deduplication record (kind 1), until its end.
+-- A name that an execution takes in its Automation: a key (kind 0), until it is pruned, or a deduplication record (kind 1), until its end.
 CREATE TABLE names (
   automation int4 NOT NULL,
   kind int2 NOT NULL,

@@ -112,11 +112,11 @@ impl fmt::Display for Kind {
 pub struct Table {
     /// Its name.
     pub name: &'static str,
-    /// What a migration does with it.
+    /// The treatment of its rows.
     pub handling: Handling,
 }
 
-/// What a migration does with a table.
+/// The treatment of a table by a migration.
 #[derive(Clone, Copy, Debug)]
 pub enum Handling {
     /// Its rows are moved as records of these kinds.

@@ -74,7 +74,7 @@ impl Page {
     }
 }
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Its records are read, and at the end a mark is written.

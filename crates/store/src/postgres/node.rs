@@ -31,7 +31,7 @@ const FENCE_OFF: &str = "UPDATE lanes SET dead = true WHERE node = $1";
 const JOIN: &str = "INSERT INTO nodes (id, name, host, release, joined_ns) \
     VALUES (nextval('node_id'), $1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1e9)::int8) RETURNING id";
 const ADD_LANE: &str = "INSERT INTO lanes (node, lane) VALUES ($1, $2)";
-/// What it took over when it joined is found like what it owned before.
+/// Confirms the executions that it took over when it joined: it finds them like those that it owned before.
 const CONFIRM_ALL: &str = "UPDATE live SET handed = false WHERE owner = $1 AND handed";
 const LEAVE: &str = "UPDATE nodes SET dead = true WHERE id = $1";
 

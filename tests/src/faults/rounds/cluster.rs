@@ -45,7 +45,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         rig.daemon_at(CUT_OFF)?.says("writes wait for it").await?;
         let answer = rig.shared().send_to(rig.http(), &cut_off, Sent::Async).await;
         rig.blame((answer != Some(503)).then(|| format!("cut off from the database it answered {answer:?}")));
-        // What they had sent has arrived by now; whoever takes over repeats it.
+        // Their requests have arrived by now; the daemon that takes over repeats them.
         rig.shared().oracle().next_life();
         let stuck = "what the three had does not come to its end at the fourth";
         rig.wait(TAKEN_OVER, stuck, |oracle| oracle.have_ended(&owed)).await;
