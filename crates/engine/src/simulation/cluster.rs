@@ -31,6 +31,8 @@ const SEEDS: u64 = 250;
 const MAX_NODES: usize = 4;
 /// Maximum number of turns before a simulation counts as a livelock.
 const MAX_TURNS: u32 = 30_000;
+/// Maximum number of operations on the outside, most of which are looks of nodes at each other.
+const MAX_TOUCHES: u32 = 400_000;
 /// The time between two looks of a node at the others. Simulated time passes over many of them.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -134,6 +136,7 @@ impl ClusterSimulation {
         let program = program::generate(seed);
         let mut random = Random::new(seed ^ 0x00c1_u64.rotate_left(40));
         let world = World::new(seed);
+        world.state().max_touches = MAX_TOUCHES;
         let count = 4 + random.below(10);
         let start = Timestamp::from_second(1_790_000_000).expect("an instant");
         let state = SimulationState {
@@ -386,6 +389,14 @@ macro_rules! parts {
 }
 
 parts!(seeds_from_0: 0, seeds_from_250: 1, seeds_from_500: 2, seeds_from_750: 3);
+
+/// Seeds in which an execution got a permit that one of its shard had, which was still on its way into the memory of the node.
+#[test]
+fn a_permit_is_not_given_before_all_executions_of_a_shard_are_known() {
+    for seed in [805, 6558, 7058] {
+        simulate(seed);
+    }
+}
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {

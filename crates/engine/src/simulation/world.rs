@@ -17,7 +17,7 @@ use super::program::Limit;
 use super::random::Random;
 use runtime::RecordMemory;
 
-/// Maximum number of operations on the outside before a simulation counts as a livelock.
+/// Maximum number of operations of one engine on the outside before a simulation counts as a livelock.
 const MAX_TOUCHES: u32 = 20_000;
 
 /// The outside world. Outlives each engine.
@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) random: Random,
     /// Number of operations on the outside.
     touches: u32,
+    /// Maximum number of them before the simulation counts as a livelock.
+    pub(super) max_touches: u32,
     /// The processes by the numbers of their lives.
     processes: BTreeMap<u32, Process>,
     /// Executions whose acceptance was reported to a caller.
@@ -117,6 +119,7 @@ impl World {
         let state = State {
             random: Random::new(seed),
             touches: 0,
+            max_touches: MAX_TOUCHES,
             processes: BTreeMap::new(),
             accepted: Vec::new(),
             told: HashMap::new(),
@@ -303,7 +306,7 @@ impl State {
             return None;
         }
         self.touches += 1;
-        if self.touches > MAX_TOUCHES * self.processes.len() as u32 {
+        if self.touches > self.max_touches {
             self.violation.get_or_insert_with(|| "it goes round and round".to_owned());
             self.process(life).until_crash = Some(0);
         }
