@@ -24,9 +24,9 @@ pub(super) struct Pauses {
     /// True if only waits are left, so that the execution is not held in memory.
     rests: bool,
     /// Steps whose next attempt is not due yet, with the due times.
-    tries_ahead: Vec<(String, MonotonicTime)>,
+    tries_ahead: BTreeMap<String, MonotonicTime>,
     /// During a suspension: the due times of attempts by step; an empty step means the whole execution.
-    tries: Vec<(String, MonotonicTime)>,
+    tries: BTreeMap<String, MonotonicTime>,
     /// True if the execution keeps its concurrency permit during the suspension.
     holds: bool,
     /// Start of the current period with at least one wait, and the total of earlier periods.
@@ -161,6 +161,7 @@ impl Pauses {
 
     /// Ends the waits of all matching steps. Returns the child executions that they waited for.
     pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: MonotonicTime) -> Vec<ExecutionId> {
+        self.tries_ahead.retain(|step, _| !is_over(step));
         let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
         let mut children = Vec::new();
         for step in over {
@@ -186,12 +187,13 @@ impl Pauses {
         }
     }
 
-    /// Removes all waits when the whole execution is retried.
+    /// Removes all waits, also those for an attempt, when the whole execution is retried.
     pub(super) fn clear(&mut self, at: MonotonicTime) {
         if !self.open.is_empty() {
             self.open.clear();
             self.ended(at);
         }
+        self.tries_ahead.clear();
         self.total = Duration::ZERO;
     }
 
@@ -291,7 +293,7 @@ impl State {
         let mut waits: Vec<Wait> = pauses.collect();
         // After the suspension, due attempts need not be stored.
         self.pauses.changed = self.pauses.rests;
-        let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
+        let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(*step));
         waits.extend(tries.map(|(step, at)| Wait {
             step: step.clone(),
             until: Some(at.to_wall(self.wall_offset)),
@@ -395,7 +397,7 @@ impl Journal {
     /// Ends the waits of steps that will not continue. Returns the child executions that they waited for.
     pub(crate) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) -> Vec<ExecutionId> {
         let mut state = self.state();
-        if state.pauses.is_empty() {
+        if state.pauses.is_empty() && state.pauses.tries_ahead.is_empty() {
             return Vec::new();
         }
         state.pauses.end_all(is_abandoned, self.clock.monotonic_now())
@@ -412,7 +414,7 @@ impl Journal {
 
     /// Records that only the delay before an attempt is left of a step, or of the whole execution if `step` is empty.
     pub(crate) fn rests_before_try(&self, step: &str, due: MonotonicTime) {
-        self.state().pauses.tries_ahead.push((step.to_owned(), due));
+        self.state().pauses.tries_ahead.insert(step.to_owned(), due);
     }
 
     /// Records the suspension. `holds` says if the execution keeps its concurrency permit.
@@ -427,7 +429,7 @@ impl Journal {
         // An attempt may be due already because other branches ran: then the execution resumes at once.
         let tries = std::mem::take(&mut state.pauses.tries_ahead);
         let ends = state.pauses.open.values().flat_map(Pause::ends);
-        let wake = Wake::from_due(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
+        let wake = Wake::from_due(ends.chain(tries.values().map(|at| Due::After(*at))));
         state.pauses.tries = tries;
         let keeps_permit = state.pauses.holds;
         Suspension { wake, wall_offset: state.wall_offset, keeps_permit, awake, children }
