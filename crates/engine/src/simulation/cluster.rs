@@ -361,15 +361,8 @@ fn simulate(seed: u64) -> Vec<String> {
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
     let mut simulation = ClusterSimulation::new(seed);
     let result = catch_unwind(AssertUnwindSafe(|| simulation.run()));
-    let (world, text) = (simulation.state.world.clone(), simulation.state.program.text.clone());
-    let trace = std::mem::take(&mut world.state().trace);
-    let failure = match result {
-        Ok(Ok(())) => return trace,
-        Ok(Err(failure)) => failure,
-        Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
-    };
-    super::tell(&text, trace);
-    panic!("SIMULATION_SEED={seed}: {failure}");
+    let SimulationState { world, program, .. } = &simulation.state;
+    super::trace_of(seed, world, &program.text, result)
 }
 
 fn simulate_part(part: u64) {
@@ -396,6 +389,12 @@ fn a_permit_is_not_given_before_all_executions_of_a_shard_are_known() {
     for seed in [805, 6558, 7058] {
         simulate(seed);
     }
+}
+
+/// A seed in which a branch was about to rest before its next attempt when the whole execution was retried.
+#[test]
+fn a_step_of_an_execution_that_is_tried_again_has_one_wait() {
+    simulate(7013);
 }
 
 #[test]

@@ -60,6 +60,23 @@ fn listen_to_panics() {
     });
 }
 
+/// Returns the trace of a seed. Panics if it failed, with the program, the trace, and how to repeat it.
+fn trace_of(
+    seed: u64,
+    world: &World,
+    text: &str,
+    result: std::thread::Result<Result<(), String>>,
+) -> Vec<String> {
+    let trace = std::mem::take(&mut world.state().trace);
+    let failure = match result {
+        Ok(Ok(())) => return trace,
+        Ok(Err(failure)) => failure,
+        Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
+    };
+    tell(text, trace);
+    panic!("SIMULATION_SEED={seed}: {failure}");
+}
+
 /// Prints a program and the trace of its failure.
 fn tell(text: &str, trace: Vec<String>) {
     println!("{text}");
@@ -109,14 +126,7 @@ fn simulate(seed: u64) -> Vec<String> {
         }
         Ok(())
     }));
-    let trace = std::mem::take(&mut world.state().trace);
-    let failure = match result {
-        Ok(Ok(())) => return trace,
-        Ok(Err(failure)) => failure,
-        Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
-    };
-    tell(&program.text, trace);
-    panic!("SIMULATION_SEED={seed}: {failure}");
+    trace_of(seed, &world, &program.text, result)
 }
 
 fn simulate_part(part: u64) {
