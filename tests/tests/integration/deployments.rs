@@ -45,11 +45,11 @@ async fn deploy(site: &Site, files: &[(&str, &str)], follows: u64) -> Answer {
 
 #[tokio::test]
 async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later() {
-    let mut cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let mut cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let weakened = cluster.sites[0].ask("/status").await["store"]["weakened"].to_string();
     assert!(weakened.contains("each reads its own project folder"), "{weakened}");
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
-    here.project.automation("work", TWO).unwrap();
+    here.project.automation("orders", TWO).unwrap();
     here.project.automation("more", ONE).unwrap();
     here.project
         .write(
@@ -61,7 +61,7 @@ async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later
     assert!(is_done && said.contains("deployed as generation 1"), "{said}");
     for site in [here, there] {
         runs(site, 1).await;
-        assert_eq!((answer(site, "work").await, answer(site, "more").await), ("two".into(), "one".into()));
+        assert_eq!((answer(site, "orders").await, answer(site, "more").await), ("two".into(), "one".into()));
         let files = site.ask("/files").await["files"].to_string();
         assert!(files.contains("automations/more.yaml"), "{files}");
     }
@@ -74,7 +74,7 @@ async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later
     assert_eq!(send(there.api(Method::GET, "/automations/own")).await.status, 404);
     let mut empty = Site::new(&[]);
     empty.start_with(&["--store", &cluster.url]).await;
-    assert_eq!(answer(&empty, "work").await, "two", "a daemon without files has what is deployed");
+    assert_eq!(answer(&empty, "orders").await, "two", "a daemon without files has what is deployed");
     let listed = empty.ask("/deployments").await;
     let [deployment] = listed["deployments"].as_array().unwrap().as_slice() else { panic!("{listed}") };
     assert_eq!((&deployment["note"], &deployment["files"]), (&json!("two of them"), &json!(3)));
@@ -85,21 +85,21 @@ async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later
 
 #[tokio::test]
 async fn a_project_with_errors_and_a_late_deployment_change_nothing() {
-    let cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
-    let work = "automations/work.yaml";
-    assert_eq!(deploy(here, &[(work, TWO)], 0).await.status, 200);
-    let broken = deploy(there, &[(work, ONE), ("automations/bad.yaml", BROKEN)], 1).await;
+    let orders = "automations/orders.yaml";
+    assert_eq!(deploy(here, &[(orders, TWO)], 0).await.status, 200);
+    let broken = deploy(there, &[(orders, ONE), ("automations/bad.yaml", BROKEN)], 1).await;
     assert_eq!(broken.refusal(), (422, "project_has_errors".to_owned()), "{}", broken.text);
     assert!(broken.text.contains("nothing.like.it"), "{}", broken.text);
-    let late = deploy(there, &[(work, ONE)], 0).await;
+    let late = deploy(there, &[(orders, ONE)], 0).await;
     assert_eq!(late.refusal(), (409, "overtaken".to_owned()), "{}", late.text);
     for path in ["secrets/token", "automations/../cogwork.yaml", ".cogwork/admin-token"] {
         let refused = deploy(there, &[(path, "x")], 1).await;
         assert_eq!(refused.refusal(), (400, "bad_file_path".to_owned()), "{path}");
     }
     runs(there, 1).await;
-    assert_eq!(answer(there, "work").await, "two");
+    assert_eq!(answer(there, "orders").await, "two");
     there.project.automation("bad", BROKEN).unwrap();
     let (is_done, said) = push(there, &[]).await;
     assert!(!is_done && said.contains("nothing was deployed"), "{said}");
@@ -109,10 +109,10 @@ async fn a_project_with_errors_and_a_late_deployment_change_nothing() {
 
 #[tokio::test]
 async fn an_earlier_generation_comes_back_as_the_newest_one() {
-    let cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
     for text in [ONE, TWO] {
-        here.project.automation("work", text).unwrap();
+        here.project.automation("orders", text).unwrap();
         assert!(push(here, &[]).await.0);
     }
     runs(there, 2).await;
@@ -120,7 +120,7 @@ async fn an_earlier_generation_comes_back_as_the_newest_one() {
     assert!(restored.status.success(), "{restored:?}");
     for site in [here, there] {
         runs(site, 3).await;
-        assert_eq!(answer(site, "work").await, "one");
+        assert_eq!(answer(site, "orders").await, "one");
     }
     let listed = here.cogwork(&["deployments"]).await;
     let listed = String::from_utf8(listed.stdout).unwrap();
@@ -132,11 +132,11 @@ async fn an_earlier_generation_comes_back_as_the_newest_one() {
 
 #[tokio::test]
 async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
-    let cluster = Cluster::start(2, &[("work", ONE)]).await;
+    let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
     assert!(push(here, &[]).await.0);
     runs(there, 1).await;
-    let path = "/files/automations%2Fwork.yaml";
+    let path = "/files/automations%2Forders.yaml";
     let etag = there.ask(path).await["etag"].as_str().unwrap().to_owned();
     let put = |query: &str, text: &str| {
         let request = there.api(Method::PUT, &format!("{path}{query}"));
@@ -152,17 +152,17 @@ async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
     assert_eq!(edited.status, 200, "{}", edited.text);
     assert_eq!(send(put("", ONE)).await.refusal(), (412, "file_changed".to_owned()));
     runs(here, 2).await;
-    assert_eq!((answer(here, "work").await, answer(there, "work").await), ("two".into(), "two".into()));
-    let disabled = send(here.api(Method::POST, "/automations/work/disable")).await;
+    assert_eq!((answer(here, "orders").await, answer(there, "orders").await), ("two".into(), "two".into()));
+    let disabled = send(here.api(Method::POST, "/automations/orders/disable")).await;
     assert_eq!(disabled.status, 200, "{}", disabled.text);
     runs(there, 3).await;
-    assert_eq!(there.automation("work").await["enabled"], json!(false));
+    assert_eq!(there.automation("orders").await["enabled"], json!(false));
     // A push would undo them without a word.
     let (is_done, said) = push(here, &[]).await;
     assert!(!is_done && said.contains("--over 3"), "{said}");
     let (is_done, said) = push(here, &["--over", "3"]).await;
     assert!(is_done, "{said}");
-    assert_eq!(answer(here, "work").await, "one");
+    assert_eq!(answer(here, "orders").await, "one");
     cluster.stop().await;
 }
 
@@ -170,16 +170,16 @@ async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
 async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
     let server = PostgresServer::start().expect("PostgreSQL is installed");
     let url = server.space().url();
-    let (mut source, mut other) = (Site::new(&[("work", ONE)]), Site::new(&[]));
+    let (mut source, mut other) = (Site::new(&[("orders", ONE)]), Site::new(&[]));
     source.start_with(&["--store", &url, "--deploy-folder", "true"]).await;
     other.start_with(&["--store", &url]).await;
-    assert_eq!(answer(&other, "work").await, "one");
-    source.project.automation("work", BROKEN).unwrap();
+    assert_eq!(answer(&other, "orders").await, "one");
+    source.project.automation("orders", BROKEN).unwrap();
     source.daemon().says("was not deployed").await.unwrap();
-    source.project.automation("work", TWO).unwrap();
+    source.project.automation("orders", TWO).unwrap();
     runs(&other, 2).await;
-    assert_eq!(answer(&other, "work").await, "two");
-    let path = "/files/automations%2Fwork.yaml";
+    assert_eq!(answer(&other, "orders").await, "two");
+    let path = "/files/automations%2Forders.yaml";
     let edit = |site: &Site, etag: &str| {
         site.api(Method::PUT, path).header("If-Match", etag).json(&json!({ "text": ONE }))
     };
@@ -192,7 +192,7 @@ async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
         "at the daemon with the folder it changes the folder"
     );
     runs(&other, 3).await;
-    assert_eq!(answer(&other, "work").await, "one");
+    assert_eq!(answer(&other, "orders").await, "one");
     assert!(source.stop().await.success());
     assert!(other.stop().await.success());
 }

@@ -51,13 +51,3 @@ fn without_the_fence_executions_are_lost_and_run_twice() {
 fn a_gated_execution_that_does_not_wait_for_the_others_of_its_shard_breaks_the_limit() {
     breaks(Protocol { gated: [true, true], holds_back: false, ..PLAIN }, &[LIMITED]);
 }
-
-/// Minutes of work: `cargo nextest run -p store --release --run-ignored only cluster_model`.
-#[test]
-#[ignore = "takes minutes"]
-fn all_of_it_together() {
-    holds(Protocol { crashes: 2, ..PLAIN });
-    holds(Protocol { gated: [true, true], crashes: 2, ..PLAIN });
-    holds(Protocol { letter: true, crashes: 1, ..PLAIN });
-    holds(Protocol { gated: [true, false], letter: true, crashes: 0, ..PLAIN });
-}
