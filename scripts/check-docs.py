@@ -17,7 +17,8 @@ warning is a fault of the page, reported at its line there. `cogwork test` runs 
 file as it grows, each version is checked, and the last one is tested.
 
 Checked too: relative links lead to a file and a heading that exist; every page is in the table of contents; every code of a
-diagnostic and of a refused request, every setting, every subcommand and every route of the API is in the manual.
+diagnostic and of a refused request, every setting, every subcommand and every route of the API is in the manual; every subcommand
+that a page, a comment or a message names exists.
 
 Usage: scripts/check-docs.py [path of the cogwork program]
 """
@@ -48,6 +49,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r'(?:Diagnostic::(?:error|warning|hint)\(|\.error\(|tell\(\s*Severity::\w+,|const CODE: &str = )\s*"([a-z0-9-]+)"')
 REFUSAL = re.compile(r'(?:(?:::new|bad_request|plain)\(\s*(?:[\w:]+,\s*)?|\bcode: )"([a-z]+(?:_[a-z]+)+|unavailable|busy|internal)"')
 TABLED_CODE = re.compile(r'\("([a-z0-9-]+)", "')
+COMMAND = re.compile(r"`cogwork ([a-z]+)\b")
 HEADING = re.compile(r"^#{1,6}\s+(?P<text>.+?)\s*$")
 
 
@@ -296,12 +298,24 @@ def check_lists() -> list[str]:
     return problems
 
 
+def check_commands() -> list[str]:
+    """Every subcommand that a page, a comment or a message names exists."""
+    sources = {file: file.read_text(encoding="utf-8") for file in (ROOT / "crates").glob("*/src/**/*.rs")}
+    known = {"help", *re.findall(r'const NAME: &\'static str = "([^"]+)"', "".join(sources.values()))}
+    texts = sources | {page: page.read_text(encoding="utf-8") for page in PAGES}
+    return [
+        f"{file.relative_to(ROOT)}: there is no command `cogwork {name}`"
+        for file, text in texts.items()
+        for name in sorted(set(COMMAND.findall(text)) - known)
+    ]
+
+
 def main() -> int:
     program = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/cogwork").resolve()
     if not program.is_file():
         print(f"there is no program at {program}: cargo build --bin cogwork comes first", file=sys.stderr)
         return 2
-    checked, problems = 0, check_summary() + check_codes() + check_refusals() + check_lists()
+    checked, problems = 0, check_summary() + check_codes() + check_refusals() + check_lists() + check_commands()
     for page in PAGES:
         count, found = (0, []) if page.parent == FAULTS else check_yaml(page, program)
         checked += count

@@ -447,7 +447,7 @@ export interface paths {
         put?: never;
         /**
          * Deploy the files of a project for all daemons that share the store
-         * @description The files are checked as `cogwork check` does; with an error in any of them nothing is deployed. The answer comes when they are in
+         * @description The files are checked as `cogwork validate` does; with an error in any of them nothing is deployed. The answer comes when they are in
          *     force on this daemon; the others take them within seconds.
          */
         post: operations["post-deployments"];

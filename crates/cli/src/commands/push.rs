@@ -20,7 +20,7 @@ Examples:
   COGWORK_ADMIN_TOKEN=… cogwork push --dir flows --to http://10.0.0.4:7071
   cogwork deployments                    what was deployed before
 
-The files of --dir are checked as by `cogwork check` and become the next generation of the
+The files of --dir are checked as by `cogwork validate` and become the next generation of the
 definitions, which every daemon on the same PostgreSQL database takes within seconds, all
 files together or none. Secrets, settings and the data folder are never deployed.";
 

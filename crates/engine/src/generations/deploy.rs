@@ -1,4 +1,4 @@
-//! Deploys a generation: checks its files as `cogwork check` does, and stores them.
+//! Deploys a generation: checks its files as `cogwork validate` does, and stores them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -166,7 +166,7 @@ impl Engine {
         Deployed { generation, is_new, reload }
     }
 
-    /// Checks files as `cogwork check` does.
+    /// Checks files as `cogwork validate` does.
     async fn check_generation(&self, files: &[DeployedFile]) -> Result<(), DeployError> {
         let failed = |reason: String| DeployError::Checking(reason);
         let draft = self.generations.folders.draft(files.to_vec()).await;

@@ -139,7 +139,7 @@ pub(crate) async fn list(State(api): Shared) -> Result<Answer<Deployments>, Prob
 
 /// Deploy the files of a project for all daemons that share the store
 ///
-/// The files are checked as `cogwork check` does; with an error in any of them nothing is deployed. The answer comes when they are in
+/// The files are checked as `cogwork validate` does; with an error in any of them nothing is deployed. The answer comes when they are in
 /// force on this daemon; the others take them within seconds.
 #[utoipa::path(
     post, path = "/api/v1/deployments", tag = "daemon", request_body = DeployBody,
