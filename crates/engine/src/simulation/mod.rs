@@ -91,6 +91,11 @@ fn tell(text: &str, trace: Vec<String>) {
 
 /// Runs a seed and returns its trace.
 fn simulate(seed: u64) -> Vec<String> {
+    simulate_with(seed, 0)
+}
+
+/// Runs a seed in which the store refuses so many appends of each process, and returns its trace.
+fn simulate_with(seed: u64, refusals: u32) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
     let program = program::generate(seed);
@@ -112,6 +117,7 @@ fn simulate(seed: u64) -> Vec<String> {
         for life in 0.. {
             let crash = (life < crashes).then(|| random.below(90));
             let outside = world.begin_life(crash, life < MAX_CRASHES, record.clone());
+            outside.refuse(refusals);
             // A restart takes time: ids within a millisecond are ordered only within one process.
             state.clock.advance(Duration::from_millis(1));
             let ended = live(&mut state, &outside);
@@ -150,6 +156,13 @@ parts!(
     seeds_from_7500: 6, seeds_from_8750: 7, seeds_from_10000: 8, seeds_from_11250: 9, seeds_from_12500: 10,
     seeds_from_13750: 11, seeds_from_15000: 12, seeds_from_16250: 13, seeds_from_17500: 14, seeds_from_18750: 15
 );
+
+#[test]
+fn an_execution_of_which_a_write_is_refused_goes_on_as_after_a_crash() {
+    for seed in (0..20_000).step_by(100) {
+        simulate_with(seed, 3);
+    }
+}
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {

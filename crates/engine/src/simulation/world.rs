@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, Outcome, StepOutcome};
 use model::payload::Payload;
 use model::value::Value;
-use store::Memory;
 use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
+use store::{Append, Memory};
 use tokio::sync::Notify;
 
 use super::oracle::IdempotencyKeys;
@@ -68,6 +68,8 @@ struct Process {
     is_dead: bool,
     /// True if commits may fail.
     faulty: bool,
+    /// The number of appends with results that the store will refuse.
+    refusals: u32,
     /// Successful calls, by execution and step.
     done: HashSet<(ExecutionId, String)>,
     /// Running calls.
@@ -300,6 +302,18 @@ impl State {
         self.processes.get(&life).is_some_and(|process| !process.ended && !process.is_dead)
     }
 
+    /// True if the store is to refuse this append. What it was about to record is done again.
+    fn refuses(&mut self, life: u32, append: &Append) -> bool {
+        let process = self.process(life);
+        let has_result = append.events.iter().any(|event| matches!(event, Event::StepFinished { .. }));
+        if process.refusals == 0 || !has_result {
+            return false;
+        }
+        process.refusals -= 1;
+        process.done.retain(|(id, _)| *id != append.execution);
+        true
+    }
+
     /// Counts an operation of a process on the outside. `None` if it crashes at it.
     fn touch(&mut self, world: &World, life: u32) -> Option<()> {
         if self.process(life).ended || self.violation.is_some() {
@@ -369,6 +383,11 @@ impl Outside {
     /// Crashes the process.
     pub(super) fn dies(&self) {
         self.world.state().crash(&self.world, self.life);
+    }
+
+    /// Has the store refuse so many appends with results.
+    pub(super) fn refuse(&self, refusals: u32) {
+        self.world.state().process(self.life).refusals = refusals;
     }
 
     /// Notes that the process has ended, without a crash.
@@ -441,6 +460,11 @@ impl Faults for Outside {
                 yields: 0,
                 outcome: FaultOutcome::NeverReturns { is_written: written && !is_read },
             };
+        }
+        if let Operation::Append(append) = asked
+            && state.refuses(self.life, append)
+        {
+            return FaultPlan { yields: turns, outcome: FaultOutcome::Refused };
         }
         let faulty = state.process(self.life).faulty;
         if faulty && !is_read && state.random.one_in(60) {

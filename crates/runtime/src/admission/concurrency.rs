@@ -109,6 +109,7 @@ impl RunGuard {
         match disposition {
             Disposition::Finished => self.finish(),
             Disposition::Suspended(rest) => self.suspend(rest),
+            Disposition::Refused => self.repeat(),
             // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
             Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
                 self.has_ended = true;
@@ -121,6 +122,16 @@ impl RunGuard {
                 self.runtime.admission.moved.notify_waiters();
             }
         }
+    }
+
+    /// Moves the execution to the backlog. It is read back, and repeats what was not recorded, as after a crash. It keeps its permit.
+    fn repeat(&mut self) {
+        let queued = Queued { source: ReplaySource::AnotherProcess, ..self.queued() };
+        let admission = &self.runtime.clone().admission;
+        let mut table = admission.table();
+        self.park(&mut table, ExecutionState::Queued(queued));
+        drop(table);
+        self.announce();
     }
 
     fn is_cancelled(&self) -> bool {

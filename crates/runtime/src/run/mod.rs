@@ -148,6 +148,8 @@ pub(crate) enum Disposition {
     NotAccepted,
     /// The store has failed: the next start of the daemon finds out how far the execution has come.
     StoreFailed,
+    /// The store has refused a write, and goes on: the execution repeats what was not recorded, as after a crash.
+    Refused,
     /// The daemon is stopping: the execution goes on at its next start.
     ShuttingDown,
 }
@@ -199,6 +201,10 @@ impl Run {
         let disposition = match exit {
             Exit::StoreFailed(error) => {
                 self.runtime.lost(&error);
+                let is_over = error.is_untrusted() || matches!(*error, store::Error::Closed);
+                if !is_over && self.runtime.accepting() {
+                    return Disposition::Refused;
+                }
                 Disposition::StoreFailed
             }
             // The caller is told, and nothing is left of the execution.

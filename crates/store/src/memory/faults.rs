@@ -51,6 +51,8 @@ pub enum FaultOutcome {
     Succeeds,
     /// It fails because the store is full, without writing.
     Full,
+    /// It is refused, without writing, and the store goes on.
+    Refused,
     /// Its commit fails with an unknown outcome.
     CommitFails {
         /// True if it was written.
@@ -77,6 +79,7 @@ pub(super) async fn apply<T>(plan: FaultPlan, write: impl FnOnce() -> Result<T, 
     let done = match plan.outcome {
         FaultOutcome::Succeeds => write(),
         FaultOutcome::Full => Err(Error::Full),
+        FaultOutcome::Refused => Err(Error::Invalid { reason: REASON.to_owned() }),
         FaultOutcome::CommitFails { is_written: false } => Err(commit_error()),
         FaultOutcome::CommitFails { is_written: true } => write().and_then(|_| Err(commit_error())),
         FaultOutcome::NeverReturns { is_written } => {
