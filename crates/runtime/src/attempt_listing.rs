@@ -3,7 +3,7 @@
 use model::automation::Automation;
 use model::execution::{Event, Outcome, StepOutcome};
 use serde::Serialize;
-use store::ExecutionRow;
+use store::{ExecutionRow, Store};
 
 use crate::context::Runtime;
 use crate::error::Error;
@@ -47,6 +47,39 @@ impl StepAttempt {
         let attempt = failed.unwrap_or(0) + u32::from(has_ended);
         (attempt > 0).then(|| Self { step: step.to_owned(), attempt, of: retries.saturating_add(1) })
     }
+
+    /// Returns true if an execution may have an attempt: it failed, or a step of it waits for its next attempt.
+    #[must_use]
+    pub fn is_possible(row: &ExecutionRow, pauses: Option<&Pauses>) -> bool {
+        let has_failed = matches!(row.status, model::Status::Failed | model::Status::Stuck);
+        row.events <= MAX_EVENTS && (has_failed || retried_step(pauses).is_some())
+    }
+
+    /// Reads the attempt of the step that an execution on `automation` failed at or retries; `None` if no step of it is retried.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn read(
+        store: &dyn Store,
+        row: &ExecutionRow,
+        automation: &Automation,
+        pauses: Option<&Pauses>,
+    ) -> Result<Option<Self>, store::Error> {
+        let mut has_retries = false;
+        automation.walk(&mut |step| has_retries |= step.retry.as_ref().is_some_and(|policy| policy.max > 0));
+        if !has_retries || !Self::is_possible(row, pauses) {
+            return Ok(None);
+        }
+        let events = store.events(row.id).await?.unwrap_or_default();
+        let step = retried_step(pauses).or_else(|| failed_step(&events));
+        Ok(step.and_then(|step| Self::new(automation, step, &events)))
+    }
+}
+
+/// Returns the step that waits for its next attempt, with its loop turns.
+fn retried_step(pauses: Option<&Pauses>) -> Option<&str> {
+    let retried = pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == "retry");
+    retried.map(|pause| pause.step.as_str())
 }
 
 /// Returns the step that an ended execution failed at, with its loop turns.
@@ -79,19 +112,10 @@ impl Runtime {
         row: &ExecutionRow,
         pauses: Option<&Pauses>,
     ) -> Result<Option<StepAttempt>, Error> {
-        let retried = pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == "retry");
-        let has_failed = matches!(row.status, model::Status::Failed | model::Status::Stuck);
-        if row.events > MAX_EVENTS || !(has_failed || retried.is_some()) {
+        if !StepAttempt::is_possible(row, pauses) {
             return Ok(None);
         }
         let Some(automation) = self.automation_of(row).await else { return Ok(None) };
-        let mut has_retries = false;
-        automation.walk(&mut |step| has_retries |= step.retry.as_ref().is_some_and(|policy| policy.max > 0));
-        if !has_retries {
-            return Ok(None);
-        }
-        let events = self.store.events(row.id).await?.unwrap_or_default();
-        let step = retried.map(|pause| pause.step.as_str()).or_else(|| failed_step(&events));
-        Ok(step.and_then(|step| StepAttempt::new(&automation, step, &events)))
+        Ok(StepAttempt::read(&*self.store, row, &automation, pauses).await?)
     }
 }

@@ -122,7 +122,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
 async fn last_execution(store: &dyn Store, id: &str) -> anyhow::Result<Option<serde_json::Value>> {
     let filter = ExecutionFilter { automation: AutomationId::parse(id), ..ExecutionFilter::default() };
     let newest = store.executions(&filter, Page { before: None, limit: 1 }).await?;
-    Ok(newest.into_iter().next().map(|row| server::describe_row(row, None)))
+    Ok(newest.into_iter().next().map(|row| server::describe_row(row, None, None)))
 }
 
 fn print(listing: &Listing, addresses: bool) -> anyhow::Result<()> {

@@ -91,6 +91,31 @@ fn executions_are_listed_newest_first_and_filtered() {
 }
 
 #[test]
+fn a_list_counts_all_executions_and_shows_the_attempts_of_their_steps() {
+    let retried = "trigger: {manual: {}}\nsteps:\n  - {id: get, action: http.request, \
+                   retry: {max: 1, delay: 1ms}, with: {method: GET, url: \"http://127.0.0.1:1/\"}}\n";
+    let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/retried.yaml", retried)]);
+    project.cogwork(&["run", "hello"]).exits(0);
+    project.cogwork(&["run", "hello"]).exits(0);
+    project.cogwork(&["run", "retried", "--outbound-allow", "127.0.0.1"]).exits(1);
+    let listed = project.cogwork(&["executions", "list", "--count", "--attempts", "--limit", "2"]).exits(0);
+    assert!(listed.stdout.contains("ATTEMPT") && listed.stdout.contains("get 2/2"), "{}", listed.stdout);
+    listed.says("the newest 2 of 3");
+    project.cogwork(&["executions", "list", "--count"]).exits(0).says("3 in all");
+    let list = ["executions", "list", "--count", "--attempts", "--limit", "1", "--json"];
+    let found = project.cogwork(&list).exits(0).json();
+    assert_eq!(found["total"], serde_json::json!({"count": 3, "isAtLeast": false}));
+    assert_eq!(
+        found["executions"][0]["stepAttempt"],
+        serde_json::json!({"step": "get", "attempt": 2, "of": 2})
+    );
+    let plain = project.cogwork(&["executions", "list", "--json"]).exits(0).json();
+    assert!(plain.get("total").is_none() && plain["executions"][0].get("stepAttempt").is_none());
+    // A search looks at each execution: it is not counted.
+    project.cogwork(&["executions", "list", "--count", "--text", "x"]).exits(2);
+}
+
+#[test]
 fn a_filter_that_is_none_is_wrong_usage() {
     let project = project();
     project.cogwork(&["executions", "list", "--status", "lost"]).exits(2).says("queued, running");

@@ -282,10 +282,15 @@ pub(super) fn detail(
     })
 }
 
-/// An execution in the form of the API's list, for whoever reads a store without a daemon; `pauses` is what it waits for.
+/// An execution in the form of the API's list, for whoever reads a store without a daemon; `pauses` is what it waits for,
+/// `step_attempt` the attempt of the step that it failed at or retries.
 #[must_use]
-pub fn describe_row(row: ExecutionRow, pauses: Option<Pauses>) -> serde_json::Value {
-    serde_json::to_value(ExecutionView { pauses, ..row.into() }).unwrap_or_default()
+pub fn describe_row(
+    row: ExecutionRow,
+    pauses: Option<Pauses>,
+    step_attempt: Option<StepAttempt>,
+) -> serde_json::Value {
+    serde_json::to_value(ExecutionView { pauses, step_attempt, ..row.into() }).unwrap_or_default()
 }
 
 /// An execution in the form of `GET /api/v1/executions/{id}`, credentials masked, for whoever reads a store without

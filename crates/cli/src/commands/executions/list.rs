@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use engine::{Pauses, Search, SystemClock};
+use engine::{Pauses, Search, StepAttempt, SystemClock};
 use model::{AutomationId, Status};
 use serde_json::json;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
@@ -23,12 +23,15 @@ Examples:
   cogwork executions list --waiting-for approval
   cogwork executions list --text ord-4711 --since 7d
   cogwork executions list --failed-step createPage --min-took 5s
+  cogwork executions list --status failed --since 1d --count --attempts
   cogwork executions list --since 2026-11-21 --limit 1000 --json";
 
 /// The longest that a search takes.
 const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// The most characters of an error, or of what is waited for.
 const NOTE: usize = 80;
+/// The most executions that are counted.
+const COUNTED: u32 = 10_000;
 
 /// List executions, newest first
 #[derive(Args, Debug)]
@@ -64,6 +67,12 @@ pub(super) struct List {
     /// The largest number of executions
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
+    /// Count all executions that match too, up to 10,000
+    #[arg(long, conflicts_with_all = ["origin", "definition", "failed_step", "waiting_for", "min_took", "text"])]
+    count: bool,
+    /// Show the attempt of the step that an execution failed at or retries, of how many
+    #[arg(long)]
+    attempts: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -74,8 +83,12 @@ pub(super) struct List {
 impl List {
     pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
         let filter = self.filter()?;
+        let mut total = 0;
         let rows = match history::open(config)? {
             Some(store) => {
+                if self.count {
+                    total = store.count_executions(&filter, COUNTED + 1).await?;
+                }
                 let page = Page { before: None, limit: self.limit };
                 let search = self.search();
                 let rows = if search.is_empty() {
@@ -90,19 +103,34 @@ impl List {
                     }
                     found.rows
                 };
-                waiting(&*store, rows).await?
+                listed(&*store, rows, self.attempts).await?
             }
             None => Vec::new(),
         };
         if self.json {
-            let rows: Vec<_> =
-                rows.into_iter().map(|(row, pauses)| server::describe_row(row, pauses)).collect();
-            output::json(&json!({"executions": rows}))?;
+            let rows: Vec<_> = rows
+                .into_iter()
+                .map(|one| server::describe_row(one.row, one.pauses, one.step_attempt))
+                .collect();
+            let mut found = json!({"executions": rows});
+            if self.count {
+                found["total"] = json!({"count": total.min(COUNTED), "isAtLeast": total > COUNTED});
+            }
+            output::json(&found)?;
         } else if rows.is_empty() {
             output::say("no execution");
         } else {
-            print(&rows)?;
-            if rows.len() == self.limit as usize {
+            print(&rows, self.attempts)?;
+            let more = if total > COUNTED { "+" } else { "" };
+            if self.count && rows.len() < total as usize {
+                output::say(format_args!(
+                    "the newest {} of {}{more}; --limit shows more",
+                    rows.len(),
+                    total.min(COUNTED)
+                ));
+            } else if self.count {
+                output::say(format_args!("{total} in all"));
+            } else if rows.len() == self.limit as usize {
                 output::say(format_args!("the newest {}; --limit shows more", self.limit));
             }
         }
@@ -139,43 +167,62 @@ impl List {
     }
 }
 
-/// The rows with what each waits for.
-async fn waiting(
-    store: &dyn Store,
-    rows: Vec<ExecutionRow>,
-) -> anyhow::Result<Vec<(ExecutionRow, Option<Pauses>)>> {
+/// An execution of the list, with the reasons why it waits and the attempt of the step that it failed at or retries.
+struct Listed {
+    row: ExecutionRow,
+    pauses: Option<Pauses>,
+    step_attempt: Option<StepAttempt>,
+}
+
+/// Reads why each execution waits, and with `attempts` the attempt of its step.
+async fn listed(store: &dyn Store, rows: Vec<ExecutionRow>, attempts: bool) -> anyhow::Result<Vec<Listed>> {
     let mut definitions = HashMap::new();
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
-        let mut pauses = None;
-        if row.status == Status::Waiting {
-            if let Entry::Vacant(place) = definitions.entry(row.definition) {
-                place.insert(history::definition(store, row.definition).await?);
+        let waits = row.status == Status::Waiting;
+        let mut one = Listed { row, pauses: None, step_attempt: None };
+        if waits || (attempts && StepAttempt::is_possible(&one.row, None)) {
+            if let Entry::Vacant(place) = definitions.entry(one.row.definition) {
+                place.insert(history::definition(store, one.row.definition).await?);
             }
-            let automation = definitions.get(&row.definition).and_then(Option::as_ref);
-            pauses = Some(Pauses::new(automation, store.waits(row.id).await?));
+            let automation = definitions.get(&one.row.definition).and_then(Option::as_ref);
+            if waits {
+                one.pauses = Some(Pauses::new(automation, store.waits(one.row.id).await?));
+            }
+            if let Some(automation) = automation.filter(|_| attempts) {
+                one.step_attempt =
+                    StepAttempt::read(store, &one.row, automation, one.pauses.as_ref()).await?;
+            }
         }
-        found.push((row, pauses));
+        found.push(one);
     }
     Ok(found)
 }
 
-fn print(rows: &[(ExecutionRow, Option<Pauses>)]) -> anyhow::Result<()> {
-    let mut table = Table::new(&["ID", "STARTED", "TOOK", "STATUS", "AUTOMATION", "BY", "NOTE"]);
-    for (row, waits) in rows {
+fn print(rows: &[Listed], attempts: bool) -> anyhow::Result<()> {
+    let mut heads = vec!["ID", "STARTED", "TOOK", "STATUS", "AUTOMATION", "BY"];
+    heads.extend(attempts.then_some("ATTEMPT"));
+    heads.push("NOTE");
+    let mut table = Table::new(&heads);
+    for Listed { row, pauses, step_attempt } in rows {
         let took =
             row.finished_at.map_or_else(String::new, |end| time::took(time::between(row.started_at, end)));
-        let waits = waits.as_ref().map(waiting::short).unwrap_or_default();
+        let waits = pauses.as_ref().map(waiting::short).unwrap_or_default();
         let note = row.error.as_deref().unwrap_or(&waits);
-        table.row([
-            row.id.to_string().as_str(),
-            &time::local(row.started_at),
-            &took,
-            row.status.as_str(),
-            row.automation.as_str(),
-            row.origin.as_str(),
-            &cut(note, NOTE),
-        ]);
+        let mut cells = vec![
+            row.id.to_string(),
+            time::local(row.started_at),
+            took,
+            row.status.as_str().to_owned(),
+            row.automation.to_string(),
+            row.origin.as_str().to_owned(),
+        ];
+        if attempts {
+            let words = step_attempt.as_ref().map(|one| format!("{} {}/{}", one.step, one.attempt, one.of));
+            cells.push(words.unwrap_or_default());
+        }
+        cells.push(cut(note, NOTE).to_string());
+        table.row(cells);
     }
     Ok(table.print()?)
 }
