@@ -4158,7 +4158,7 @@ export interface components {
             hooks: string;
             /** @description Where this API is. */
             admin: string;
-            /** @description The project folder. */
+            /** @description The absolute path of the project folder. */
             dir: string;
             /** @description The deployed definitions that are in force; absent if the files of the project folder are. */
             deployment?: components["schemas"]["Deployment"];

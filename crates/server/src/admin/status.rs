@@ -1,6 +1,7 @@
 //! The daemon itself: how it stands, what its files say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use axum::extract::State;
@@ -47,7 +48,7 @@ pub(crate) struct StatusView {
     hooks: String,
     /// Where this API is.
     admin: String,
-    /// The project folder.
+    /// The absolute path of the project folder.
     dir: String,
     /// The deployed definitions that are in force; absent if the files of the project folder are.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +87,11 @@ struct StoreView {
     weakened: Vec<String>,
 }
 
+/// The absolute form of a path; the path as it is if the working directory is gone.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
+}
+
 /// How the daemon stands
 #[utoipa::path(
     get, path = "/api/v1/status", tag = "status",
@@ -95,6 +101,9 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
     let info = api.engine.store().info().await?;
     let (status, catalog) = (api.engine.runtime().status(), api.engine.catalog());
     let running = api.engine.running_definitions();
+    // The location of a store in a file is a path, that of a server an address.
+    let location =
+        if info.engine.starts_with("SQLite") { absolute(Path::new(&info.location)) } else { info.location };
     Ok(Answer::ok(StatusView {
         version: env!("CARGO_PKG_VERSION"),
         started_at: status.started_at,
@@ -108,12 +117,12 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
         read_only: api.read_only,
         hooks: api.public_url(),
         admin: format!("http://{}", api.addresses.admin),
-        dir: api.engine.settings().dir.display().to_string(),
+        dir: absolute(&api.engine.settings().dir),
         deployment: running.generation.map(DeploymentView::from),
         deployment_problem: running.problem,
         store: StoreView {
             engine: info.engine,
-            location: info.location,
+            location,
             schema: info.schema,
             bytes: info.bytes,
             used_bytes: info.used,
