@@ -138,7 +138,8 @@ test("a new automation is made from an execution, and its test passes", async ({
   await expect.poll(async () => (await latest(daemon, "source"))?.status).not.toBe("running");
   const id = (await latest(daemon, "source"))?.id ?? "";
   await open.goto(`${daemon.base}/executions/${id}`);
-  await open.getByRole("link", { name: "New automation" }).click();
+  await open.getByRole("button", { name: "More actions" }).click();
+  await open.getByRole("menuitem", { name: "New automation from its payload" }).click();
   await expect(open.getByText("It reads the fields of")).toContainText(`execution ${id.slice(0, 8)}`);
   await open.getByLabel("Name", { exact: true }).fill("Invoice intake");
   await expect(open.getByRole("region", { name: "Preview of automations/invoice-intake.yaml" })).toContainText("total:");

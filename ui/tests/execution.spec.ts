@@ -83,11 +83,17 @@ test("each attempt has its time and its error, and what it was sent", async ({ o
   await expect(open.getByRole("region", { name: "Timeline" }).getByRole("button", { name: /never/ })).toContainText("not run");
 });
 
-test("the actions of an execution are a menu at the foot of a narrow window", async ({ open, daemon }) => {
+test("the rarer actions of an execution are a menu, and nearly all of them at the foot of a narrow window", async ({ open, daemon }) => {
   const id = await failed(daemon);
+  await open.goto(`${daemon.base}/executions/${id}`);
+  const shown = open.locator(".at-foot").getByRole("button").or(open.locator(".at-foot").getByRole("link"));
+  await expect(shown).toHaveText(["Replay…", "Save as test…", "Compare with …", "Export", "⋯"]);
+  await open.getByRole("button", { name: "More actions" }).click();
+  await expect(open.getByRole("menuitem")).toHaveText(["Try on the draft …", "New automation from its payload"]);
+  await open.keyboard.press("Escape");
   await open.setViewportSize({ width: 360, height: 800 });
   await open.goto(`${daemon.base}/executions/${id}`);
-  await expect(open.locator(".at-foot").getByRole("button", { name: "Replay…" })).toBeVisible();
+  await expect(shown).toHaveText(["Replay…", "⋯"]);
   await expect(open.getByRole("button", { name: "Save as test…" })).toBeHidden();
   await open.getByRole("button", { name: "More actions" }).click();
   await open.getByRole("menuitem", { name: "Save as test…" }).click();

@@ -243,8 +243,11 @@ steps:
   }
   await open.goto(`${daemon.base}/executions/${id}?step=get&tab=error`);
   await expect(open.getByText("onerror=alert(1)").filter({ visible: true }).first()).toBeVisible();
-  for (const name of ["Replay…", "Save as test…", "Try on the draft…", "Compare with …"]) {
-    await open.getByRole("button", { name, exact: true }).click();
+  for (const name of ["Replay…", "Save as test…", "Try on the draft …", "Compare with …"]) {
+    if (name.startsWith("Try")) {
+      await open.getByRole("button", { name: "More actions" }).click();
+    }
+    await open.getByRole(name.startsWith("Try") ? "menuitem" : "button", { name, exact: true }).click();
     const sheet = open.getByRole("dialog");
     await expect(sheet).toBeVisible();
     await unroll(open);

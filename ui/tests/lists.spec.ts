@@ -176,6 +176,8 @@ test("the status shows the requests that started nothing", async ({ open, daemon
   const found = (await daemon.api("GET", "/automations/page-from-webhook")) as { liveUrl: string };
   await fetch(`${found.liveUrl}/lost`, { method: "POST", headers: { "content-type": "application/json" }, body: "{" });
   await open.goto(`${daemon.base}/status`);
+  await expect(open.getByText(daemon.folder, { exact: true })).toBeVisible();
+  await expect(open.getByText(`${daemon.folder}/.cogwork/cogwork.db`)).toBeVisible();
   await open.getByLabel("The latest of").selectOption("page-from-webhook");
   const refused = open.getByRole("region", { name: "Requests that started nothing" });
   await expect(refused.getByRole("row", { name: /bad_json/ }).first()).toContainText("POST /lost");

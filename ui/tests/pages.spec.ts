@@ -32,9 +32,42 @@ test("the first page is on the screen after at most twelve requests", async ({ o
   expect(asked.length, asked.join("\n")).toBeLessThanOrEqual(12);
 });
 
-test("without a session a page says how to get one", async ({ stranger: page, daemon }) => {
-  await page.goto(`${daemon.base}/executions`);
-  await expect(page.getByText("cogwork ui")).toBeVisible();
+/** A page of each kind. */
+const PAGES =
+  "/ /new /automations/approval /files/automations%2Fapproval.yaml /executions /executions/1 /executions/1/compare/2 /inbox /connections /new/connection /connectors /connectors/wiki /state /status /access".split(
+    " ",
+  );
+
+test("no page shows anything without a session, or with half of one, and each says how to get one", async ({ stranger: page, daemon }) => {
+  const refused = async (path: string) => {
+    const answers: number[] = [];
+    page.on("response", (response) => answers.push(...(/\/api\/v1\/(?!session\/provider)/.test(response.url()) ? [response.status()] : [])));
+    await page.goto(daemon.base + path);
+    await expect(page.getByText("cogwork ui"), path).toBeVisible();
+    await expect(page.getByRole("navigation"), path).toHaveCount(0);
+    page.removeAllListeners("response");
+    expect(answers.filter((status) => status < 400), path).toEqual([]);
+  };
+  for (const path of PAGES) {
+    await refused(path);
+  }
+  // The cookie without the second secret: of another port of this host.
+  await login(page, daemon);
+  await page.evaluate(() => localStorage.clear());
+  await page.goto("about:blank");
+  for (const path of PAGES) {
+    await refused(path);
+  }
+  // The second secret without the cookie, and a wrong one with it.
+  for (const cookies of [true, false]) {
+    if (!cookies) {
+      await page.context().clearCookies();
+    }
+    await page.evaluate(() => localStorage.setItem("cogwork-session", "0".repeat(64)));
+    await page.goto(`${daemon.base}/connections`);
+    await expect(page.getByRole("dialog", { name: "The session is over" })).toBeVisible();
+    await expect(page.getByRole("table")).toHaveCount(0);
+  }
 });
 
 test("the list shows what does not load first, and filters", async ({ home: open, daemon }) => {

@@ -200,7 +200,8 @@ test("an execution is tried on the draft from its own page", async ({ open: page
   await daemon.write("automations/tried-here.yaml", "trigger: {manual: {}}\nsteps:\n  - {id: out, set: {greeting: Hello}}\n");
   const id = await daemon.run("tried-here", {});
   await page.goto(`${daemon.base}/executions/${id}`);
-  await page.getByRole("button", { name: "Try on the draft…" }).click();
+  await page.getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Try on the draft …" }).click();
   const sheet = page.getByRole("dialog", { name: /^Try .* on the draft/ });
   await expect(sheet.getByText("This browser has no draft of")).toBeVisible();
   await expect(sheet.getByText("1 same")).toBeVisible();
@@ -212,7 +213,8 @@ test("an execution is tried on the draft from its own page", async ({ open: page
   await expect(page.getByText("1 unsaved change")).toBeVisible();
   await page.getByRole("tab", { name: "Executions" }).click();
   await page.getByRole("row").nth(1).getByRole("link").first().click();
-  await page.getByRole("button", { name: "Try on the draft…" }).click();
+  await page.getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Try on the draft …" }).click();
   await expect(sheet.getByText("The text is the draft of")).toBeVisible();
   await expect(sheet.getByText("1 differs")).toBeVisible();
   await sheet.getByRole("button", { name: /^Compare/ }).click();

@@ -28,29 +28,33 @@ test("each state is drawn by a test", () => {
   expect(STATES.filter((state) => !drawn.has(state))).toEqual([]);
 });
 
-test("empty: what belongs here, and the command that makes it", async ({ open, daemon }) => {
+test("empty: what belongs here, the button and the command that make it", async ({ open, daemon }) => {
   await daemon.write("automations/state-empty.yaml", MANUAL);
   await open.goto(`${daemon.base}/automations/state-empty?tab=executions`);
   await expect(open.getByText("It has not run yet")).toBeVisible();
   await expect(open.getByText("cogwork start state-empty")).toBeVisible();
-  await open.goto(`${daemon.base}/automations/state-empty?tab=test`);
+  await open.getByRole("link", { name: "Try its trigger" }).click();
   await expect(open.getByText("No payload is saved")).toBeVisible();
+  await open.getByRole("button", { name: "Write a payload" }).click();
+  await expect(open.getByRole("dialog", { name: "Configure payload" })).toBeVisible();
 });
 
-test("empty: each list of a new project says what belongs there, and the command that makes it", async ({ stranger: page }) => {
+test("empty: each list of a new project says what belongs there, with the button and the command that make it", async ({ stranger: page }) => {
   const own = await new Daemon().start({}, "empty");
   try {
     await login(page, own);
-    for (const [path, title, command] of [
-      ["/", "No automation yet", "cogwork new"],
-      ["/executions", "No execution matches", "cogwork start"],
-      ["/inbox", "Nothing waits for a person", "waitFor"],
-      ["/connections", "No connection yet", "cogwork connectors"],
-      ["/state", "No value in this scope", "cogwork state set"],
+    for (const [path, title, command, make] of [
+      ["/", "No automation yet", "cogwork new", "New automation"],
+      ["/executions", "No execution matches", "cogwork start", "Choose an automation"],
+      ["/inbox", "Nothing waits for a person", "waitFor", ""],
+      ["/connections", "No connection yet", "cogwork connectors", "New connection"],
+      ["/state", "No value in this scope", "cogwork state set", "Keep the first value"],
+      ["/access", "No token but the admin token", "cogwork token create", "Create a token"],
     ] as const) {
       await page.goto(own.base + path);
       await expect(page.getByText(title)).toBeVisible();
       await expect(page.locator(".empty")).toContainText(command);
+      await expect(page.locator(".empty")).toContainText(make);
       await draw(page, "empty", title);
     }
   } finally {
@@ -247,14 +251,14 @@ test("subscription that cannot be taken back: since when, why, and the way to fo
   hub.close();
 });
 
-test("waiting for a turn: who holds it, and how many are before it", async ({ open, daemon }) => {
+test("waiting for a turn: who holds it, since when, and how many are before it", async ({ open, daemon }) => {
   const text = 'trigger: {manual: {}}\nconcurrency: {key: "\'one\'", limit: 1}\nsteps: [{wait: 1h}]\n';
   await daemon.write("automations/state-turn.yaml", text);
   const start = async () => ((await daemon.api("POST", "/automations/state-turn/run", {})) as { executionId: string }).executionId;
   const first = await start();
   const second = await start();
   await open.goto(`${daemon.base}/executions/${second}`);
-  await expect(open.locator("main")).toContainText(/turn/);
+  await expect(open.locator("main")).toContainText(/Waits for its turn with the concurrency key 'one' since .*\d\d:\d\d.*: it is the next one/);
   await expect(open.locator("main")).toContainText(first.slice(0, 8));
   await draw(open, "waiting for a turn");
   await daemon.api("POST", `/executions/${second}/cancel`, {});
@@ -286,10 +290,10 @@ test("waiting for a slot: how many are before it", async ({ stranger: page }) =>
     const [second, third] = [await start(), await start()];
     await login(page, own);
     await page.goto(`${own.base}/executions/${third}`);
-    await expect(page.getByText("Waits for a slot of the daemon: 1 before it.")).toBeVisible();
+    await expect(page.getByText(/Waits for a slot of the daemon since .*: 1 before it\./)).toBeVisible();
     await draw(page, "waiting for a slot");
     await page.goto(`${own.base}/executions/${second}`);
-    await expect(page.getByText("Waits for a slot of the daemon: it is the next one.")).toBeVisible();
+    await expect(page.getByText(/Waits for a slot of the daemon since .*: it is the next one\./)).toBeVisible();
   } finally {
     silent.server.closeAllConnections();
     silent.server.close();
@@ -362,6 +366,12 @@ test("offline: a bar says so, what was read stays, and controls that write are d
     await expect(page.getByRole("button", { name: "Enter listening mode" })).toBeDisabled();
     await expect(page.getByRole("button", { name: "Disable" })).toBeDisabled();
     await expect(page.getByRole("button", { name: "Disable" })).toHaveAttribute("title", "the daemon does not answer");
+    for (const [menu, entry] of [["More of first", "Delete …"], ["More of first", "Edit …"], ["More actions", "Delete …"]] as const) {
+      await page.getByRole("button", { name: menu }).click();
+      await expect(page.getByRole("menuitem", { name: entry })).toHaveAttribute("aria-disabled", "true");
+      await expect(page.getByRole("menuitem", { name: entry })).toHaveAttribute("title", "the daemon does not answer");
+      await page.keyboard.press("Escape");
+    }
     await draw(page, "offline");
     await own.serve();
     await expect(page.getByRole("button", { name: "Run first" })).toBeEnabled({ timeout: 40_000 });

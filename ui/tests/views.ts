@@ -174,7 +174,8 @@ export const VIEWS: View[] = [
     dialog: "TrySheet",
     path: ({ turns }) => `/executions/${turns}`,
     act: async (page) => {
-      await button(page, "Try on the draft…").click();
+      await button(page, "More actions").click();
+      await page.getByRole("menuitem", { name: "Try on the draft …" }).click();
       await expect(page.getByText("1 same", { exact: true })).toBeVisible();
     },
   },
@@ -184,7 +185,8 @@ export const VIEWS: View[] = [
     dialog: "TrialCompare",
     path: ({ turns }) => `/executions/${turns}`,
     act: async (page) => {
-      await button(page, "Try on the draft…").click();
+      await button(page, "More actions").click();
+      await page.getByRole("menuitem", { name: "Try on the draft …" }).click();
       await page.getByRole("button", { name: /^Compare 0/ }).click();
       await expect(page.getByRole("region", { name: "Trial", exact: true })).toBeVisible();
     },
@@ -414,7 +416,8 @@ export const VIEWS: View[] = [
     dialog: "CompareSheet",
     path: ({ failed }) => `/executions/${failed}`,
     act: async (page) => {
-      await button(page, "Compare with …").click();
+      await button(page, "More actions").click();
+      await page.getByRole("menuitem", { name: "Compare with …" }).click();
       await expect(page.getByRole("dialog").getByRole("link").first()).toBeVisible();
     },
   },

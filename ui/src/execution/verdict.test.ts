@@ -32,7 +32,9 @@ it("a wait names its step and its reason", () => {
   expect(text).toContain("Waits at step ask for a person");
   expect(text).toContain("and at 1 more");
   const turn = { key: "k", holders: ["2"], ahead: 3 };
-  expect(verdict({ ...base, waiting: { turn } }).text).toBe("Waits for its turn with the concurrency key k: 3 before it.");
+  const { text: queued } = verdict({ ...base, waiting: { turn } });
+  expect(queued).toMatch(/^Waits for its turn with the concurrency key k since .*\d\d:\d\d.*: 3 before it\.$/);
+  expect(verdict({ ...base, attempt: 2, waiting: { turn } }).text).toBe("Waits for its turn with the concurrency key k: 3 before it.");
 });
 
 it("the answer of the caller is told with what decided it, and when", () => {

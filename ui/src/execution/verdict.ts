@@ -36,10 +36,10 @@ export function verdict(execution: Execution): Verdict {
   if (waiting?.turn) {
     const { key, ahead } = waiting.turn;
     const which = key === "" ? "" : ` with the concurrency key ${key}`;
-    return { kind: "waiting", text: `Waits for its turn${which}: ${before(ahead)}.` };
+    return { kind: "waiting", text: `Waits for its turn${which}${since(execution)}: ${before(ahead)}.` };
   }
   if (waiting?.queuedBehind !== undefined) {
-    return { kind: "waiting", text: `Waits for a slot of the daemon: ${before(waiting.queuedBehind)}.` };
+    return { kind: "waiting", text: `Waits for a slot of the daemon${since(execution)}: ${before(waiting.queuedBehind)}.` };
   }
   if (execution.retryAt !== undefined) {
     return { kind: "waiting", text: `Waits for attempt ${execution.attempt} of the whole execution.` };
@@ -48,6 +48,9 @@ export function verdict(execution: Execution): Verdict {
 }
 
 const before = (count: number) => (count === 0 ? "it is the next one" : `${count} before it`);
+
+/** The time since which an execution waits in a queue: its start, unless a later attempt of it waits. */
+const since = ({ attempt, startedAt }: Execution) => (attempt > 1 ? "" : ` since ${clock(startedAt)}`);
 
 /** The purpose of a pause. */
 function purpose({ on, until }: Pick<Pause, "on" | "until">): string {
