@@ -83,6 +83,14 @@ test("each attempt has its time and its error, and what it was sent", async ({ o
   await expect(open.getByRole("region", { name: "Timeline" }).getByRole("button", { name: /never/ })).toContainText("not run");
 });
 
+test("a value is shown as text, and as a tree again", async ({ open, daemon }) => {
+  await open.goto(`${daemon.base}/executions/${await failed(daemon)}?step=broken&tab=error`);
+  await inspector(open).getByRole("button", { name: "As text" }).first().click();
+  await expect(inspector(open).locator("pre").filter({ hasText: '"kind": "network"' })).toBeVisible();
+  await inspector(open).getByRole("button", { name: "As text" }).first().click();
+  await expect(inspector(open).locator("pre").filter({ hasText: '"kind": "network"' })).toHaveCount(0);
+});
+
 test("the rarer actions of an execution are a menu, and nearly all of them at the foot of a narrow window", async ({ open, daemon }) => {
   const id = await failed(daemon);
   await open.goto(`${daemon.base}/executions/${id}`);

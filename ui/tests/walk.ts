@@ -72,6 +72,7 @@ export async function walk(page: Page, daemon: Daemon, picture: Picture): Promis
   await expect(page.getByRole("tree").getByText("large")).toBeVisible();
   await page.getByRole("button", { name: "Save …" }).click();
   await expect(page.getByText("executions in flight go on")).toBeVisible();
+  await expect(page.getByText(/^\d of 2 passed$/)).toBeVisible();
   await picture("tour-save");
   await page.getByRole("button", { name: "Save now" }).click();
   await expect(page.getByText("Saved, and in force.")).toBeVisible();
@@ -80,6 +81,7 @@ export async function walk(page: Page, daemon: Daemon, picture: Picture): Promis
   await page.getByRole("button", { name: "Run first-order" }).click();
   const strip = page.getByRole("region", { name: "Test executions" });
   await expect(strip.getByText("The execution succeeded")).toBeVisible();
+  await expect(strip.getByRole("listitem")).toHaveCount(1);
   await strip.scrollIntoViewIfNeeded();
   await picture("tour-run");
 
@@ -116,6 +118,7 @@ export async function walk(page: Page, daemon: Daemon, picture: Picture): Promis
   await page.getByRole("link", { name: "Inbox" }).first().click();
   const question = page.getByRole("form").filter({ hasText: "Accept order 19 for 3000 €?" });
   await expect(question).toBeVisible();
+  await expect(page.getByRole("navigation").getByRole("link", { name: "Inbox 1" })).toBeVisible();
   await picture("tour-question");
   await question.getByRole("button", { name: "accept" }).click();
   await expect(page.getByText("Nothing waits for a person")).toBeVisible();
