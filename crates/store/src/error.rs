@@ -254,6 +254,9 @@ pub enum Error {
         "this store belongs to one daemon, which reads its project folder; definitions are deployed into a store on PostgreSQL"
     )]
     NotShared,
+    /// Only nodes that share a store keep this state in it.
+    #[error("this state is in the memory of the daemon, which has the store to itself")]
+    Alone,
     /// The store is open only for reading.
     #[error("the store is open for reading only")]
     ReadOnly,

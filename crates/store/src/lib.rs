@@ -36,8 +36,8 @@ pub use memory::Memory;
 pub use options::{Durability, Options};
 pub use prefix::executions_by_prefix;
 pub use traits::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
-    Store, TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
+    SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 pub use types::{
     Accept, AcceptOutcome, Address, Append, AwaitedEvent, Capacity, DedupHit, DedupRecord, Definition,
@@ -45,7 +45,8 @@ pub use types::{
     Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState, Load, Metrics,
     NewExecution, NewGeneration, News, Node, NodeId, OutcomeFilter, Page, PollEntry, PollState, PollWrite,
     PruneFilter, PruneRule, ReplayLog, RunningGeneration, Shard, ShardSet, Snapshot, SnapshotChange,
-    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait,
+    Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

@@ -16,8 +16,8 @@ use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
     MaintenanceStore, Metrics, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
-    StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, SuspendedExecution, TriggerStore,
-    Wait, WaitStore, Watermark,
+    SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -243,6 +243,8 @@ impl SecretStore for TrackedStore {
 
 /// The engine of a test has its store to itself.
 impl PeerStore for TrackedStore {}
+
+impl SharedTriggerStore for TrackedStore {}
 
 impl GenerationStore for TrackedStore {}
 

@@ -15,20 +15,22 @@ pub(crate) struct Cluster {
     // Before the server, which they need to leave.
     pub(crate) sites: Vec<Site>,
     pub(crate) url: String,
-    _server: PostgresServer,
+    schema: String,
+    server: PostgresServer,
 }
 
 impl Cluster {
     pub(crate) async fn start(count: usize, automations: &[(&str, &str)]) -> Self {
         let server = PostgresServer::start().expect("PostgreSQL is installed");
-        let url = server.space().url();
+        let space = server.space();
+        let (url, schema) = (space.url(), space.schema().to_owned());
         let mut sites = Vec::new();
         for _ in 0..count {
             let mut site = Site::new(automations);
             site.start_with(&["--store", &url]).await;
             sites.push(site);
         }
-        let cluster = Self { sites, url, _server: server };
+        let cluster = Self { sites, url, schema, server };
         cluster.until(0, |nodes| nodes.iter().all(|node| node["shards"].as_u64() > Some(0))).await;
         cluster
     }
@@ -43,6 +45,11 @@ impl Cluster {
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Runs SQL, in which `@` stands for the schema of the store. Returns what it prints.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        self.server.run(&sql.replace('@', &self.schema))
     }
 
     pub(crate) async fn stop(mut self) {

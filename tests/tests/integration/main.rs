@@ -12,6 +12,8 @@ mod backup;
 mod canary;
 #[cfg(unix)]
 mod cluster;
+#[cfg(unix)]
+mod cluster_triggers;
 mod deployments;
 mod failures;
 mod github;

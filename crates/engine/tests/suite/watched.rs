@@ -11,8 +11,8 @@ use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
     MaintenanceStore, Metrics, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
-    StateEntry, StateRow, StateStore, StateWrite, Store, Subscription, SuspendedExecution, TriggerStore,
-    Wait, WaitStore, Watermark,
+    SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -283,6 +283,8 @@ impl SecretStore for Watched {
 
 /// One process has the store to itself.
 impl PeerStore for Watched {}
+
+impl SharedTriggerStore for Watched {}
 
 impl GenerationStore for Watched {}
 

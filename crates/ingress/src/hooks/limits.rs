@@ -11,7 +11,9 @@ use trigger::Rejection;
 use trigger::dedup::DedupKey;
 
 use catalog::Route;
-use runtime::KeyedLocks;
+use runtime::{KeyedLocks, Runtime};
+
+use super::shared_limits::SharedBuckets;
 
 /// Rate limit for challenges, which unauthenticated senders can send.
 const CHALLENGE_RATE: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
@@ -23,6 +25,8 @@ pub(crate) struct RateLimits {
     state: Mutex<State>,
     /// Serialises identical requests: one lock for each deduplication key, held until the first execution is committed.
     dedup_locks: KeyedLocks,
+    /// The tokens of rate limits where several nodes share the store.
+    shared: SharedBuckets,
 }
 
 #[derive(Default)]
@@ -52,14 +56,18 @@ impl RateLimits {
         self.dedup_locks.lock(&format!("{automation}/{}", hex::encode(name.key))).await
     }
 
-    /// Rejects a start that exceeds the Automation's rate limit.
-    pub(super) fn check_rate(
+    /// Rejects a start that exceeds the Automation's rate limit, which holds over all nodes that share the store. A process that has
+    /// its store to itself counts in memory.
+    pub(super) async fn check_rate(
         &self,
+        runtime: &Runtime,
         route: &Route,
-        rule: &RateLimit,
-        now: Timestamp,
+        rule: RateLimit,
     ) -> Result<(), Rejection> {
-        take(&mut self.state().starts, route, *rule, now)
+        if runtime.store.node().is_some() {
+            return self.shared.check_rate(runtime, route, rule).await;
+        }
+        take(&mut self.state().starts, route, rule, runtime.clock.now())
     }
 
     /// Rejects a challenge that exceeds the rate limit.
@@ -85,6 +93,7 @@ impl RateLimits {
         if removed.is_empty() {
             return;
         }
+        self.shared.forget(removed);
         let mut state = self.state();
         for id in removed {
             for test in [false, true] {

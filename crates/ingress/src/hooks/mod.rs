@@ -8,6 +8,7 @@ mod code;
 mod limits;
 mod refusal;
 mod route;
+mod shared_limits;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -140,7 +141,7 @@ impl Ingress {
         }
         check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
-            self.hooks.check_rate(route, rule, self.runtime.clock.now())?;
+            self.hooks.check_rate(&self.runtime, route, *rule).await?;
         }
         let (signed, received) = self.verify_and_parse(route, webhook, request).await?;
         if !self.condition_holds(route, &received.results).await? {

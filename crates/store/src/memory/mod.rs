@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 
 use crate::Error;
 use crate::traits::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
-    Store, TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
+    SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
@@ -395,6 +395,8 @@ impl MaintenanceStore for MemoryStore {
         self.write(Operation::Write, |_| Ok(0)).await
     }
 }
+
+impl SharedTriggerStore for MemoryStore {}
 
 #[async_trait]
 impl PeerStore for MemoryStore {

@@ -29,6 +29,7 @@ mod schema;
 mod reader;
 
 mod blobs;
+mod buckets;
 mod definitions;
 mod events;
 mod files;
@@ -43,6 +44,7 @@ mod usage;
 mod waits;
 
 mod open;
+mod shared;
 mod store;
 
 pub(crate) use address::Address;

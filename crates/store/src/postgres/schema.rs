@@ -7,11 +7,13 @@ use tokio_postgres::error::SqlState;
 use super::connect::message;
 
 /// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 1] =
-    [("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql"))];
+const MIGRATIONS: [(&str, &str); 2] = [
+    ("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql")),
+    ("V2__buckets", include_str!("../../migrations/postgres/V2__buckets.sql")),
+];
 
 /// The version that this release reads and writes.
-pub(super) const CURRENT: i32 = 1;
+pub(super) const CURRENT: i32 = 2;
 
 /// Only one daemon migrates at a time. Held by the session.
 const LOCK: &str =

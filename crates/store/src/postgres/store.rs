@@ -16,7 +16,7 @@ use super::op::{AcceptOp, AcceptRow, Done, Op};
 use super::open::{Driver, Opened};
 use super::queue::Queue;
 use super::reader::get;
-use super::{events, generations, list, peers, prune, schema, state, triggers, usage, waits};
+use super::{buckets, events, generations, list, peers, prune, schema, state, triggers, usage, waits};
 use crate::Error;
 use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
 use crate::traits::{
@@ -34,7 +34,7 @@ use crate::types::{
 /// A handle to a store on PostgreSQL. Dropping it commits the queued writes and closes the connections; [`Store::close`] does the
 /// same without blocking a thread.
 pub(crate) struct PostgresStore {
-    opened: Opened,
+    pub(super) opened: Opened,
     large_texts: LargeTexts,
     driver: Mutex<Option<Driver>>,
 }
@@ -44,7 +44,7 @@ impl PostgresStore {
         Self { opened, large_texts: LargeTexts::new(), driver: Mutex::new(Some(driver)) }
     }
 
-    fn lanes(&self) -> Result<&Arc<Shared>, Error> {
+    pub(super) fn lanes(&self) -> Result<&Arc<Shared>, Error> {
         self.opened.lanes.as_ref().ok_or(Error::ReadOnly)
     }
 
@@ -323,6 +323,7 @@ impl MaintenanceStore for PostgresStore {
         self.opened.definitions.delete_unused(self.queue()?).await?;
         let deleted = self.opened.blobs.delete_unused().await?;
         self.opened.partitions.drop_empty().await?;
+        buckets::delete_full(&self.opened.reader).await?;
         Ok(deleted)
     }
 }

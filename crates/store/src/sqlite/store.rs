@@ -26,8 +26,8 @@ use crate::codec::{LargeTexts, TextRoom};
 use crate::counters::Counters;
 use crate::poison::Poison;
 use crate::traits::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
-    Store, TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
+    SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
@@ -376,6 +376,8 @@ impl MaintenanceStore for SqliteStore {
 
 /// One process has the store to itself.
 impl PeerStore for SqliteStore {}
+
+impl SharedTriggerStore for SqliteStore {}
 
 impl GenerationStore for SqliteStore {}
 

@@ -1,5 +1,6 @@
 //! Plain values that the store takes and returns.
 
+mod bucket;
 mod dedup;
 mod generation;
 mod peer;
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use model::metric::HistogramSnapshot;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
+pub use bucket::{TokenGrant, TokenRequest};
 pub use dedup::{DedupHit, DedupRecord};
 pub use generation::{
     DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,

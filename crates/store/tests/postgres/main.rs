@@ -2,6 +2,8 @@
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
+mod shared;
+
 use std::path::Path;
 use std::sync::Arc;
 

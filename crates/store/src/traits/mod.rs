@@ -1,5 +1,7 @@
 //! The store's traits, one for each duty, and [`Store`], which joins them.
 
+mod shared;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use crate::types::{
     ReplayLog, RunningGeneration, Shard, ShardSet, StateEntry, StateRow, StateWrite, Subscription,
     SuspendedExecution, Wait, Watermark,
 };
+pub use shared::SharedTriggerStore;
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
 ///
@@ -41,6 +44,7 @@ pub trait Store:
     + SecretStore
     + MaintenanceStore
     + PeerStore
+    + SharedTriggerStore
     + Send
     + Sync
     + 'static

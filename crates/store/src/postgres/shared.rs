@@ -1,0 +1,20 @@
+//! The state of triggers that all nodes share.
+
+use async_trait::async_trait;
+
+use super::buckets;
+use super::store::PostgresStore;
+use crate::Error;
+use crate::traits::SharedTriggerStore;
+use crate::types::{TokenGrant, TokenRequest};
+
+#[async_trait]
+impl SharedTriggerStore for PostgresStore {
+    async fn take_tokens(&self, request: TokenRequest) -> Result<TokenGrant, Error> {
+        let lanes = self.lanes()?;
+        if let Some(refusal) = lanes.outage.refusal() {
+            return Err(refusal);
+        }
+        buckets::take(&self.opened.reader, lanes.node, request).await
+    }
+}

@@ -1,0 +1,32 @@
+//! Token buckets of rate limits that all nodes share.
+
+use std::time::Duration;
+
+use model::AutomationId;
+
+/// A request for tokens of the bucket of a rate limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenRequest {
+    /// The Automation whose trigger is limited.
+    pub automation: AutomationId,
+    /// True for its test address, which has a bucket of its own.
+    pub test: bool,
+    /// The tokens that come back in a second; more than 0.
+    pub per_second: f64,
+    /// The tokens of a full bucket, from 1.
+    pub burst: u32,
+    /// The most tokens to take, from 1. The node uses one of them at once.
+    pub wanted: u32,
+    /// The time for which it may use the others, from before the request on. The store lets some more pass until it counts them as
+    /// lost.
+    pub hold: Duration,
+}
+
+/// The tokens that a node got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenGrant {
+    /// Their number; 0 if the bucket is empty.
+    pub granted: u32,
+    /// If it is empty, the time until it has a token again.
+    pub retry_after: Duration,
+}

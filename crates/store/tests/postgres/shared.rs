@@ -1,0 +1,109 @@
+//! The state of triggers that all nodes share.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use model::AutomationId;
+use store::conformance::{PostgresServer, PostgresSpace};
+use store::{Store, TokenGrant, TokenRequest};
+
+use crate::{folder, open, server};
+
+const DAY: f64 = 86_400.0;
+
+fn orders() -> AutomationId {
+    AutomationId::parse("orders").expect("an id")
+}
+
+fn request(burst: u32, per_second: f64, wanted: u32) -> TokenRequest {
+    TokenRequest {
+        automation: orders(),
+        test: false,
+        per_second,
+        burst,
+        wanted,
+        hold: Duration::from_secs(3600),
+    }
+}
+
+async fn take(store: &dyn Store, request: &TokenRequest) -> TokenGrant {
+    store.take_tokens(request.clone()).await.expect("the bucket is asked")
+}
+
+/// Moves the times of all buckets into the past.
+fn let_pass(server: &PostgresServer, space: &PostgresSpace, seconds: u64) {
+    server.run(&format!(
+        "UPDATE {}.buckets SET at_ns = at_ns - {seconds}000000000, full_ns = full_ns - {seconds}000000000, \
+         until_ns = ARRAY(SELECT u - {seconds}000000000 FROM unnest(until_ns) u)",
+        space.schema()
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_take_at_once_get_no_more_tokens_than_the_bucket_has() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let request = request(60, 1.0 / DAY, 7);
+    let takes = (0..20).map(|turn| take(if turn % 2 == 0 { &*one } else { &*other }, &request));
+    let granted: Vec<u32> = join_all(takes).await.iter().map(|grant| grant.granted).collect();
+    assert_eq!(granted.iter().sum::<u32>(), 60, "{granted:?}");
+    let test = TokenRequest { test: true, ..request };
+    assert_eq!(take(&*one, &test).await.granted, 7, "the test address has its own");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_bucket_says_when_it_has_a_token_and_fills_up_to_its_burst() {
+    let server = server();
+    let (space, folder) = (server.space(), folder());
+    let store = open(&space, &folder);
+    let request = request(3, 0.1, 1);
+    for _ in 0..3 {
+        assert_eq!(take(&*store, &request).await, TokenGrant { granted: 1, retry_after: Duration::ZERO });
+    }
+    let empty = take(&*store, &request).await;
+    assert_eq!(empty.granted, 0);
+    assert!((8.0..=10.0).contains(&empty.retry_after.as_secs_f64()), "{empty:?}");
+    let_pass(&server, &space, 10);
+    assert_eq!(take(&*store, &request).await.granted, 1);
+    assert_eq!(take(&*store, &request).await.granted, 0);
+    let_pass(&server, &space, 1000);
+    assert_eq!(take(&*store, &TokenRequest { wanted: 9, ..request.clone() }).await.granted, 3);
+    // The clock of the database is set back by an hour: that adds nothing, and time goes on from there.
+    server.run(&format!("UPDATE {}.buckets SET at_ns = at_ns + 3600000000000", space.schema()));
+    assert_eq!(take(&*store, &request).await.granted, 0);
+    let_pass(&server, &space, 10);
+    assert_eq!(take(&*store, &request).await.granted, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_is_not_filled_with_what_another_node_still_holds() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    // It is full again at once.
+    let fast = |wanted| request(16, 1e9, wanted);
+    assert_eq!(take(&*one, &fast(8)).await.granted, 8, "one is used, seven are held");
+    assert_eq!(take(&*other, &fast(16)).await.granted, 9, "together they have the burst");
+    assert_eq!(
+        take(&*one, &fast(16)).await.granted,
+        8,
+        "its own are used up by now, the other one holds eight"
+    );
+    let_pass(&server, &space, 3 * 3600);
+    assert_eq!(take(&*other, &fast(16)).await.granted, 16, "what nobody used in time is lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_bucket_goes_with_the_garbage_and_another_one_stays() {
+    let server = server();
+    let (space, folder) = (server.space(), folder());
+    let store = open(&space, &folder);
+    take(&*store, &request(2, 1.0 / 60.0, 1)).await;
+    let rows = || server.run(&format!("SELECT count(*) FROM {}.buckets", space.schema()));
+    store.collect_garbage().await.expect("it is collected");
+    assert_eq!(rows(), "1", "it has one token of two");
+    let_pass(&server, &space, 60);
+    store.collect_garbage().await.expect("it is collected");
+    assert_eq!(rows(), "0");
+}
