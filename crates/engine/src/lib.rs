@@ -38,9 +38,9 @@ pub use catalog::{
 pub use engine::Engine;
 pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
 pub use ingress::{
-    AnsweredBy, Caller, CallerAnswer, Capture, Ingress, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME,
-    NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView, RouteMatch, SavedPayload,
-    SubscriptionError, Verdict, VersionedPayload, caller,
+    AnsweredBy, Caller, CallerAnswer, Capture, ForwardError, Ingress, ListenView, MAX_CAPTURES,
+    MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView,
+    RouteMatch, SavedPayload, SubscriptionError, Verdict, VersionedPayload, caller,
 };
 pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};

@@ -8,6 +8,7 @@ use store::Shard;
 use tokio::sync::Semaphore;
 
 use crate::changes::Changes;
+use crate::forward::ForwardedOperations;
 use crate::hooks::RateLimits;
 use crate::listen::Listeners;
 use crate::poll::Polls;
@@ -46,6 +47,7 @@ impl Ingress {
     /// Starts the tasks that fire schedules, polls, and keep subscriptions. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
         let tracker = &self.runtime.tracker;
+        self.runtime.peers.set_shard_requests(Box::new(ForwardedOperations(Arc::downgrade(self))));
         tracker.spawn(self.clone().follow_shards());
         self.start_schedules();
         tracker.spawn(crate::poll::run(self.clone()));

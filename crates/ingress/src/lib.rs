@@ -3,6 +3,7 @@
 
 mod changes;
 mod credentials;
+mod forward;
 mod hooks;
 mod ingress;
 mod listen;
@@ -11,6 +12,7 @@ mod poll;
 mod scheduler;
 mod subscribe;
 
+pub use forward::ForwardError;
 pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, RouteMatch, caller};
 pub use ingress::Ingress;
 pub use listen::{

@@ -64,7 +64,7 @@ pub use loop_guard::check_chain_depth;
 pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
 pub use native::{StateScope, StateValue};
 pub use observer::{Attempt, EndedExecution, Observer, ObserverCounts, TRACEPARENT, traceparent_of};
-pub use peers::{Peers, ShardHold, Shards};
+pub use peers::{Peers, ShardHold, ShardRequests, Shards};
 pub use random::random;
 pub use refusals::{MAX_REFUSALS, Refusal, RefusalLog, RefusedRequest};
 pub use rejections::RejectionCounters;

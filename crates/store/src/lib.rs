@@ -44,9 +44,9 @@ pub use types::{
     DefinitionUse, DeployOutcome, DeployedFile, EventKey, EventWaiter, ExecutionFilter, ExecutionRow,
     Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState, Load, Metrics,
     NewExecution, NewGeneration, News, Node, NodeId, OutcomeFilter, Page, PollEntry, PollState, PollWrite,
-    PruneFilter, PruneRule, ReplayLog, RunningGeneration, Shard, ShardSet, Snapshot, SnapshotChange,
-    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait,
-    Watermark,
+    PruneFilter, PruneRule, Recipient, ReplayLog, RunningGeneration, Shard, ShardSet, Snapshot,
+    SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, TokenGrant,
+    TokenRequest, Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

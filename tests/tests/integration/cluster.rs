@@ -21,14 +21,16 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn start(count: usize, automations: &[(&str, &str)]) -> Self {
+        Self::of((0..count).map(|_| Site::new(automations)).collect()).await
+    }
+
+    /// Starts the daemons of these sites.
+    pub(crate) async fn of(mut sites: Vec<Site>) -> Self {
         let server = PostgresServer::start().expect("PostgreSQL is installed");
         let space = server.space();
         let (url, schema) = (space.url(), space.schema().to_owned());
-        let mut sites = Vec::new();
-        for _ in 0..count {
-            let mut site = Site::new(automations);
+        for site in &mut sites {
             site.start_with(&["--store", &url]).await;
-            sites.push(site);
         }
         let cluster = Self { sites, url, schema, server };
         cluster.until(0, |nodes| nodes.iter().all(|node| node["shards"].as_u64() > Some(0))).await;

@@ -1,9 +1,13 @@
 //! Triggers of several daemons with one database: what one daemon keeps in memory alone holds over all of them.
 
 use pretty_assertions::assert_eq;
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
+use store::Shard;
+use tests::recorder::Recorder;
 
 use crate::cluster::Cluster;
+use crate::site::{Answer, Site, send};
 
 #[tokio::test]
 async fn a_rate_limit_holds_over_all_daemons_together() {
@@ -29,5 +33,157 @@ async fn a_request_whose_rate_cannot_be_counted_is_refused_for_now() {
     assert_eq!(refused.header("retry-after"), "1");
     cluster.sql("ALTER TABLE @.away RENAME TO buckets");
     while cluster.sites[0].post("work", &json!({})).await.status != 200 {}
+    cluster.stop().await;
+}
+
+/// Daemons that poll the recorder at `/echo` every hour, under the name `news`.
+async fn polling(recorder: &Recorder) -> Cluster {
+    let url = recorder.url();
+    let news = format!(
+        "trigger:\n  poll: {{action: http.request, with: {{url: \"{url}/echo\"}}, every: 1h, items: result.body.results, \
+         id: item.id, cursor: result.body.status}}\nsteps: []\n"
+    );
+    Cluster::start(2, &[("news", &news)]).await
+}
+
+impl Cluster {
+    /// The poll as each daemon shows it, once it is the same at all of them and as expected.
+    async fn poll(&self, expected: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut shown = Vec::new();
+            for site in &self.sites {
+                // A daemon that has just started answers before its polls are in force.
+                let answer = send(site.api(Method::GET, "/polls/news")).await;
+                shown.push(if answer.status == 200 { answer.json() } else { Value::Null });
+            }
+            if shown.iter().all(|one| expected(one) && *one == shown[0]) {
+                return shown.swap_remove(0);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The daemon that polls, and another one, by their index.
+    fn poller(&self) -> (usize, usize) {
+        let shard = Shard::of(&model::AutomationId::parse("news").unwrap()).number();
+        let before = format!(
+            "SELECT count(*) FROM @.nodes WHERE id < (SELECT owner FROM @.shards WHERE id = {shard})"
+        );
+        let index: usize = self.sql(&before).parse().unwrap();
+        (index, 1 - index)
+    }
+}
+
+async fn operate(site: &Site, operation: &str, body: &Value) -> Answer {
+    send(site.api(Method::POST, &format!("/polls/news/{operation}")).json(body)).await
+}
+
+#[tokio::test]
+async fn poll_now_at_any_daemon_polls_once_at_the_one_that_polls_and_returns_its_result() {
+    let recorder = Recorder::start().await.unwrap();
+    let cluster = polling(&recorder).await;
+    cluster.poll(|poll| poll["polls"] == 1).await;
+    for (turn, site) in cluster.sites.iter().enumerate() {
+        let answer = operate(site, "now", &json!({})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!((&answer.json()["items"], &answer.json()["found"]), (&json!(1), &json!(0)));
+        assert_eq!(recorder.requests_to("/echo").len(), 2 + 2 * turn);
+        let output = site.cogwork(&["polls", "now", "news"]).await;
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(recorder.requests_to("/echo").len(), 3 + 2 * turn);
+    }
+    let poll = cluster.poll(|poll| poll["polls"] == 5).await;
+    assert_eq!(poll["latest"].as_array().unwrap().len(), 5, "{poll}");
+    recorder.answer("/echo", 500, 2);
+    for site in &cluster.sites {
+        let failed = operate(site, "now", &json!({})).await;
+        assert!(failed.json()["error"].as_str().unwrap().contains("500"), "{}", failed.text);
+    }
+    assert_eq!(cluster.poll(|poll| poll["failures"] == 2).await["polls"], 7);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn every_daemon_shows_a_poll_under_way_and_what_came_of_it() {
+    let recorder = Recorder::start().await.unwrap();
+    recorder.hold("/echo");
+    let cluster = polling(&recorder).await;
+    recorder.wait_for("/echo", 1).await.unwrap();
+    let (poller, other) = cluster.poller();
+    while !cluster.sites[other].ask("/polls/news").await["busy"].as_bool().unwrap() {}
+    assert_eq!(cluster.sites[poller].ask("/polls/news").await["busy"], true);
+    recorder.release();
+    let poll = cluster.poll(|poll| poll["polls"] == 1 && poll["busy"] == false).await;
+    assert_eq!((&poll["cursor"], poll["latest"].as_array().unwrap().len()), (&json!(200), 1));
+    let lists = [cluster.sites[0].ask("/polls").await, cluster.sites[1].ask("/polls").await];
+    assert_eq!(lists[0], lists[1]);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_poll_is_reset_and_rewound_through_any_daemon() {
+    let recorder = Recorder::start().await.unwrap();
+    let cluster = polling(&recorder).await;
+    cluster.poll(|poll| poll["polls"] == 1).await;
+    let mut polls = 1;
+    for site in &cluster.sites {
+        for (operation, body) in [("reset", json!({})), ("rewind", json!({"cursor": 7}))] {
+            let answer = operate(site, operation, &body).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            polls += 1;
+            recorder.wait_for("/echo", polls).await.unwrap();
+            // The poll behind it is the first one again.
+            cluster.poll(|poll| poll["polls"] == 1).await;
+        }
+    }
+    // What a rewind makes new again starts an execution, each time.
+    assert_eq!(cluster.sites[0].executions_of("news").await.len(), 2);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_poll_that_was_asked_for_is_made_by_the_next_daemon_when_the_one_that_polls_dies() {
+    let recorder = Recorder::start().await.unwrap();
+    let mut cluster = polling(&recorder).await;
+    cluster.poll(|poll| poll["polls"] == 1).await;
+    let (poller, other) = cluster.poller();
+    recorder.hold("/echo");
+    let mut killed = cluster.sites.remove(poller);
+    let other = if other > poller { other - 1 } else { other };
+    let asked = operate(&cluster.sites[other], "now", &Value::Null);
+    let dies = async {
+        recorder.wait_for("/echo", 2).await.unwrap();
+        killed.kill().await;
+        recorder.release();
+    };
+    let (answer, ()) = tokio::join!(asked, dies);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.json()["items"], 1);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_subscription_is_tried_again_through_any_daemon_and_looks_the_same_at_each() {
+    let sites = (0..2).map(|_| {
+        let site = Site::new(&[("push", crate::github::PUSH)]);
+        // Nothing answers there.
+        site.project
+            .connection("hub", "type: github.token\nwith: {token: none, host: \"http://127.0.0.1:1\"}\n")
+            .unwrap();
+        site
+    });
+    let cluster = Cluster::of(sites.collect()).await;
+    let shown = async |site: usize| cluster.sites[site].ask("/subscriptions").await["subscriptions"].clone();
+    let failures = |all: &Value| all[0]["failures"].as_u64();
+    while failures(&shown(0).await) < Some(1) || failures(&shown(1).await) < Some(1) {}
+    for site in &cluster.sites {
+        let before = failures(&shown(0).await);
+        let tried = send(site.api(Method::POST, "/subscriptions/push/try")).await;
+        assert_eq!(tried.status, 200, "{}", tried.text);
+        assert!(failures(&tried.json()["subscriptions"]) > before, "{}", tried.text);
+        assert_eq!(shown(0).await, shown(1).await);
+        let refused = send(site.api(Method::POST, "/subscriptions/push/forget")).await;
+        assert_eq!(refused.refusal(), (409, "nothing_to_forget".to_owned()));
+    }
     cluster.stop().await;
 }

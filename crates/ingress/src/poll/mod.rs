@@ -22,9 +22,10 @@ use crate::ingress::Ingress;
 use catalog::Deployment;
 use catalog::canonical_text;
 use runtime::KeyedLocks;
+use runtime::{Clock, MonotonicTime, Runtime};
 use runtime::{Due, Timed};
-use runtime::{MonotonicTime, Runtime};
 
+pub(crate) use view::PollOperation;
 pub use view::{PollError, PollView};
 
 /// Maximum number of concurrent polls.
@@ -68,6 +69,40 @@ impl Default for Polls {
             locks: KeyedLocks::default(),
             slots: Semaphore::new(MAX_CONCURRENT),
         }
+    }
+}
+
+/// Progress of a poll that is in force.
+struct Progress {
+    poll_state: PollState,
+    last_success: Option<MonotonicTime>,
+    next: MonotonicTime,
+}
+
+impl Progress {
+    fn stored(poll_state: PollState, ahead: SignedDuration) -> Self {
+        let last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+        let next = MonotonicTime::from_wall(poll_state.next_at, ahead);
+        Self { poll_state, last_success, next }
+    }
+
+    /// Goes on from this progress if it is of the same request, else from the beginning.
+    fn go_on(before: Option<Self>, source: String, every: Duration, clock: &dyn Clock) -> Self {
+        let now = clock.monotonic_now();
+        let begin = |source| Self {
+            poll_state: initial_standing(source, clock.now()),
+            last_success: None,
+            next: now,
+        };
+        let before = before.filter(|before| before.poll_state.source == source);
+        let mut progress = before.unwrap_or_else(|| begin(source));
+        if progress.poll_state.failures == 0
+            && let Some(last_success) = progress.last_success
+        {
+            // The interval may have become shorter.
+            progress.next = progress.next.min(last_success.after(every));
+        }
+        progress
     }
 }
 
@@ -183,9 +218,20 @@ impl Ingress {
             slot = self.polls.slots.acquire() => slot,
             () = self.runtime.closing.cancelled() => return,
         };
+        self.note_polling(&id, true).await;
         self.poll(&id).await;
+        self.note_polling(&id, false).await;
         drop(slot);
         self.polls.release(&id);
+    }
+
+    /// Notes for those who look at another node that this one polls, or has done so.
+    async fn note_polling(&self, automation: &AutomationId, polls: bool) {
+        if self.runtime.store.node().is_some()
+            && let Err(error) = self.runtime.store.set_polling(automation, polls).await
+        {
+            tracing::debug!(%automation, %error, "other daemons do not show that a poll is under way");
+        }
     }
 }
 
@@ -216,40 +262,32 @@ impl Polls {
                 state.order.remove(&(entry.next, id.clone()));
             }
             let busy = before.as_ref().is_some_and(|entry| entry.busy);
-            let before =
-                before.map(|entry| (entry.poll_state, entry.last_success, entry.next)).or_else(|| {
-                    let poll_state = state.stored.remove(&id)?;
-                    let last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
-                    let next = MonotonicTime::from_wall(poll_state.next_at, ahead);
-                    Some((poll_state, last_success, next))
-                });
+            let of_entry =
+                |Entry { poll_state, last_success, next, .. }| Progress { poll_state, last_success, next };
+            let before = before
+                .map(of_entry)
+                .or_else(|| state.stored.remove(&id).map(|poll_state| Progress::stored(poll_state, ahead)));
             let deployment = catalog.get(&id).filter(|deployment| deployment.automation.enabled);
             let request =
                 deployment.and_then(|deployment| PollRequest::for_deployed(deployment, catalog.registry()));
             let Some(request) = request else {
                 // The progress is kept in case the Automation is enabled again or its file comes back.
-                state.stored.extend(
-                    before.map(|(poll_state, _, next)| (id, with_wall_time(poll_state, next, ahead))),
-                );
+                state
+                    .stored
+                    .extend(before.map(|before| (id, with_wall_time(before.poll_state, before.next, ahead))));
                 continue;
             };
             let (source, every) = (request.fingerprint(), request.every());
-            let before = before.filter(|(poll_state, ..)| poll_state.source == source);
-            let (poll_state, last_success, mut next) = before
-                .unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.monotonic_now()));
+            let mut progress = Progress::go_on(before, source, every, clock);
             // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
             // one.
-            next = next.min(clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF)));
-            if poll_state.failures == 0
-                && let Some(last_success) = last_success
-            {
-                // The interval may have become shorter.
-                next = next.min(last_success.after(every));
-            }
+            let furthest = clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF));
+            progress.next = progress.next.min(furthest);
             let is_here = runtime.peers.shards.has(&id);
             if !busy && is_here {
-                state.order.insert((next, id.clone()));
+                state.order.insert((progress.next, id.clone()));
             }
+            let Progress { poll_state, last_success, next } = progress;
             state.entries.insert(id, Entry { every, poll_state, last_success, next, busy, is_here });
         }
     }
@@ -286,6 +324,11 @@ impl Polls {
     /// Progress of an Automation's poll; `None` if it has no poll in force.
     fn poll_state(&self, id: &AutomationId) -> Option<PollState> {
         self.state().entries.get(id).map(|entry| entry.poll_state.clone())
+    }
+
+    /// Returns true if this node polls for an Automation.
+    fn is_here(&self, id: &AutomationId) -> bool {
+        self.state().entries.get(id).is_some_and(|entry| entry.is_here)
     }
 
     /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock

@@ -1,14 +1,16 @@
 //! The API of polls: list, run now, reset and rewind.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::AutomationId;
 use model::value::Value;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{Accept, PollEntry, PollState, PollWrite};
 
-use super::{initial_standing, with_wall_time};
+use super::{Entry, Progress, initial_standing, with_wall_time};
+use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 
 /// A poll in force.
@@ -21,6 +23,9 @@ pub struct PollView {
     pub every: String,
     /// True while the poll runs.
     pub busy: bool,
+    /// True if this node polls.
+    #[serde(skip)]
+    pub is_here: bool,
     /// Its progress.
     #[serde(flatten)]
     pub poll_state: PollState,
@@ -32,9 +37,9 @@ pub enum PollError {
     /// The Automation has no poll in force.
     #[error("`{0}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`")]
     NoPoll(AutomationId),
-    /// Another node polls for the Automation.
-    #[error("another daemon polls for `{0}`; `cogwork nodes` shows which")]
-    Elsewhere(AutomationId),
+    /// Another node polls for the Automation and could not be asked.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
     /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Closing,
@@ -43,60 +48,167 @@ pub enum PollError {
     Store(#[from] store::Error),
 }
 
+/// The operations on a poll.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum PollOperation {
+    /// Poll now.
+    Now,
+    /// Begin anew.
+    Reset,
+    /// Go on from a cursor.
+    Rewind {
+        /// The cursor.
+        cursor: Value,
+    },
+}
+
+/// The reply of the node that polls.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum PollReply {
+    /// It is done, with the result of a poll.
+    Done(Option<PollEntry>),
+    /// There is no such poll in force.
+    NoPoll,
+}
+
 impl Ingress {
-    /// Lists the polls in force, sorted by Automation.
+    /// Lists the polls in force as this node has them in memory, sorted by Automation. Those for which another node polls may be out
+    /// of date.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
         let ahead = self.runtime.clock.wall_offset();
         let state = self.polls.state();
-        let mut views: Vec<PollView> = state
-            .entries
-            .iter()
-            .map(|(automation, entry)| PollView {
-                automation: automation.clone(),
-                every: model::units::format_duration(entry.every),
-                busy: entry.busy,
-                poll_state: with_wall_time(entry.poll_state.clone(), entry.next, ahead),
-            })
-            .collect();
+        let view = |(automation, entry): (&AutomationId, &Entry)| PollView {
+            automation: automation.clone(),
+            every: model::units::format_duration(entry.every),
+            busy: entry.busy,
+            is_here: entry.is_here,
+            poll_state: with_wall_time(entry.poll_state.clone(), entry.next, ahead),
+        };
+        let mut views: Vec<PollView> = state.entries.iter().map(view).collect();
         views.sort_by(|one, other| one.automation.cmp(&other.automation));
         views
     }
 
-    /// Polls now, regardless of the due time, and returns the result.
+    /// Lists the polls in force, sorted by Automation: the same on each node.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no poll in force, or the daemon stops.
+    /// The store failed.
+    pub async fn polls_of_all_nodes(&self) -> Result<Vec<PollView>, store::Error> {
+        let mut views = self.polls();
+        if views.iter().all(|view| view.is_here) {
+            return Ok(views);
+        }
+        let store = &self.runtime.store;
+        let busy: BTreeSet<AutomationId> = store.polling().await?.into_iter().collect();
+        let mut stored: HashMap<AutomationId, PollState> = store.poll_states().await?.into_iter().collect();
+        let clock = &*self.runtime.clock;
+        for view in views.iter_mut().filter(|view| !view.is_here) {
+            let Some(every) = self.polls.state().entries.get(&view.automation).map(|entry| entry.every)
+            else {
+                continue;
+            };
+            let ahead = clock.wall_offset();
+            let before = stored.remove(&view.automation).map(|state| Progress::stored(state, ahead));
+            let source = std::mem::take(&mut view.poll_state.source);
+            let progress = Progress::go_on(before, source, every, clock);
+            view.poll_state = with_wall_time(progress.poll_state, progress.next, ahead);
+            view.busy = busy.contains(&view.automation);
+        }
+        Ok(views)
+    }
+
+    /// Polls now, regardless of the due time, and returns the result. If another node polls for the Automation, it does so.
+    ///
+    /// # Errors
+    /// Returns an error if the Automation has no poll in force, the daemon stops, or the node that polls does not answer.
     pub async fn poll_now(self: &Arc<Self>, automation: &AutomationId) -> Result<PollEntry, PollError> {
-        if self.polls.poll_state(automation).is_none() {
-            return Err(PollError::NoPoll(automation.clone()));
-        }
-        if !self.runtime.peers.shards.has(automation) {
-            return Err(PollError::Elsewhere(automation.clone()));
-        }
-        self.poll(automation).await.ok_or(PollError::Closing)
+        let entry = self.operate(automation, PollOperation::Now).await?;
+        entry.ok_or(PollError::Closing)
     }
 
     /// Deletes the progress and the seen keys of a poll. The next poll runs at once and counts as the first.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no poll in force, or the store fails.
-    pub async fn reset_poll(&self, automation: &AutomationId) -> Result<(), PollError> {
-        self.set_poll(automation, |before, now| initial_standing(before.source.clone(), now)).await
+    /// Returns an error if the Automation has no poll in force, the store fails, or the node that polls does not answer.
+    pub async fn reset_poll(self: &Arc<Self>, automation: &AutomationId) -> Result<(), PollError> {
+        self.operate(automation, PollOperation::Reset).await.map(drop)
     }
 
     /// Sets the cursor of a poll and deletes its seen keys. The cursor is an instant for an event, else a value of the
     /// trigger's `cursor`. The next poll runs at once and does not count as the first.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no poll in force, or the store fails.
-    pub async fn rewind_poll(&self, automation: &AutomationId, cursor: Value) -> Result<(), PollError> {
-        let rewound = |before: &PollState, now| PollState {
-            cursor,
-            polled_at: before.polled_at.or(Some(now)),
-            ..initial_standing(before.source.clone(), now)
-        };
-        self.set_poll(automation, rewound).await
+    /// Returns an error if the Automation has no poll in force, the store fails, or the node that polls does not answer.
+    pub async fn rewind_poll(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        cursor: Value,
+    ) -> Result<(), PollError> {
+        self.operate(automation, PollOperation::Rewind { cursor }).await.map(drop)
+    }
+
+    /// Carries out an operation here, or lets the node that polls do so. Returns the result of a poll.
+    async fn operate(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        operation: PollOperation,
+    ) -> Result<Option<PollEntry>, PollError> {
+        if self.polls.poll_state(automation).is_none() {
+            return Err(PollError::NoPoll(automation.clone()));
+        }
+        match self.operate_here(automation, operation.clone()).await {
+            Some(result) => result,
+            None => match self.forward(automation, Operation::Poll(operation)).await? {
+                PollReply::Done(entry) => Ok(entry),
+                PollReply::NoPoll => Err(PollError::NoPoll(automation.clone())),
+            },
+        }
+    }
+
+    /// Carries out an operation for another node. `None` if it is to be asked again, here or at the next node that polls.
+    pub(crate) async fn answer_poll(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        operation: PollOperation,
+    ) -> Option<PollReply> {
+        match self.operate_here(automation, operation).await? {
+            Ok(entry) => Some(PollReply::Done(entry)),
+            Err(PollError::NoPoll(_)) => Some(PollReply::NoPoll),
+            Err(_) => None,
+        }
+    }
+
+    /// Carries out an operation here. `None` if this node does not poll for the Automation.
+    async fn operate_here(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        operation: PollOperation,
+    ) -> Option<Result<Option<PollEntry>, PollError>> {
+        if self.polls.poll_state(automation).is_none() {
+            return Some(Err(PollError::NoPoll(automation.clone())));
+        }
+        if !self.polls.is_here(automation) {
+            return None;
+        }
+        let _hold = self.runtime.hold_shard(automation)?;
+        Some(match operation {
+            PollOperation::Now => self.poll(automation).await.map(Some).ok_or(PollError::Closing),
+            PollOperation::Reset => {
+                let reset = |before: &PollState, now| initial_standing(before.source.clone(), now);
+                self.set_poll(automation, reset).await.map(|()| None)
+            }
+            PollOperation::Rewind { cursor } => {
+                let rewound = |before: &PollState, now| PollState {
+                    cursor,
+                    polled_at: before.polled_at.or(Some(now)),
+                    ..initial_standing(before.source.clone(), now)
+                };
+                self.set_poll(automation, rewound).await.map(|()| None)
+            }
+        })
     }
 
     async fn set_poll(

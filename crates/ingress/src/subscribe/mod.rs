@@ -28,6 +28,7 @@ use runtime::{Due, Timed};
 use table::SubscriptionTable;
 
 pub use retry::SubscriptionError;
+pub(crate) use retry::SubscriptionOperation;
 
 /// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 8;
@@ -366,7 +367,8 @@ impl Subscriptions {
 }
 
 impl Ingress {
-    /// Lists the existing, pending and leaving subscriptions, sorted by Automation.
+    /// Lists the existing, pending and leaving subscriptions that this node has in memory, sorted by Automation. Those of the shards of
+    /// other nodes may be out of date.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         let ahead = self.runtime.clock.wall_offset();
@@ -374,8 +376,26 @@ impl Ingress {
             next_at: next.map(|at| at.to_wall(ahead)),
             ..subscription.clone()
         };
-        let mut all: Vec<Subscription> = self.subscriptions.table().all().map(shown).collect();
-        all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
-        all
+        sorted(self.subscriptions.table().all().map(shown).collect())
     }
+
+    /// Lists the existing, pending and leaving subscriptions, sorted by Automation: the same on each node.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn subscriptions_of_all_nodes(&self) -> Result<Vec<Subscription>, store::Error> {
+        let mut all = self.subscriptions();
+        if self.runtime.store.node().is_some() {
+            let is_here = |one: &Subscription| self.runtime.peers.shards.has(&one.automation);
+            all.retain(is_here);
+            let stored = self.runtime.store.subscriptions().await?;
+            all.extend(stored.into_iter().filter(|one| !is_here(one)));
+        }
+        Ok(sorted(all))
+    }
+}
+
+fn sorted(mut all: Vec<Subscription>) -> Vec<Subscription> {
+    all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
+    all
 }

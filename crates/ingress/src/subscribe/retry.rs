@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use model::automation::AutomationId;
+use serde::{Deserialize, Serialize};
 use store::Subscription;
 
 use super::Subscriptions;
+use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 
 /// Error of a request that a person made about subscriptions.
@@ -22,6 +24,31 @@ pub enum SubscriptionError {
     /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Closing,
+    /// Another node has the subscriptions and could not be asked.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+}
+
+/// The operations of people on the subscriptions of an Automation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum SubscriptionOperation {
+    /// Attempt the pending changes.
+    Try,
+    /// Forget those that could not be taken back.
+    Forget,
+}
+
+/// The reply of the node that has the subscriptions.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum SubscriptionReply {
+    /// The subscriptions that there are now.
+    Done(Vec<Subscription>),
+    /// There is none.
+    NoSubscription,
+    /// No removal failed.
+    NothingToForget,
 }
 
 impl Ingress {
@@ -30,11 +57,73 @@ impl Ingress {
     /// failure makes the pause before the next one longer.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no subscription, or the daemon stops.
+    /// Returns an error if the Automation has no subscription, the daemon stops, or the node that subscribes does not answer.
     pub async fn try_subscriptions(
         self: &Arc<Self>,
         automation: &AutomationId,
     ) -> Result<Vec<Subscription>, SubscriptionError> {
+        self.operate_on_subscriptions(automation, SubscriptionOperation::Try).await
+    }
+
+    /// Forgets the subscriptions of an Automation whose removal failed, and returns those that are left. The other
+    /// application is not called, and keeps a subscription that it still has.
+    ///
+    /// # Errors
+    /// Returns an error if no removal of the Automation failed, or the node that subscribes does not answer.
+    pub async fn forget_subscriptions(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+    ) -> Result<Vec<Subscription>, SubscriptionError> {
+        self.operate_on_subscriptions(automation, SubscriptionOperation::Forget).await
+    }
+
+    /// Carries out an operation here, or lets the owner of the shard do so.
+    async fn operate_on_subscriptions(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        operation: SubscriptionOperation,
+    ) -> Result<Vec<Subscription>, SubscriptionError> {
+        if let Some(_hold) = self.runtime.hold_shard(automation) {
+            return self.operate_on_own_subscriptions(automation, operation).await;
+        }
+        match self.forward(automation, Operation::Subscriptions(operation)).await? {
+            SubscriptionReply::Done(left) => Ok(left),
+            SubscriptionReply::NoSubscription => Err(SubscriptionError::NoSubscription(automation.clone())),
+            SubscriptionReply::NothingToForget => Err(SubscriptionError::NothingToForget(automation.clone())),
+        }
+    }
+
+    /// Carries out an operation for another node. `None` if it is to be asked again, here or at the next owner of the shard.
+    pub(crate) async fn answer_subscriptions(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        operation: SubscriptionOperation,
+    ) -> Option<SubscriptionReply> {
+        let _hold = self.runtime.hold_shard(automation)?;
+        match self.operate_on_own_subscriptions(automation, operation).await {
+            Ok(left) => Some(SubscriptionReply::Done(left)),
+            Err(SubscriptionError::NoSubscription(_)) => Some(SubscriptionReply::NoSubscription),
+            Err(SubscriptionError::NothingToForget(_)) => Some(SubscriptionReply::NothingToForget),
+            Err(SubscriptionError::Closing | SubscriptionError::Forward(_)) => None,
+        }
+    }
+
+    async fn operate_on_own_subscriptions(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        operation: SubscriptionOperation,
+    ) -> Result<Vec<Subscription>, SubscriptionError> {
+        match operation {
+            SubscriptionOperation::Try => self.try_own_subscriptions(automation).await?,
+            SubscriptionOperation::Forget => self.forget_own_subscriptions(automation).await?,
+        }
+        Ok(self.subscriptions().into_iter().filter(|one| one.automation == *automation).collect())
+    }
+
+    async fn try_own_subscriptions(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+    ) -> Result<(), SubscriptionError> {
         if self.subscriptions.of_automation(automation).is_empty() {
             return Err(SubscriptionError::NoSubscription(automation.clone()));
         }
@@ -43,21 +132,13 @@ impl Ingress {
         }
         // An attempt under way holds the lock until its result is stored.
         drop(self.subscriptions.locks.lock(automation.as_str()).await);
-        if self.runtime.closing.is_cancelled() {
-            return Err(SubscriptionError::Closing);
+        match self.runtime.closing.is_cancelled() {
+            true => Err(SubscriptionError::Closing),
+            false => Ok(()),
         }
-        Ok(self.subscriptions().into_iter().filter(|one| one.automation == *automation).collect())
     }
 
-    /// Forgets the subscriptions of an Automation whose removal failed, and returns those that are left. The other
-    /// application is not called, and keeps a subscription that it still has.
-    ///
-    /// # Errors
-    /// Returns an error if no removal of the Automation failed.
-    pub async fn forget_subscriptions(
-        &self,
-        automation: &AutomationId,
-    ) -> Result<Vec<Subscription>, SubscriptionError> {
+    async fn forget_own_subscriptions(&self, automation: &AutomationId) -> Result<(), SubscriptionError> {
         let _changing = self.subscriptions.changing.lock().await;
         let all = self.subscriptions.of_automation(automation);
         let failed: Vec<_> = all.iter().filter(|one| one.removing && one.error.is_some()).collect();
@@ -68,7 +149,7 @@ impl Ingress {
             tracing::warn!(%automation, event = one.event, remote = %one.remote.to_json(), "a subscription that could not be taken back is forgotten on demand");
             self.forget_subscription(&one.id).await;
         }
-        Ok(self.subscriptions().into_iter().filter(|one| one.automation == *automation).collect())
+        Ok(())
     }
 }
 

@@ -1,12 +1,14 @@
-//! Letters: requests to the node that has an execution. A letter stays in the store until that node, or the next one that has the
-//! execution, has answered it. So an answer that a person gave, and that was confirmed, is never lost.
+//! Letters: requests to the node that has an execution or a shard. A letter stays in the store until that node, or the next one that
+//! has the execution or the shard, has answered it. So an answer that a person gave, and that was confirmed, is never lost.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use model::automation::AutomationId;
 use model::execution::{Event, ExecutionId, Signal};
 use serde::{Deserialize, Serialize};
-use store::{Letter, LetterState, News, NodeId};
+use store::{Letter, LetterState, News, NodeId, Recipient, Shard};
 
 use crate::admission::SignalError;
 use crate::context::Runtime;
@@ -20,6 +22,13 @@ const FIRST_LOOK: Duration = Duration::from_millis(250);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// The time after the end of an execution in which its owner can still write a reply.
 const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// Answers the requests of other nodes about the shards of this one.
+#[async_trait]
+pub trait ShardRequests: Send + Sync {
+    /// Returns the reply. `None` if this node cannot answer now: the request is repeated, here or at the next owner of the shard.
+    async fn answer(&self, request: &[u8]) -> Option<Vec<u8>>;
+}
 
 /// A request to the owner of an execution.
 #[derive(Debug, Serialize, Deserialize)]
@@ -86,20 +95,58 @@ impl Runtime {
         self.ask(owner, id, &Request::Note { event }).await.map(drop)
     }
 
-    /// Sends a request and waits for its reply.
+    /// Sends a request to the owner of the shard of an Automation, and waits so long for its reply.
+    ///
+    /// # Errors
+    /// The owner did not answer, the engine stops, or the store failed.
+    pub async fn ask_shard(
+        &self,
+        automation: &AutomationId,
+        request: Vec<u8>,
+        patience: Duration,
+    ) -> Result<Vec<u8>, Error> {
+        let shard = Shard::of(automation);
+        let nodes = self.store.nodes().await?;
+        let owner = nodes.iter().find(|node| !node.dead && node.shards.contains(shard)).map(|node| node.id);
+        let reply = self.send_and_wait(owner, Recipient::Shard(shard), request, patience).await?;
+        reply.ok_or(Error::Unanswered)
+    }
+
+    /// Sends a request to the owner of an execution and waits for its reply.
     async fn ask(&self, owner: NodeId, execution: ExecutionId, request: &Request) -> Result<Reply, Error> {
-        let sender = self.store.node().ok_or(Error::NoSuchExecution(execution))?;
         let body = serde_json::to_vec(request).map_err(|error| Error::Input(error.to_string()))?;
-        let letter = Letter { id: random(), execution, sender, body };
+        let to = Recipient::Execution(execution);
+        match self.send_and_wait(Some(owner), to, body, PATIENCE).await? {
+            Some(reply) => {
+                let unreadable =
+                    |error: serde_json::Error| Error::Input(format!("a reply cannot be read: {error}"));
+                serde_json::from_slice(&reply).map_err(unreadable)
+            }
+            None => Ok(Reply::NotWaiting),
+        }
+    }
+
+    /// Sends a request and waits for its reply; `None` if its recipient has ended.
+    async fn send_and_wait(
+        &self,
+        owner: Option<NodeId>,
+        to: Recipient,
+        body: Vec<u8>,
+        patience: Duration,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let sender = self.store.node().ok_or(Error::Unanswered)?;
+        let letter = Letter { id: random(), to, sender, body };
         self.store.send_letter(letter.clone()).await?;
-        self.store.tell(Some(owner), News::Letter);
-        let reply = self.reply_to(&letter).await;
+        if owner.is_some() {
+            self.store.tell(owner, News::Letter);
+        }
+        let reply = self.reply_to(&letter, patience).await;
         self.store.delete_letter(&letter).await?;
         reply
     }
 
-    async fn reply_to(&self, letter: &Letter) -> Result<Reply, Error> {
-        let give_up = self.clock.monotonic_now().after(PATIENCE);
+    async fn reply_to(&self, letter: &Letter, patience: Duration) -> Result<Option<Vec<u8>>, Error> {
+        let give_up = self.clock.monotonic_now().after(patience);
         let (mut pause, mut ended_until) = (FIRST_LOOK, None);
         loop {
             let replied = self.peers.replies.notified();
@@ -107,13 +154,9 @@ impl Runtime {
             replied.as_mut().enable();
             let now = self.clock.monotonic_now();
             match self.store.letter_state(letter).await? {
-                LetterState::Answered(body) => {
-                    let unreadable =
-                        |error: serde_json::Error| Error::Input(format!("a reply cannot be read: {error}"));
-                    return serde_json::from_slice(&body).map_err(unreadable);
-                }
+                LetterState::Answered(body) => return Ok(Some(body)),
                 LetterState::Ended if now >= *ended_until.get_or_insert(now.after(LAST_WORDS)) => {
-                    return Ok(Reply::NotWaiting);
+                    return Ok(None);
                 }
                 LetterState::Open if now >= give_up => return Err(Error::Unanswered),
                 LetterState::Ended | LetterState::Open => {}
@@ -127,7 +170,7 @@ impl Runtime {
         }
     }
 
-    /// Answers the letters to executions of this node, each in a task of its own.
+    /// Answers the letters to executions and shards of this node, each in a task of its own.
     pub(super) async fn answer_letters(self: &Arc<Self>) -> Result<(), Error> {
         for letter in self.store.letters().await? {
             let is_new =
@@ -145,16 +188,24 @@ impl Runtime {
 
     async fn answer_letter(self: &Arc<Self>, letter: &Letter) {
         // Without a reply it is found again, here or by the next owner.
-        let Some(reply) = self.handle(letter).await else { return };
-        let Ok(body) = serde_json::to_vec(&reply) else { return };
+        let reply = match letter.to {
+            Recipient::Execution(id) => match self.handle(id, letter).await {
+                Some(reply) => serde_json::to_vec(&reply).ok(),
+                None => None,
+            },
+            Recipient::Shard(_) => match self.peers.shard_requests.get() {
+                Some(requests) => requests.answer(&letter.body).await,
+                None => None,
+            },
+        };
+        let Some(body) = reply else { return };
         if let Err(error) = self.store.answer_letters(vec![(letter.clone(), body)]).await {
             return self.lost(&error);
         }
         self.store.tell(Some(letter.sender), News::Reply);
     }
 
-    async fn handle(self: &Arc<Self>, letter: &Letter) -> Option<Reply> {
-        let id = letter.execution;
+    async fn handle(self: &Arc<Self>, id: ExecutionId, letter: &Letter) -> Option<Reply> {
         if !self.admission.has(id) {
             // It is on its way into the table of this node, or out of it.
             return None;

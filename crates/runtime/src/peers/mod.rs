@@ -1,14 +1,14 @@
 //! The other nodes that share the store: shards, executions that change their owner, and hints between nodes.
 //!
 //! Each unfinished execution is in the table of exactly one node, its owner in the store. A node gets further ones from a dead node,
-//! or because it owns the shard of a gated one. Whatever comes for an execution of another node goes there as a letter
-//! ([`letters`]). Where a process has its store to itself, all of this does nothing.
+//! or because it owns the shard of a gated one. Whatever comes for an execution or a shard of another node goes there as a
+//! letter ([`letters`]). Where a process has its store to itself, all of this does nothing.
 
 mod letters;
 mod shards;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use model::execution::{ExecutionId, Status};
@@ -19,6 +19,7 @@ use crate::admission::Handed;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::run::Progress;
+pub use letters::ShardRequests;
 pub use shards::{ShardHold, Shards};
 
 /// The time between two looks at what hints may have missed.
@@ -39,6 +40,8 @@ pub struct Peers {
     pub addresses: Notify,
     /// Notified when a generation of definitions may have been deployed.
     pub generations: Notify,
+    /// Answers letters to shards of this node.
+    shard_requests: OnceLock<Box<dyn ShardRequests>>,
     /// Letters that are being answered.
     answering: Mutex<HashSet<[u8; 16]>>,
     /// The executions that other nodes wait for.
@@ -235,6 +238,11 @@ impl Runtime {
 }
 
 impl Peers {
+    /// Sets who answers the requests of other nodes about shards of this one. Only the first call has an effect.
+    pub fn set_shard_requests(&self, requests: Box<dyn ShardRequests>) {
+        let _ = self.shard_requests.set(requests);
+    }
+
     fn watched(&self) -> std::sync::MutexGuard<'_, HashSet<(ExecutionId, NodeId)>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }

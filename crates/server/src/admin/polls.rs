@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::PollError;
+use engine::{ForwardError, PollError};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, Value};
@@ -120,11 +120,24 @@ impl From<store::PollEntry> for EntryView {
     }
 }
 
+impl From<ForwardError> for Problem {
+    fn from(error: ForwardError) -> Self {
+        match error {
+            ForwardError::Closing => Self::from(engine::Error::Closing),
+            ForwardError::Store(error) => Self::from(error),
+            ForwardError::Unanswered(_) | ForwardError::Unreadable(_) => Self {
+                retry_after: Some(5),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unanswered", error.to_string())
+            },
+        }
+    }
+}
+
 impl From<PollError> for Problem {
     fn from(error: PollError) -> Self {
         match error {
             PollError::NoPoll(_) => Self::new(StatusCode::CONFLICT, "no_poll", error.to_string()),
-            PollError::Elsewhere(_) => Self::new(StatusCode::CONFLICT, "elsewhere", error.to_string()),
+            PollError::Forward(error) => Self::from(error),
             PollError::Closing => Self::from(engine::Error::Closing),
             PollError::Store(error) => Self::from(error),
         }
@@ -132,8 +145,9 @@ impl From<PollError> for Problem {
 }
 
 impl Api {
-    fn poll(&self, automation: &AutomationId) -> Result<PollView, Problem> {
-        let found = self.engine.ingress().polls().into_iter().find(|view| view.automation == *automation);
+    async fn poll(&self, automation: &AutomationId) -> Result<PollView, Problem> {
+        let polls = self.engine.ingress().polls_of_all_nodes().await?;
+        let found = polls.into_iter().find(|view| view.automation == *automation);
         Ok(found.ok_or_else(|| PollError::NoPoll(automation.clone()))?.into())
     }
 
@@ -147,8 +161,9 @@ impl Api {
     get, path = "/api/v1/polls", tag = "automations",
     responses((status = 200, description = "By automation", body = Polls)),
 )]
-pub(crate) async fn list(State(api): Shared) -> Answer<Polls> {
-    Answer::ok(Polls { polls: api.engine.ingress().polls().into_iter().map(Into::into).collect() })
+pub(crate) async fn list(State(api): Shared) -> Result<Answer<Polls>, Problem> {
+    let polls = api.engine.ingress().polls_of_all_nodes().await?;
+    Ok(Answer::ok(Polls { polls: polls.into_iter().map(Into::into).collect() }))
 }
 
 /// One poll with what came of the latest ones
@@ -159,7 +174,7 @@ pub(crate) async fn list(State(api): Shared) -> Answer<Polls> {
 )]
 pub(crate) async fn show(State(api): Shared, Segment(name): Segment) -> Result<Answer<PollDetail>, Problem> {
     let automation = api.id_of(&name)?;
-    let poll = api.poll(&automation)?;
+    let poll = api.poll(&automation).await?;
     let latest = api.engine.store().poll_entries(&automation, LATEST).await?;
     Ok(Answer::ok(PollDetail { poll, latest: latest.into_iter().map(Into::into).collect() }))
 }
@@ -186,7 +201,7 @@ pub(crate) async fn reset(State(api): Shared, Segment(name): Segment) -> Result<
     let automation = api.id_of(&name)?;
     let (engine, id) = (api.engine.clone(), automation.clone());
     api.to_its_end(async move { engine.ingress().reset_poll(&id).await }).await??;
-    Ok(Answer::ok(api.poll(&automation)?))
+    Ok(Answer::ok(api.poll(&automation).await?))
 }
 
 /// Continue a poll from a cursor, and forget the items that it has seen
@@ -203,5 +218,5 @@ pub(crate) async fn rewind(
     let automation = api.id_of(&name)?;
     let (engine, id, cursor) = (api.engine.clone(), automation.clone(), Value::from_serde(cursor));
     api.to_its_end(async move { engine.ingress().rewind_poll(&id, cursor).await }).await??;
-    Ok(Answer::ok(api.poll(&automation)?))
+    Ok(Answer::ok(api.poll(&automation).await?))
 }

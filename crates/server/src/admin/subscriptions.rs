@@ -86,6 +86,7 @@ impl From<SubscriptionError> for Problem {
             SubscriptionError::NothingToForget(_) => {
                 Self::new(StatusCode::CONFLICT, "nothing_to_forget", error.to_string())
             }
+            SubscriptionError::Forward(error) => Self::from(error),
             SubscriptionError::Closing => Self::from(engine::Error::Closing),
         }
     }
@@ -96,10 +97,9 @@ impl From<SubscriptionError> for Problem {
     get, path = "/api/v1/subscriptions", tag = "automations",
     responses((status = 200, description = "By automation", body = Subscriptions)),
 )]
-pub(crate) async fn list(State(api): Shared) -> Answer<Subscriptions> {
-    Answer::ok(Subscriptions {
-        subscriptions: api.engine.ingress().subscriptions().into_iter().map(Into::into).collect(),
-    })
+pub(crate) async fn list(State(api): Shared) -> Result<Answer<Subscriptions>, Problem> {
+    let all = api.engine.ingress().subscriptions_of_all_nodes().await?;
+    Ok(Answer::ok(Subscriptions { subscriptions: all.into_iter().map(Into::into).collect() }))
 }
 
 /// Attempt the pending changes of an automation's subscriptions now, whenever the next attempt is due

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 use super::data::{Data, StoredExecution};
 use crate::types::{
-    HandedExecution, Letter, LetterState, Load, NewExecution, News, Node, NodeId, RunningGeneration, Shard,
-    ShardSet,
+    HandedExecution, Letter, LetterState, Load, NewExecution, News, Node, NodeId, Recipient,
+    RunningGeneration, Shard, ShardSet,
 };
 
 /// The most news that wait for a node.
@@ -217,22 +217,36 @@ impl Data {
     }
 
     pub(super) fn send_letter(&mut self, letter: Letter) {
-        if self.is_unfinished(letter.execution) {
+        if self.is_open(&letter) {
             self.cluster.letters.entry(letter.id).or_insert((letter, None));
+        }
+    }
+
+    fn is_open(&self, letter: &Letter) -> bool {
+        match letter.to {
+            Recipient::Execution(execution) => self.is_unfinished(execution),
+            Recipient::Shard(_) => true,
+        }
+    }
+
+    fn recipient(&self, letter: &Letter) -> Option<NodeId> {
+        match letter.to {
+            Recipient::Execution(execution) => self.owner(execution),
+            Recipient::Shard(shard) => self.cluster.shards.get(&shard.number()).copied(),
         }
     }
 
     pub(super) fn letter_state(&self, letter: &Letter) -> LetterState {
         match self.cluster.letters.get(&letter.id) {
             Some((_, Some(reply))) => LetterState::Answered(reply.clone()),
-            Some((letter, None)) if self.is_unfinished(letter.execution) => LetterState::Open,
+            Some((letter, None)) if self.is_open(letter) => LetterState::Open,
             _ => LetterState::Ended,
         }
     }
 
     pub(super) fn letters(&self, node: NodeId) -> Vec<Letter> {
         let open = self.cluster.letters.values().filter(|(_, reply)| reply.is_none());
-        let own = open.filter(|(letter, _)| self.owner(letter.execution) == Some(node));
+        let own = open.filter(|(letter, _)| self.recipient(letter) == Some(node));
         own.map(|(letter, _)| letter.clone()).take(PAGE).collect()
     }
 

@@ -10,7 +10,7 @@ use super::op::{Done, Op, Params, params};
 use super::queue::Queue;
 use super::reader::{Reader, damaged, get, optional_text};
 use crate::Error;
-use crate::types::{Letter, LetterState, Load, Node, NodeId, RunningGeneration, Shard, ShardSet};
+use crate::types::{Letter, LetterState, Load, Node, NodeId, Recipient, RunningGeneration, Shard, ShardSet};
 
 /// The number of executions that change their owner in one transaction.
 pub(super) const PAGE: i32 = 1000;
@@ -30,13 +30,13 @@ const OWN_SHARDS: &str = "SELECT id FROM shards WHERE owner = $1 ORDER BY id";
 const GIVE_UP_SHARD: &str = "SELECT give_up_shard($1, $2)";
 const OWNER_OF_SHARD: &str = "SELECT owner IS DISTINCT FROM $1 FROM shards WHERE id = $2";
 const FORGET_DEAD: &str = "SELECT forget_dead()";
-const SEND: &str = "INSERT INTO mail (id, execution, sender, body) \
-    SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT 1 FROM live WHERE id = $2) ON CONFLICT (id) DO NOTHING";
-const STATE_OF_LETTER: &str =
-    "SELECT m.reply, EXISTS (SELECT 1 FROM live WHERE id = m.execution) FROM mail m WHERE m.id = $1";
+const SEND: &str = "INSERT INTO mail (id, execution, shard, sender, body) SELECT $1, $2::uuid, $3::int2, $4, $5 \
+    WHERE $2::uuid IS NULL OR EXISTS (SELECT 1 FROM live WHERE id = $2) ON CONFLICT (id) DO NOTHING";
+const STATE_OF_LETTER: &str = "SELECT m.reply, m.execution IS NULL OR EXISTS (SELECT 1 FROM live WHERE id = m.execution) \
+    FROM mail m WHERE m.id = $1";
 const DELETE_LETTER: &str = "DELETE FROM mail WHERE id = $1";
-const LETTERS: &str = "SELECT m.id, m.execution, m.sender, m.body FROM mail m JOIN live l ON l.id = m.execution \
-    WHERE l.owner = $1 AND m.reply IS NULL ORDER BY m.id LIMIT $2";
+const LETTERS: &str = "SELECT m.id, m.execution, m.shard, m.sender, m.body FROM mail m LEFT JOIN live l ON l.id = m.execution \
+    WHERE (l.owner = $1 OR m.shard IN (SELECT id FROM shards WHERE owner = $1)) AND m.reply IS NULL ORDER BY m.id LIMIT $2";
 const ANSWER: &str = "UPDATE mail SET reply = $2 WHERE id = $1";
 const ENDED_CHILDREN: &str = "SELECT w.execution FROM waits w JOIN live l ON l.id = w.execution \
     WHERE w.child IS NOT NULL AND l.owner = $1 AND NOT EXISTS (SELECT 1 FROM live c WHERE c.id = w.child) LIMIT $2";
@@ -64,9 +64,12 @@ fn node(row: &Row) -> Result<Node, Error> {
 }
 
 fn shards(numbers: &[i16]) -> Result<ShardSet, Error> {
-    let shard = |number: &i16| u8::try_from(*number).ok().and_then(Shard::new);
-    let of = |number| shard(number).ok_or_else(|| damaged(format!("{number} is no number of a shard")));
-    numbers.iter().map(of).collect()
+    numbers.iter().copied().map(shard).collect()
+}
+
+fn shard(number: i16) -> Result<Shard, Error> {
+    let shard = u8::try_from(number).ok().and_then(Shard::new);
+    shard.ok_or_else(|| damaged(format!("{number} is no number of a shard")))
 }
 
 /// Returns the owner of an execution that has not ended.
@@ -121,20 +124,24 @@ pub(super) async fn give_up_shard(queue: &Queue, node: i64, shard: Shard) -> Res
         .map(Option::unwrap_or_default)
 }
 
-/// Stores a letter. Does nothing if the execution has ended.
+/// Stores a letter. Does nothing if it is for an execution that has ended.
 pub(super) async fn send(queue: &Queue, letter: Letter) -> Result<(), Error> {
     let id = Uuid::from_bytes(letter.id);
-    run(queue, SEND, params![id, id_of(letter.execution), letter.sender.0, letter.body]).await.map(drop)
+    let (execution, shard) = match letter.to {
+        Recipient::Execution(execution) => (Some(id_of(execution)), None),
+        Recipient::Shard(shard) => (None, Some(i16::from(shard.number()))),
+    };
+    run(queue, SEND, params![id, execution, shard, letter.sender.0, letter.body]).await.map(drop)
 }
 
 /// Returns the state of a letter.
 pub(super) async fn letter_state(reader: &Reader, letter: &Letter) -> Result<LetterState, Error> {
     let row = reader.row(STATE_OF_LETTER, params![Uuid::from_bytes(letter.id)]).await?;
     let Some(row) = row else { return Ok(LetterState::Ended) };
-    let (reply, is_unfinished): (Option<Vec<u8>>, bool) = (get(&row, 0)?, get(&row, 1)?);
+    let (reply, is_open): (Option<Vec<u8>>, bool) = (get(&row, 0)?, get(&row, 1)?);
     Ok(match reply {
         Some(reply) => LetterState::Answered(reply),
-        None if is_unfinished => LetterState::Open,
+        None if is_open => LetterState::Open,
         None => LetterState::Ended,
     })
 }
@@ -144,14 +151,17 @@ pub(super) async fn delete_letter(queue: &Queue, letter: &Letter) -> Result<(), 
     run(queue, DELETE_LETTER, params![Uuid::from_bytes(letter.id)]).await.map(drop)
 }
 
-/// Returns open letters to executions of a node.
+/// Returns open letters to executions and shards of a node.
 pub(super) async fn letters(reader: &Reader, node: i64) -> Result<Vec<Letter>, Error> {
     let letter = |row: &Row| {
         Ok(Letter {
             id: get::<Uuid>(row, 0)?.into_bytes(),
-            execution: execution_of(get(row, 1)?),
-            sender: NodeId(get(row, 2)?),
-            body: get(row, 3)?,
+            to: match get::<Option<i16>>(row, 2)? {
+                Some(number) => Recipient::Shard(shard(number)?),
+                None => Recipient::Execution(execution_of(get(row, 1)?)),
+            },
+            sender: NodeId(get(row, 3)?),
+            body: get(row, 4)?,
         })
     };
     reader.rows(LETTERS, params![node, i64::from(MAX_PAGE)]).await?.iter().map(letter).collect()

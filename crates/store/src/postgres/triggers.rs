@@ -31,6 +31,11 @@ const FIND_RECORD: &str = "SELECT execution, content FROM names \
 const KNOWN_KEYS: &str = "SELECT EXISTS (SELECT 1 FROM poll_keys k WHERE k.automation = $1 AND k.key = t.key) \
     FROM unnest($2::bytea[]) WITH ORDINALITY AS t (key, place) ORDER BY t.place";
 const POLL_LOG: &str = "SELECT body FROM poll_log WHERE automation = $1 ORDER BY no DESC LIMIT $2";
+const POLLING: &str =
+    "SELECT p.automation FROM polling p JOIN nodes n ON n.id = p.node AND NOT n.dead ORDER BY 1";
+const BEGIN_POLLING: &str = "INSERT INTO polling (automation, node) VALUES ($1, $2) \
+    ON CONFLICT (automation) DO UPDATE SET node = excluded.node";
+const END_POLLING: &str = "DELETE FROM polling WHERE automation = $1 AND node = $2";
 
 /// Returns the addresses of all Automations that ever had some.
 pub(super) async fn addresses(reader: &Reader) -> Result<Vec<Address>, Error> {
@@ -92,6 +97,22 @@ pub(super) async fn known_poll_keys(
     let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
     let rows = reader.rows(KNOWN_KEYS, params![automation.as_str().to_owned(), keys]).await?;
     rows.iter().map(|row| get(row, 0)).collect()
+}
+
+/// Notes that a node polls for an Automation, or has done so.
+pub(super) async fn set_polling(
+    reader: &Reader,
+    node: i64,
+    automation: &AutomationId,
+    polls: bool,
+) -> Result<(), Error> {
+    let sql = if polls { BEGIN_POLLING } else { END_POLLING };
+    reader.rows(sql, params![automation.as_str().to_owned(), node]).await.map(drop)
+}
+
+/// Returns the Automations for which a node polls.
+pub(super) async fn polling(reader: &Reader) -> Result<Vec<AutomationId>, Error> {
+    reader.rows(POLLING, Vec::new()).await?.iter().map(|row| automation(get(row, 0)?)).collect()
 }
 
 /// Returns the log of the latest polls of an Automation, newest first.

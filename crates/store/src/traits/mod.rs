@@ -405,7 +405,7 @@ pub trait PeerStore: Send + Sync {
     /// Gives a lock up.
     fn unlock(&self, _name: &str) {}
 
-    /// Stores a letter. Does nothing if the execution has ended.
+    /// Stores a letter. Does nothing if it is for an execution that has ended.
     async fn send_letter(&self, _letter: Letter) -> Result<(), Error> {
         Ok(())
     }
@@ -420,7 +420,7 @@ pub trait PeerStore: Send + Sync {
         Ok(())
     }
 
-    /// Returns letters to executions of this node that are not answered; at most 1,000.
+    /// Returns letters to executions and shards of this node that are not answered; at most 1,000.
     async fn letters(&self) -> Result<Vec<Letter>, Error> {
         Ok(Vec::new())
     }

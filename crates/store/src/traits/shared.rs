@@ -1,6 +1,7 @@
 //! State of triggers that the nodes of a store share.
 
 use async_trait::async_trait;
+use model::AutomationId;
 
 use crate::Error;
 use crate::types::{TokenGrant, TokenRequest};
@@ -16,5 +17,15 @@ pub trait SharedTriggerStore: Send + Sync {
     /// [`Error::Alone`] if this process has the store to itself.
     async fn take_tokens(&self, _request: TokenRequest) -> Result<TokenGrant, Error> {
         Err(Error::Alone)
+    }
+
+    /// Notes that this node polls for an Automation, or has done so. It is lost when the server crashes, and with this node.
+    async fn set_polling(&self, _automation: &AutomationId, _polls: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Returns the Automations for which a node polls at the moment.
+    async fn polling(&self) -> Result<Vec<AutomationId>, Error> {
+        Ok(Vec::new())
     }
 }

@@ -21,7 +21,7 @@ pub use dedup::{DedupHit, DedupRecord};
 pub use generation::{
     DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,
 };
-pub use peer::{HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Shard, ShardSet};
+pub use peer::{HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Recipient, Shard, ShardSet};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};
 pub use replay::{ReplayLog, Snapshot, SnapshotChange};

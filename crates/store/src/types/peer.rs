@@ -147,13 +147,22 @@ pub struct HandedExecution {
     pub wake_at: Option<Timestamp>,
 }
 
-/// A request to the owner of an execution. It stays until it is answered, whichever node the owner is by then.
+/// The recipient of a letter: the owner of one of these, whichever node that is when it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// The owner of an execution that has not ended.
+    Execution(ExecutionId),
+    /// The owner of a shard.
+    Shard(Shard),
+}
+
+/// A request to another node. It stays until it is answered, or its sender gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
     /// Its id, by which the sender finds the reply.
     pub id: [u8; 16],
-    /// The execution.
-    pub execution: ExecutionId,
+    /// Its recipient.
+    pub to: Recipient,
     /// The node that waits for the reply.
     pub sender: NodeId,
     /// The request, in a form that the engine defines.

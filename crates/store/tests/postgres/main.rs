@@ -16,7 +16,7 @@ use store::conformance::{PostgresServer, PostgresSpace};
 use store::{
     Accept, AcceptOutcome, Append, Definition, DeployOutcome, DeployedFile, Durability, Error, ExecutionRow,
     Generation, GenerationSource, InitialEvents, Letter, LetterState, Location, NewExecution, NewGeneration,
-    News, Options, RunningGeneration, Shard, Store,
+    News, Options, Recipient, RunningGeneration, Shard, Store,
 };
 use tempfile::TempDir;
 
@@ -153,7 +153,12 @@ async fn a_letter_stays_until_the_owner_of_its_execution_has_answered() {
     let definition = definition(&*one).await;
     accept(&*one, new(&definition, 1)).await.expect("it is accepted");
     let sender = other.node().expect("a number");
-    let letter = Letter { id: [7; 16], execution: new(&definition, 1).id, sender, body: b"go".to_vec() };
+    let letter = Letter {
+        id: [7; 16],
+        to: Recipient::Execution(new(&definition, 1).id),
+        sender,
+        body: b"go".to_vec(),
+    };
     other.send_letter(letter.clone()).await.expect("it is sent");
     other.send_letter(letter.clone()).await.expect("a repetition changes nothing");
     assert_eq!(other.letter_state(&letter).await.expect("it is read"), LetterState::Open);
@@ -166,7 +171,7 @@ async fn a_letter_stays_until_the_owner_of_its_execution_has_answered() {
     );
     assert!(one.letters().await.expect("they are read").is_empty());
     other.delete_letter(&letter).await.expect("it is deleted");
-    let late = Letter { execution: new(&definition, 9).id, ..letter };
+    let late = Letter { to: Recipient::Execution(new(&definition, 9).id), ..letter };
     other.send_letter(late.clone()).await.expect("it is sent");
     assert_eq!(
         other.letter_state(&late).await.expect("it is read"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use model::AutomationId;
 use store::conformance::{PostgresServer, PostgresSpace};
-use store::{Store, TokenGrant, TokenRequest};
+use store::{Letter, LetterState, Recipient, Shard, Store, TokenGrant, TokenRequest};
 
 use crate::{folder, open, server};
 
@@ -106,4 +106,45 @@ async fn a_full_bucket_goes_with_the_garbage_and_another_one_stays() {
     let_pass(&server, &space, 60);
     store.collect_garbage().await.expect("it is collected");
     assert_eq!(rows(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_letter_to_a_shard_is_for_the_node_that_owns_it_when_it_is_read() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let shard = Shard::of(&orders());
+    let sender = one.node().expect("a number");
+    let letter = Letter { id: [7; 16], to: Recipient::Shard(shard), sender, body: b"go".to_vec() };
+    one.send_letter(letter.clone()).await.expect("it is sent");
+    for store in [&one, &other] {
+        assert_eq!(store.letters().await.expect("they are read"), [], "nobody has the shard");
+    }
+    assert_eq!(one.letter_state(&letter).await.expect("it is read"), LetterState::Open);
+    let owned = one.take_shards().await.expect("they are taken").contains(shard);
+    other.take_shards().await.expect("they are taken");
+    let (owner, guest) = if owned { (&one, &other) } else { (&other, &one) };
+    assert_eq!(owner.letters().await.expect("they are read"), std::slice::from_ref(&letter));
+    assert_eq!(guest.letters().await.expect("they are read"), []);
+    owner.answer_letters(vec![(letter.clone(), b"done".to_vec())]).await.expect("it is answered");
+    let state = one.letter_state(&letter).await.expect("it is read");
+    assert_eq!(state, LetterState::Answered(b"done".to_vec()));
+    assert_eq!(owner.letters().await.expect("they are read"), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poll_is_under_way_until_it_ends_or_its_node_leaves() {
+    let server = server();
+    let (space, first, second) = (server.space(), folder(), folder());
+    let (one, other) = (open(&space, &first), open(&space, &second));
+    let polling = async || other.polling().await.expect("they are read");
+    one.set_polling(&orders(), true).await.expect("it is noted");
+    assert_eq!(polling().await, [orders()]);
+    other.set_polling(&orders(), false).await.expect("it is noted");
+    assert_eq!(polling().await, [orders()], "another one polls");
+    one.set_polling(&orders(), false).await.expect("it is noted");
+    assert_eq!(polling().await, []);
+    one.set_polling(&orders(), true).await.expect("it is noted");
+    one.close().await.expect("it leaves");
+    assert_eq!(polling().await, []);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::{ConnectionState, Engine, Workers};
 use model::metric::HistogramSnapshot;
-use store::{Capacity, Info};
+use store::{Capacity, Info, Subscription};
 
 use super::super::Problem;
 use super::family::{Family, Labels, Samples, float};
@@ -142,7 +142,9 @@ fn executions(engine: &Engine) -> Vec<Family> {
 fn starts(engine: &Engine) -> Vec<Family> {
     let (metrics, ingress) = (&engine.runtime().metrics, engine.ingress());
     let mut subscriptions = BTreeMap::from([("active", 0), ("pending", 0), ("leaving", 0)]);
-    for subscription in ingress.subscriptions() {
+    let shards = &engine.runtime().peers.shards;
+    let is_here = |one: &Subscription| shards.has(&one.automation);
+    for subscription in ingress.subscriptions().into_iter().filter(is_here) {
         let state = match (subscription.removing, subscription.remote.is_null()) {
             (true, _) => "leaving",
             (false, true) => "pending",
@@ -150,7 +152,7 @@ fn starts(engine: &Engine) -> Vec<Family> {
         };
         *subscriptions.entry(state).or_default() += 1;
     }
-    let failing = ingress.polls().iter().filter(|poll| poll.poll_state.failures > 0).count();
+    let failing = ingress.polls().iter().filter(|poll| poll.is_here && poll.poll_state.failures > 0).count();
     let polls = [("succeeded", &metrics.polls_succeeded), ("failed", &metrics.polls_failed)];
     vec![
         counters(

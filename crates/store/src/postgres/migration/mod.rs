@@ -52,6 +52,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table::not_moved("shards", "their owners are daemons, none of which runs"),
     Table::not_moved("mail", "requests between daemons, none of which waits for a reply"),
     Table::not_moved("buckets", "requests of the last moments, which count for nothing in the new place"),
+    Table::not_moved("polling", "polls under way, of which there are none"),
     Table::not_moved("refinery_schema_history", "the version of the tables"),
 ];
 

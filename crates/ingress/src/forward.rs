@@ -1,0 +1,92 @@
+//! Operations on triggers that one node has: they go to the owner of the shard of their Automation, which replies with the result.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::AutomationId;
+use runtime::ShardRequests;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::ingress::Ingress;
+use crate::poll::PollOperation;
+use crate::subscribe::SubscriptionOperation;
+
+/// The time that a sender waits: a poll, the one that it may have to wait for, and the time until a hint that was lost is made up for.
+const PATIENCE: Duration = Duration::from_secs(130);
+
+/// An operation on the trigger of an Automation.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Command {
+    pub(crate) automation: AutomationId,
+    pub(crate) operation: Operation,
+}
+
+/// The operations that one node has to carry out.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Operation {
+    Poll(PollOperation),
+    Subscriptions(SubscriptionOperation),
+}
+
+/// Error of an operation that another node was to carry out.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// The daemon is stopping.
+    #[error("the daemon is stopping")]
+    Closing,
+    /// The other node does not answer.
+    #[error("the daemon that has the trigger of `{0}` does not answer; try again")]
+    Unanswered(AutomationId),
+    /// The request or the reply cannot be read, such as one of another release.
+    #[error("the daemon that has the trigger cannot be asked: {0}")]
+    Unreadable(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+impl Ingress {
+    /// Lets the owner of the shard carry out an operation, and returns its reply.
+    pub(crate) async fn forward<T: DeserializeOwned>(
+        &self,
+        automation: &AutomationId,
+        operation: Operation,
+    ) -> Result<T, ForwardError> {
+        let unreadable = |error: serde_json::Error| ForwardError::Unreadable(error.to_string());
+        let command = Command { automation: automation.clone(), operation };
+        let body = serde_json::to_vec(&command).map_err(unreadable)?;
+        let reply =
+            self.runtime.ask_shard(automation, body, PATIENCE).await.map_err(|error| match error {
+                runtime::Error::Closing => ForwardError::Closing,
+                runtime::Error::Store(error) => ForwardError::Store(error),
+                runtime::Error::Unanswered => ForwardError::Unanswered(automation.clone()),
+                other => ForwardError::Unreadable(other.to_string()),
+            })?;
+        serde_json::from_slice(&reply).map_err(unreadable)
+    }
+}
+
+/// Carries out the operations that other nodes forward to this one.
+pub(crate) struct ForwardedOperations(pub(crate) Weak<Ingress>);
+
+#[async_trait]
+impl ShardRequests for ForwardedOperations {
+    async fn answer(&self, request: &[u8]) -> Option<Vec<u8>> {
+        let ingress = self.0.upgrade()?;
+        let command = serde_json::from_slice(request)
+            .inspect_err(|error| tracing::error!(%error, "a request of another daemon cannot be read"));
+        let Command { automation, operation } = command.ok()?;
+        match operation {
+            Operation::Poll(operation) => {
+                serde_json::to_vec(&ingress.answer_poll(&automation, operation).await?).ok()
+            }
+            Operation::Subscriptions(operation) => {
+                serde_json::to_vec(&ingress.answer_subscriptions(&automation, operation).await?).ok()
+            }
+        }
+    }
+}
