@@ -38,7 +38,7 @@ pub use catalog::{
 pub use engine::Engine;
 pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
 pub use ingress::{
-    AnsweredBy, Caller, CallerAnswer, Capture, ForwardError, Ingress, ListenView, MAX_CAPTURES,
+    AnsweredBy, Caller, CallerAnswer, Capture, ForwardError, Ingress, ListenError, ListenView, MAX_CAPTURES,
     MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView,
     RouteMatch, SavedPayload, SubscriptionError, Verdict, VersionedPayload, caller,
 };

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::ingress::Ingress;
+use crate::listen::ListenRequest;
 use crate::poll::PollOperation;
 use crate::subscribe::SubscriptionOperation;
 
@@ -30,6 +31,7 @@ pub(crate) struct Command {
 pub(crate) enum Operation {
     Poll(PollOperation),
     Subscriptions(SubscriptionOperation),
+    Listen(ListenRequest),
 }
 
 /// Error of an operation that another node was to carry out.
@@ -83,6 +85,9 @@ impl ShardRequests for ForwardedOperations {
         match operation {
             Operation::Poll(operation) => {
                 serde_json::to_vec(&ingress.answer_poll(&automation, operation).await?).ok()
+            }
+            Operation::Listen(request) => {
+                serde_json::to_vec(&ingress.answer_listen(&automation, request).await?).ok()
             }
             Operation::Subscriptions(operation) => {
                 serde_json::to_vec(&ingress.answer_subscriptions(&automation, operation).await?).ok()

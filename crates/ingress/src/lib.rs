@@ -16,8 +16,8 @@ pub use forward::ForwardError;
 pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, RouteMatch, caller};
 pub use ingress::Ingress;
 pub use listen::{
-    Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview,
-    PayloadProblem, SavedPayload, Verdict, VersionedPayload,
+    Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError,
+    PayloadPreview, PayloadProblem, SavedPayload, Verdict, VersionedPayload,
 };
 pub use poll::{PollError, PollView};
 pub use subscribe::SubscriptionError;

@@ -187,3 +187,94 @@ async fn a_subscription_is_tried_again_through_any_daemon_and_looks_the_same_at_
     }
     cluster.stop().await;
 }
+
+/// Sends JSON to the test address of `work` at a daemon.
+async fn test_request(site: &Site, body: &Value) -> Answer {
+    let automation = site.automation("work").await;
+    send(site.request(Method::POST, automation["testUrl"].as_str().unwrap()).json(body)).await
+}
+
+#[tokio::test]
+async fn a_test_request_at_any_daemon_is_captured_by_the_listening_that_began_at_another() {
+    let work = "trigger: {webhook: {verify: none}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("work", work)]).await;
+    let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
+    let listen = "/automations/work/listen";
+    let begun = send(here.api(Method::POST, listen).json(&json!({"count": 3}))).await;
+    assert_eq!((begun.status, begun.json()["left"].clone()), (200, json!(3)), "{}", begun.text);
+    // Somebody waits at the first daemon while the request comes to the second.
+    let watched = send(here.api(Method::GET, &format!("{listen}?wait=true")));
+    let order = json!({"order": 17});
+    let (watched, answer) = tokio::join!(watched, test_request(there, &order));
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let capture = &watched.json()["captures"][0];
+    assert_eq!(capture["results"]["body"]["data"], json!({"order": 17}), "{}", watched.text);
+    assert_eq!(test_request(here, &json!({"order": 18})).await.status, 200);
+    let shown = [here.ask(listen).await, there.ask(listen).await];
+    assert_eq!(shown[0]["captures"], shown[1]["captures"]);
+    assert_eq!((shown[1]["captures"].as_array().unwrap().len(), &shown[1]["left"]), (2, &json!(1)));
+    assert_eq!(here.executions_of("work").await.len(), 0, "a captured request starts nothing");
+    let saved = json!({"name": "first", "capture": 2});
+    let saved = send(there.api(Method::POST, "/automations/work/payloads").json(&saved)).await;
+    assert!(saved.status < 300, "{} {}", saved.status, saved.text);
+    let stopped = send(there.api(Method::DELETE, listen)).await;
+    assert_eq!((stopped.status, &stopped.json()["listening"]), (200, &json!(false)), "{}", stopped.text);
+    assert_eq!(here.ask(listen).await["listening"], false);
+    assert!(test_request(here, &json!({})).await.status == 200);
+    assert_eq!(there.executions_of("work").await.len(), 1, "nobody listens any more");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn the_count_of_a_listening_holds_over_all_daemons() {
+    let work = "trigger: {webhook: {verify: none}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("work", work)]).await;
+    let listen = "/automations/work/listen";
+    send(cluster.sites[1].api(Method::POST, listen).json(&json!({"count": 5}))).await;
+    let body = json!({});
+    let requests = (0..12).map(|turn| test_request(&cluster.sites[turn % 2], &body));
+    for answer in futures_util::future::join_all(requests).await {
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    let shown = cluster.sites[0].ask(listen).await;
+    assert_eq!((shown["captures"].as_array().unwrap().len(), &shown["listening"]), (5, &json!(false)));
+    assert_eq!(cluster.sites[0].executions_of("work").await.len(), 7, "the others start executions");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_request_starts_nothing_while_it_is_not_known_if_somebody_listens() {
+    let work = "trigger: {webhook: {verify: none}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("work", work)]).await;
+    cluster.sql("ALTER TABLE @.listenings RENAME TO away");
+    let refused = test_request(&cluster.sites[0], &json!({})).await;
+    assert_eq!(refused.refusal(), (503, "unavailable".to_owned()));
+    assert_eq!(cluster.sites[0].post("work", &json!({})).await.status, 200, "the live address goes on");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_address_is_subscribed_by_one_daemon_while_any_of_them_listens() {
+    let github = tests::github::GitHub::start().await.unwrap();
+    let sites = (0..2).map(|_| {
+        crate::github::unstarted(&github, &[("push", &format!("enabled: false\n{}", crate::github::PUSH))])
+    });
+    let cluster = Cluster::of(sites.collect()).await;
+    let listen = "/automations/push/listen";
+    let mut answers = 0;
+    for site in &cluster.sites {
+        let begun = send(site.api(Method::POST, listen)).await;
+        assert_eq!(begun.status, 200, "{}", begun.text);
+        answers += 1;
+        github.answered(answers).await;
+        assert_eq!(github.hooks().len(), 1);
+        for site in &cluster.sites {
+            while site.ask(listen).await["subscription"]["state"] != "active" {}
+        }
+        assert_eq!(send(site.api(Method::DELETE, listen)).await.status, 200);
+        answers += 1;
+        github.answered(answers).await;
+        assert_eq!(github.hooks(), Vec::<Value>::new(), "it is taken back");
+    }
+    cluster.stop().await;
+}

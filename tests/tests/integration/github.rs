@@ -13,7 +13,7 @@ pub(crate) async fn site(github: &GitHub, automations: &[(&str, &str)]) -> Site 
     site
 }
 
-fn unstarted(github: &GitHub, automations: &[(&str, &str)]) -> Site {
+pub(crate) fn unstarted(github: &GitHub, automations: &[(&str, &str)]) -> Site {
     let site = Site::new(automations);
     site.project.secret("hubToken", TOKEN).unwrap();
     let with = format!("token: \"${{{{ secrets.hubToken }}}}\", host: \"{}\"", github.url());

@@ -36,7 +36,7 @@ async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'sta
     let capture = view.captures.first().expect("it was captured");
     assert_eq!(capture.number, number);
     let Payload::Webhook(payload) = &*capture.payload else { panic!("a request is captured") };
-    (payload.clone(), capture.refused)
+    (payload.clone(), capture.refused.clone().map(|code| &*code.into_owned().leak()))
 }
 
 fn body(payload: &WebhookPayload) -> String {
@@ -58,7 +58,7 @@ async fn what_comes_while_somebody_listens_is_kept_and_starts_nothing_up_to_the_
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
-    assert!(engine.ingress().captures(&id(), 0, MINUTE).await.is_none(), "nobody has listened");
+    assert!(engine.ingress().captures(&id(), 0, MINUTE).await.is_err(), "nobody has listened");
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
     let begun = engine.ingress().listen(&id(), MINUTE, 2).await.expect("it listens");
     assert_eq!((begun.listening, begun.left, begun.captures.len()), (true, 2, 0));
@@ -98,7 +98,7 @@ async fn listening_ends_when_its_time_is_up_or_it_is_told_to() {
     assert_eq!((over.listening, over.captures.len()), (false, 0));
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
     engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
-    engine.ingress().stop_listening(&id());
+    engine.ingress().stop_listening(&id()).await.expect("it stops");
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 2}"#)).await, r#"{"got":2}"#);
     stop(engine).await;
 }
@@ -358,7 +358,7 @@ async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 8}"#).await;
-    engine.ingress().stop_listening(&id());
+    engine.ingress().stop_listening(&id()).await.expect("it stops");
     let asked = peer.asked().await;
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/8");
     asked.answer(204, "").await;

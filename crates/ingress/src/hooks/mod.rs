@@ -120,15 +120,15 @@ impl Ingress {
             && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(route, webhook, challenge, &asked, &request)).await;
-            self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer);
+            self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer).await;
             return answer;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             let answer = Ok(answer);
-            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer);
+            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
             return answer;
         }
-        if self.is_listening(route)
+        if self.is_listening(route).await?
             && let Some(answer) = Box::pin(self.capture(
                 route,
                 webhook,

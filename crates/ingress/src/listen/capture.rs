@@ -1,12 +1,13 @@
 //! A captured request: the request itself, the decision about it, and the response that its sender got.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::payload::{HttpResponse, Payload, WebhookPayload};
 use model::redact::{self, Redactor};
 use model::value::Value;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use trigger::Rejection;
 
 /// A request that arrived during a capture session.
@@ -21,7 +22,7 @@ pub struct Capture {
     /// The decision about the request.
     pub verdict: Verdict,
     /// Code of the rejection; `None` if the request would have been accepted.
-    pub refused: Option<&'static str>,
+    pub refused: Option<Cow<'static, str>>,
     /// Cause of the rejection in words for the author, which the sender does not get.
     pub reason: Option<Arc<str>>,
     /// The response that the sender got, without secrets.
@@ -35,7 +36,7 @@ pub struct Capture {
 }
 
 /// Decision about a request that was captured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// It would have started an execution.
@@ -66,7 +67,7 @@ impl Verdict {
 }
 
 /// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NonTrigger {
     /// A challenge that the sender issues before its first event.
@@ -153,6 +154,7 @@ impl Capture {
     pub(super) fn new(number: u32, at: Timestamp, outcome: CaptureOutcome, payload: WebhookPayload) -> Self {
         let CaptureOutcome { aside, verdict, refused, reason, answer, results, bytes } = outcome;
         let (answer, payload) = (Arc::new(answer), Arc::new(Payload::Webhook(payload)));
+        let refused = refused.map(Cow::Borrowed);
         Self { number, at, aside, verdict, refused, reason, answer, results, bytes, payload }
     }
 

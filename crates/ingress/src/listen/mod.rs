@@ -4,6 +4,7 @@ mod capture;
 mod payload_head;
 mod preview;
 mod saved;
+mod shared;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ pub use capture::{Capture, NonTrigger, Verdict};
 pub(crate) use capture::{CaptureOutcome, RequestPreview};
 pub use preview::{PayloadPreview, PayloadProblem};
 pub use saved::{PayloadError, SavedPayload, VersionedPayload};
+pub(crate) use shared::ListenRequest;
 
 /// Default and maximum duration of a capture session.
 pub const MAX_LISTEN_TIME: Duration = Duration::from_secs(10 * 60);
@@ -38,6 +40,9 @@ const MAX_NON_TRIGGERS: usize = 100;
 /// Maximum number of addresses with stored captures. Ended sessions are dropped first, the oldest one before the
 /// others.
 const MAX_SESSIONS: usize = 16;
+
+/// The time after which a waiting caller looks again for captures of other nodes.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Capture sessions by Automation.
 pub(crate) struct Listeners {
@@ -77,8 +82,21 @@ pub struct ListenView {
     pub until: Timestamp,
     /// Number of requests that can still be captured.
     pub left: u32,
+    /// Number of the last capture.
+    pub last: u32,
     /// Captured requests, oldest first.
     pub captures: Vec<Capture>,
+}
+
+/// Error of a look at a capture session.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// There was no session.
+    #[error("nobody has listened for `{0}`")]
+    NotListening(AutomationId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
 }
 
 impl Default for Listeners {
@@ -184,6 +202,7 @@ impl Listeners {
             since: session.since.to_wall(ahead),
             until: session.until.to_wall(ahead),
             left: session.max.saturating_sub(session.count),
+            last: session.last,
             captures: captures.collect(),
         })
     }
@@ -215,6 +234,11 @@ impl Ingress {
             let kind = deployment.automation.trigger.keyword();
             return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
         }
+        if self.runtime.store.node().is_some() {
+            return self
+                .listen_shared(id, time.min(MAX_LISTEN_TIME), max.clamp(1, MAX_CAPTURES), is_subscribed)
+                .await;
+        }
         let since = self.runtime.clock.monotonic_now();
         let until = since.after(time.min(MAX_LISTEN_TIME));
         let listeners = &self.listeners;
@@ -229,35 +253,70 @@ impl Ingress {
     }
 
     /// Ends the capture session. Its captures remain until the next session.
-    pub fn stop_listening(&self, id: &AutomationId) {
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn stop_listening(&self, id: &AutomationId) -> Result<(), ListenError> {
+        if self.runtime.store.node().is_some() {
+            return self.stop_shared(id).await;
+        }
         self.listeners.end(id, self.runtime.clock.monotonic_now());
+        Ok(())
     }
 
     /// Returns the session at an address with the captures after number `after`. Waits up to `wait` for a new capture
-    /// or the end of the session if there is none yet; `None` if there was no session.
-    pub async fn captures(&self, id: &AutomationId, after: u32, wait: Duration) -> Option<ListenView> {
-        let mut changes = self.listeners.changes.subscribe();
+    /// or the end of the session if there is none yet.
+    ///
+    /// # Errors
+    /// There was no session, or the store failed.
+    pub async fn captures(
+        &self,
+        id: &AutomationId,
+        after: u32,
+        wait: Duration,
+    ) -> Result<ListenView, ListenError> {
         let over = self.runtime.clock.sleep_for(wait);
         tokio::pin!(over);
         let mut is_over = wait.is_zero();
+        let is_shared = self.runtime.store.node().is_some();
+        let mut changes = self.listeners.changes.subscribe();
         loop {
-            let view = self.listeners.view(id, after, &*self.runtime.clock)?;
+            let elsewhere = self.runtime.peers.listening.notified();
+            tokio::pin!(elsewhere);
+            elsewhere.as_mut().enable();
+            let view = match is_shared {
+                true => self.shared_view(id, after).await?,
+                false => self.listeners.view(id, after, &*self.runtime.clock),
+            };
+            let view = view.ok_or_else(|| ListenError::NotListening(id.clone()))?;
             if !view.captures.is_empty() || !view.listening || is_over {
-                return Some(view);
+                return Ok(view);
             }
             tokio::select! {
-                changed = changes.changed() => changed.ok()?,
+                _ = changes.changed() => {}
+                () = &mut elsewhere => {}
+                // The hint of another node may be lost.
+                () = self.runtime.clock.sleep_for(LOOK), if is_shared => {}
                 () = &mut over => is_over = true,
                 () = self.runtime.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.runtime.clock.wall_offset())) => {}
-                () = self.runtime.closing.cancelled() => return Some(view),
+                () = self.runtime.closing.cancelled() => return Ok(view),
             }
         }
     }
 
     /// Returns true if a capture session is active at the address.
-    pub(crate) fn is_listening(&self, route: &Route) -> bool {
+    ///
+    /// # Errors
+    /// Returns a rejection if the store cannot tell: a request that somebody listens for must start nothing.
+    pub(crate) async fn is_listening(&self, route: &Route) -> Result<bool, Rejection> {
         let id = &route.deployment.automation.id;
-        route.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
+        if !route.is_test {
+            return Ok(false);
+        }
+        if self.runtime.store.node().is_some() {
+            return self.is_listening_shared(id).await.map_err(|error| unavailable(&error));
+        }
+        Ok(self.listeners.is_listening(id, self.runtime.clock.monotonic_now()))
     }
 
     /// Captures a request instead of starting an execution, and sends the usual response. `preview` decides about the
@@ -279,32 +338,44 @@ impl Ingress {
         // Masking must come after `preview`: reading the secrets registers them with the redactor.
         let outcome =
             CaptureOutcome::new(request.body.len(), None, verdict, &answer, &self.runtime.settings.redactor);
-        self.store_capture(route, request, CaptureOutcome { results, ..outcome }).then_some(answer)
+        match self.store_capture(route, request, CaptureOutcome { results, ..outcome }).await {
+            Ok(is_stored) => is_stored.then_some(answer),
+            Err(error) => Some(Err(unavailable(&error))),
+        }
     }
 
     /// Captures a request that never starts an execution, if a session is active.
-    pub(crate) fn capture_non_trigger(
+    pub(crate) async fn capture_non_trigger(
         &self,
         route: &Route,
         request: &Request,
         aside: NonTrigger,
         answer: &Result<HttpResponse, Rejection>,
     ) {
-        if self.is_listening(route) {
+        if matches!(self.is_listening(route).await, Ok(true)) {
             let verdict = if answer.is_ok() { Verdict::NonTrigger } else { Verdict::Refused };
             let redactor = &self.runtime.settings.redactor;
-            self.store_capture(
-                route,
-                request,
-                CaptureOutcome::new(request.body.len(), Some(aside), verdict, answer, redactor),
-            );
+            let outcome = CaptureOutcome::new(request.body.len(), Some(aside), verdict, answer, redactor);
+            if let Err(error) = self.store_capture(route, request, outcome).await {
+                tracing::warn!(%error, "a request that starts nothing could not be captured");
+            }
         }
     }
 
-    fn store_capture(&self, route: &Route, request: &Request, outcome: CaptureOutcome) -> bool {
+    /// Stores a captured request. Returns false if no session is active any more.
+    async fn store_capture(
+        &self,
+        route: &Route,
+        request: &Request,
+        outcome: CaptureOutcome,
+    ) -> Result<bool, store::Error> {
         let payload = trigger::webhook::unchecked_payload(request.clone());
         let payload = remove_credentials(payload, &self.runtime.settings.redactor);
-        self.listeners.add_capture(&route.deployment.automation.id, &*self.runtime.clock, outcome, payload)
+        let id = &route.deployment.automation.id;
+        if self.runtime.store.node().is_some() {
+            return self.store_shared_capture(id, outcome, payload).await;
+        }
+        Ok(self.listeners.add_capture(id, &*self.runtime.clock, outcome, payload))
     }
 }
 
@@ -327,4 +398,9 @@ impl Ingress {
             self.unsubscribe_from_test(&id).await;
         }
     }
+}
+
+fn unavailable(error: &store::Error) -> Rejection {
+    tracing::warn!(%error, "it is not known whether somebody listens at a test address");
+    Rejection::unavailable("the database does not answer; try again", Duration::from_secs(1))
 }

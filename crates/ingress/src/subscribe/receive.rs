@@ -36,7 +36,7 @@ impl Ingress {
             model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
             let answer = Ok(answer);
-            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer);
+            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
             return answer;
         }
         let header = |name: &str| {
@@ -45,7 +45,7 @@ impl Ingress {
         };
         // Other requests include the greeting that follows a new subscription.
         let is_matching = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
-        if is_matching && self.is_listening(route) {
+        if is_matching && self.is_listening(route).await? {
             let judged = async {
                 self.verify_event(route, &webhook, &secret, &request)?;
                 trigger::webhook::receive(&webhook, request.clone()).map(|_| RequestPreview::default())
@@ -58,7 +58,7 @@ impl Ingress {
         let verified = self.verify_event(route, &webhook, &secret, &request);
         if !is_matching {
             let answer = verified.map(|()| acknowledgement("ignored"));
-            self.capture_non_trigger(route, &request, NonTrigger::Ignored, &answer);
+            self.capture_non_trigger(route, &request, NonTrigger::Ignored, &answer).await;
             return answer.inspect(|_| self.count_rejection(Some(route), "ignored"));
         }
         verified?;

@@ -38,6 +38,8 @@ pub struct Peers {
     replies: Notify,
     /// Notified when another node has changed addresses of webhooks.
     pub addresses: Notify,
+    /// Notified when sessions at test addresses, or their captures, may have changed.
+    pub listening: Notify,
     /// Notified when a generation of definitions may have been deployed.
     pub generations: Notify,
     /// Answers letters to shards of this node.
@@ -113,6 +115,7 @@ impl Runtime {
                 self.admission.notify_moved();
             }
             News::Deployed => self.peers.generations.notify_one(),
+            News::Listening => self.peers.listening.notify_waiters(),
             News::Addresses => self.peers.addresses.notify_one(),
             News::Secrets => self.reread_secrets().await?,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
-use engine::{Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
+use engine::{Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, File, HttpResponse, Value};
@@ -67,7 +67,7 @@ pub(crate) struct CaptureView {
     verdict: &'static str,
     /// The code of the reason for which it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<&'static str>,
+    refused: Option<String>,
     /// That reason in words. The sender does not get all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -126,7 +126,7 @@ impl From<Capture> for CaptureView {
             at: capture.at,
             aside: capture.aside.map(NonTrigger::word),
             verdict: capture.verdict.word(),
-            refused: capture.refused,
+            refused: capture.refused.map(std::borrow::Cow::into_owned),
             reason: capture.reason.as_deref().map(str::to_owned),
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
             answer: AnswerView::from(&*capture.answer),
@@ -162,14 +162,25 @@ pub(crate) struct CapturesQuery {
     wait: bool,
 }
 
+impl From<ListenError> for Problem {
+    fn from(error: ListenError) -> Self {
+        match error {
+            ListenError::NotListening(_) => {
+                Self::new(StatusCode::CONFLICT, "not_listening", error.to_string())
+            }
+            ListenError::Store(error) => Self::from(error),
+        }
+    }
+}
+
 impl Api {
-    fn listening(&self, view: ListenView, credential: &Credential) -> Listening {
+    async fn listening(&self, view: ListenView, credential: &Credential) -> Result<Listening, Problem> {
+        let subscriptions = self.engine.ingress().subscriptions_of_all_nodes().await?;
         let catalog = self.engine.catalog();
         let deployment = catalog.get(&view.automation);
-        let subscriptions = self.engine.ingress().subscriptions().into_iter();
-        let for_it = subscriptions.filter(|one| one.test && one.automation == view.automation);
+        let for_it = subscriptions.into_iter().filter(|one| one.test && one.automation == view.automation);
         let test_url = deployment.and_then(|deployment| deployment.test_url(&self.public_url()));
-        Listening {
+        Ok(Listening {
             automation: view.automation.to_string(),
             test_url: test_url.filter(|_| credential.scopes.allow(Scope::Run)),
             subscription: for_it.max_by_key(|one| !one.removing).map(Into::into),
@@ -178,7 +189,7 @@ impl Api {
             until: view.until,
             left: view.left,
             captures: view.captures.into_iter().map(Into::into).collect(),
-        }
+        })
     }
 
     /// The session of an automation with its captures after a number.
@@ -188,14 +199,7 @@ impl Api {
         after: u32,
         wait: Duration,
     ) -> Result<ListenView, Problem> {
-        let view = self.engine.ingress().captures(automation, after, wait).await;
-        view.ok_or_else(|| {
-            Problem::new(
-                StatusCode::CONFLICT,
-                "not_listening",
-                format!("nobody has listened for `{automation}`"),
-            )
-        })
+        Ok(self.engine.ingress().captures(automation, after, wait).await?)
     }
 }
 
@@ -218,7 +222,7 @@ pub(crate) async fn listen(
     })?;
     let time = time.unwrap_or(MAX_LISTEN_TIME);
     let view = api.engine.ingress().listen(&automation, time, count.unwrap_or(MAX_CAPTURES)).await?;
-    Ok(Answer::ok(api.listening(view, &credential)))
+    Ok(Answer::ok(api.listening(view, &credential).await?))
 }
 
 /// Captured requests, at once or as they come
@@ -236,7 +240,7 @@ pub(crate) async fn captures(
     let automation = api.id_of(&id)?;
     let wait = if query.wait { LONGEST_WAIT } else { Duration::ZERO };
     let view = api.captured(&automation, query.after, wait).await?;
-    Ok(Answer::ok(api.listening(view, &credential)))
+    Ok(Answer::ok(api.listening(view, &credential).await?))
 }
 
 /// Listen no longer
@@ -253,7 +257,7 @@ pub(crate) async fn stop(
     let automation = api.id_of(&id)?;
     // Checked first: without a session nothing changes.
     api.captured(&automation, u32::MAX, Duration::ZERO).await?;
-    api.engine.ingress().stop_listening(&automation);
+    api.engine.ingress().stop_listening(&automation).await?;
     let view = api.captured(&automation, u32::MAX, Duration::ZERO).await?;
-    Ok(Answer::ok(api.listening(view, &credential)))
+    Ok(Answer::ok(api.listening(view, &credential).await?))
 }

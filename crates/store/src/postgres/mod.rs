@@ -35,6 +35,7 @@ mod events;
 mod files;
 mod generations;
 mod list;
+mod listening;
 mod migration;
 mod partitions;
 mod prune;

@@ -7,14 +7,15 @@ use tokio_postgres::error::SqlState;
 use super::connect::message;
 
 /// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     ("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql")),
     ("V2__buckets", include_str!("../../migrations/postgres/V2__buckets.sql")),
     ("V3__shard_letters", include_str!("../../migrations/postgres/V3__shard_letters.sql")),
+    ("V4__listening", include_str!("../../migrations/postgres/V4__listening.sql")),
 ];
 
 /// The version that this release reads and writes.
-pub(super) const CURRENT: i32 = 3;
+pub(super) const CURRENT: i32 = 4;
 
 /// Only one daemon migrates at a time. Held by the session.
 const LOCK: &str =

@@ -1,13 +1,14 @@
 //! The state of triggers that all nodes share.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use model::AutomationId;
 
 use super::store::PostgresStore;
-use super::{buckets, triggers};
+use super::{buckets, listening, triggers};
 use crate::Error;
 use crate::traits::SharedTriggerStore;
-use crate::types::{TokenGrant, TokenRequest};
+use crate::types::{Listening, NewCapture, NewListening, TokenGrant, TokenRequest};
 
 #[async_trait]
 impl SharedTriggerStore for PostgresStore {
@@ -25,5 +26,28 @@ impl SharedTriggerStore for PostgresStore {
 
     async fn polling(&self) -> Result<Vec<AutomationId>, Error> {
         triggers::polling(&self.opened.reader).await
+    }
+
+    async fn begin_listening(&self, new: NewListening) -> Result<u64, Error> {
+        self.lanes()?;
+        listening::begin(&self.opened.reader, new).await
+    }
+
+    async fn listening(&self, automation: &AutomationId) -> Result<Option<Listening>, Error> {
+        listening::state(&self.opened.reader, automation).await
+    }
+
+    async fn end_listening(&self, automation: &AutomationId, now: Timestamp) -> Result<(), Error> {
+        self.lanes()?;
+        listening::end(&self.opened.reader, automation, now).await
+    }
+
+    async fn add_capture(&self, capture: NewCapture) -> Result<bool, Error> {
+        self.lanes()?;
+        listening::add_capture(&self.opened.reader, capture).await
+    }
+
+    async fn captures(&self, automation: &AutomationId, after: u32) -> Result<Vec<(u32, Vec<u8>)>, Error> {
+        listening::captures(&self.opened.reader, automation, after).await
     }
 }

@@ -16,7 +16,9 @@ use super::op::{AcceptOp, AcceptRow, Done, Op};
 use super::open::{Driver, Opened};
 use super::queue::Queue;
 use super::reader::get;
-use super::{buckets, events, generations, list, peers, prune, schema, state, triggers, usage, waits};
+use super::{
+    buckets, events, generations, list, listening, peers, prune, schema, state, triggers, usage, waits,
+};
 use crate::Error;
 use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
 use crate::traits::{
@@ -324,6 +326,7 @@ impl MaintenanceStore for PostgresStore {
         let deleted = self.opened.blobs.delete_unused().await?;
         self.opened.partitions.drop_empty().await?;
         buckets::delete_full(&self.opened.reader).await?;
+        listening::delete_old(&self.opened.reader).await?;
         Ok(deleted)
     }
 }

@@ -1,10 +1,11 @@
 //! State of triggers that the nodes of a store share.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use model::AutomationId;
 
 use crate::Error;
-use crate::types::{TokenGrant, TokenRequest};
+use crate::types::{Listening, NewCapture, NewListening, TokenGrant, TokenRequest};
 
 /// State of triggers that any node may change at any moment, in place of state in the memory of one process.
 ///
@@ -26,6 +27,34 @@ pub trait SharedTriggerStore: Send + Sync {
 
     /// Returns the Automations for which a node polls at the moment.
     async fn polling(&self) -> Result<Vec<AutomationId>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Begins a session at a test address in place of the one before, and returns its number. A crash of the server can lose it.
+    ///
+    /// # Errors
+    /// [`Error::Alone`] if this process has the store to itself.
+    async fn begin_listening(&self, _new: NewListening) -> Result<u64, Error> {
+        Err(Error::Alone)
+    }
+
+    /// Returns the latest session at the test address of an Automation.
+    async fn listening(&self, _automation: &AutomationId) -> Result<Option<Listening>, Error> {
+        Ok(None)
+    }
+
+    /// Ends the session at a test address now, if it has not ended.
+    async fn end_listening(&self, _automation: &AutomationId, _now: Timestamp) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Stores a captured request. Returns false if no session is active. A crash of the server can lose it.
+    async fn add_capture(&self, _capture: NewCapture) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Returns the captures of the latest session with their numbers, in order, after `after`.
+    async fn captures(&self, _automation: &AutomationId, _after: u32) -> Result<Vec<(u32, Vec<u8>)>, Error> {
         Ok(Vec::new())
     }
 }

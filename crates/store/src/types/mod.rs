@@ -3,6 +3,7 @@
 mod bucket;
 mod dedup;
 mod generation;
+mod listening;
 mod peer;
 mod poll;
 mod prune;
@@ -21,6 +22,7 @@ pub use dedup::{DedupHit, DedupRecord};
 pub use generation::{
     DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,
 };
+pub use listening::{Listening, NewCapture, NewListening};
 pub use peer::{HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Recipient, Shard, ShardSet};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};

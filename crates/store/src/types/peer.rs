@@ -210,6 +210,8 @@ pub enum News {
     Addresses,
     /// Secrets have changed.
     Secrets,
+    /// Somebody listens at a test address, or no longer, or a request was captured.
+    Listening,
 }
 
 #[cfg(test)]

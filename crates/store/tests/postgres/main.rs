@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
+mod listening;
 mod shared;
 
 use std::path::Path;

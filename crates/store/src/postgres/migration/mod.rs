@@ -53,6 +53,8 @@ pub(crate) const TABLES: &[Table] = &[
     Table::not_moved("mail", "requests between daemons, none of which waits for a reply"),
     Table::not_moved("buckets", "requests of the last moments, which count for nothing in the new place"),
     Table::not_moved("polling", "polls under way, of which there are none"),
+    Table::not_moved("listenings", "sessions of minutes, for which people wait"),
+    Table::not_moved("captures", "as `listenings`"),
     Table::not_moved("refinery_schema_history", "the version of the tables"),
 ];
 
