@@ -41,6 +41,21 @@ impl Daemon {
         project: &Project,
         arguments: &[&str],
     ) -> Result<Self, Error> {
+        Self::start_on(processors, project, Location::from(project.data()), arguments).await
+    }
+
+    /// Starts one that shares a store on PostgreSQL with others.
+    pub(crate) async fn join(processors: Processors, project: &Project, url: &str) -> Result<Self, Error> {
+        let location = Location::parse(url, project.path())?;
+        Self::start_on(processors, project, location, &["--store", url]).await
+    }
+
+    async fn start_on(
+        processors: Processors,
+        project: &Project,
+        location: Location,
+        arguments: &[&str],
+    ) -> Result<Self, Error> {
         let file = project.data().join("daemon.json");
         let program = program()?;
         let mut command = Command::new(&program);
@@ -59,7 +74,7 @@ impl Daemon {
             tokio::task::yield_now().await;
         }
         let came_up_in = started.elapsed();
-        let store = store::open_read_only(&Location::from(project.data()))?;
+        let store = store::open_read_only(&location)?;
         Ok(Self { process, hooks, admin, data: project.data(), store, came_up_in })
     }
 

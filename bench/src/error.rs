@@ -22,6 +22,9 @@ pub(crate) enum Error {
     /// The database of a baseline failed.
     #[error("the baseline's database: {0}")]
     Database(#[from] rusqlite::Error),
+    /// PostgreSQL failed.
+    #[error("PostgreSQL: {0}")]
+    Postgres(#[from] postgres_server::Error),
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),

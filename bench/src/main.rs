@@ -7,6 +7,7 @@
 
 mod baseline;
 mod daemon;
+mod database;
 mod driver;
 mod error;
 mod measure;

@@ -39,6 +39,23 @@ impl Processors {
         done
     }
 
+    /// Does something whose threads and processes get the processor of the servers.
+    pub(crate) fn for_servers<T>(self, work: impl FnOnce() -> T) -> T {
+        let Some((server, driver)) = self.apart else { return work() };
+        system::go_to(&[server]);
+        let done = work();
+        system::go_to(&[driver]);
+        done
+    }
+
+    /// Shares both processors between servers and driver until the result is dropped.
+    pub(crate) fn share(self) -> Shared {
+        if let Some((server, driver)) = self.apart {
+            system::go_to(&[server, driver]);
+        }
+        Shared(self)
+    }
+
     /// Starts a server on its processor. Nobody hears what it says.
     pub(crate) fn start(self, command: &mut Command) -> Result<Process, Error> {
         self.spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))
@@ -52,15 +69,28 @@ impl Processors {
     }
 
     fn spawn(self, command: &mut Command) -> Result<Process, Error> {
-        if let Some((server, _)) = self.apart {
-            system::go_to(&[server]);
-        }
-        let started = command.stdin(Stdio::null()).spawn();
-        if let Some((_, driver)) = self.apart {
-            system::go_to(&[driver]);
-        }
+        let started = self.for_servers(|| command.stdin(Stdio::null()).spawn());
         let child = started.map_err(Error::io(command.get_program().display()))?;
         Ok(Process { child })
+    }
+}
+
+/// Processors that servers and driver share. Dropping it separates them again.
+pub(crate) struct Shared(Processors);
+
+impl Shared {
+    /// The processors of servers that are started meanwhile.
+    #[expect(clippy::unused_self, reason = "they are shared only while it lives")]
+    pub(crate) fn processors(&self) -> Processors {
+        Processors { apart: None }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some((_, driver)) = self.0.apart {
+            system::go_to(&[driver]);
+        }
     }
 }
 
@@ -139,6 +169,23 @@ impl Drop for Process {
     }
 }
 
+/// The processor time of a process, of its children, and of those of its children that have ended.
+pub(crate) fn processor_time_of_family(parent: u32) -> Option<Duration> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut sum = 0;
+    for id in ids {
+        // A process that has ended meanwhile is counted by its parent.
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { continue };
+        if id == parent {
+            sum += ticks(&stat)? + ticks_of_children(&stat)?;
+        } else if parent_of(&stat) == Some(parent) {
+            sum += ticks(&stat)?;
+        }
+    }
+    Some(Duration::from_secs(sum) / system::ticks_per_second()?)
+}
+
 /// `VmRSS` in bytes from the text of `/proc/<id>/status`.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -148,11 +195,31 @@ fn resident(status: &str) -> Option<u64> {
 
 /// The ticks in user and system mode from the text of `/proc/<id>/stat`: the 14th and the 15th field.
 fn ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in parentheses, which may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
+    sum_of_fields(stat, 14)
+}
+
+/// The ticks of children that have ended: the 16th and the 17th field.
+fn ticks_of_children(stat: &str) -> Option<u64> {
+    sum_of_fields(stat, 16)
+}
+
+/// The id of the parent: the 4th field.
+fn parent_of(stat: &str) -> Option<u32> {
+    fields_from(stat, 4)?.next()?.parse().ok()
+}
+
+/// The sum of a field of `/proc/<id>/stat` and the one after it.
+fn sum_of_fields(stat: &str, first: usize) -> Option<u64> {
+    let mut fields = fields_from(stat, first)?;
     let mut field = || fields.next()?.parse::<u64>().ok();
     field()?.checked_add(field()?)
+}
+
+/// The fields from the one of this number, which is above 2: the second is the program's name in parentheses, which may hold
+/// anything.
+fn fields_from(stat: &str, first: usize) -> Option<impl Iterator<Item = &str>> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    Some(rest.split_ascii_whitespace().skip(first.checked_sub(3)?))
 }
 
 #[cfg(target_os = "linux")]
@@ -221,6 +288,7 @@ mod tests {
     fn processor_time_is_read_whatever_the_program_is_called() {
         let stat = "7 (cog) work) 1) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0 9 0 5 1 2";
         assert_eq!(ticks(stat), Some(42));
+        assert_eq!((ticks_of_children(stat), parent_of(stat)), (Some(0), Some(1)));
         assert_eq!(ticks("7 (cogwork) S 1"), None);
     }
 }

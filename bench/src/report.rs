@@ -39,6 +39,8 @@ pub(crate) enum Unit {
     Microseconds,
     /// Thousandths of a second.
     Milliseconds,
+    /// Bytes.
+    Bytes,
     /// 1,048,576 bytes each.
     Mebibytes,
     /// The power of the size with which a cost grows.
@@ -127,6 +129,7 @@ impl Unit {
             Self::PerSecond => "/s",
             Self::Microseconds => "µs",
             Self::Milliseconds => "ms",
+            Self::Bytes => "B",
             Self::Mebibytes => "MiB",
             Self::Exponent => "",
         }

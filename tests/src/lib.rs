@@ -12,7 +12,6 @@ pub mod github;
 pub mod hostile;
 pub mod identity;
 #[cfg(unix)]
-pub mod postgres;
 pub mod project;
 #[cfg(unix)]
 pub mod proxy;

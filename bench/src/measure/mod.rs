@@ -1,5 +1,6 @@
 //! The measurements, group by group.
 
+mod cluster;
 mod code;
 mod contest;
 mod gets;
@@ -25,7 +26,7 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 14] = [
+pub(crate) const GROUPS: [&str; 15] = [
     "acks",
     "synchronous",
     "gets",
@@ -38,11 +39,12 @@ pub(crate) const GROUPS: [&str; 14] = [
     "history",
     "backlog",
     "loading",
+    "cluster",
     "growth",
     "memory",
 ];
-/// Those that are measured where none is named: all but the last two, which take minutes each.
-pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 2).0;
+/// Those that are measured where none is named: all but the last three, which take minutes each or need a database.
+pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 3).0;
 
 /// The settings of every measurement.
 #[derive(Clone, Copy)]
@@ -85,6 +87,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "history" => large::history(terms, report).await?,
             "backlog" => large::backlog(terms, report).await?,
             "loading" => loading::measure(terms, report)?,
+            "cluster" => cluster::measure(terms, report).await?,
             "growth" => growth::measure(terms, report).await?,
             _ => memory::measure(terms, report).await?,
         }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::Error;
+use crate::database::Database;
 use crate::driver::{Connection, request};
 use crate::process::{Process, Processors};
 use crate::project::{self, body, scratch};
@@ -129,11 +130,11 @@ impl Peer {
     }
 
     /// Starts its processes. The first that is returned answers the requests.
-    async fn come_up(self, place: &Place, workload: Workload) -> Result<(Process, Vec<Process>), Error> {
+    async fn come_up(self, place: &Place, workload: Workload) -> Result<(Process, Parts), Error> {
         let (parts, mut command) = match self {
-            Self::NodeRed => (Vec::new(), node_red::prepare(place, workload)?),
-            Self::N8n => (Vec::new(), n8n::prepare(place, workload).await?),
-            Self::Dbos => dbos::prepare(place, workload).await?,
+            Self::NodeRed => (Parts::default(), node_red::prepare(place, workload)?),
+            Self::N8n => (Parts::default(), n8n::prepare(place, workload).await?),
+            Self::Dbos => dbos::prepare(place, workload)?,
             Self::Restate => restate::prepare(place, workload)?,
         };
         let mut process = place.start(&mut command)?;
@@ -186,10 +187,17 @@ pub(crate) struct RunningPeer {
     pub(crate) address: SocketAddr,
     /// The path of the requests.
     pub(crate) path: &'static str,
-    /// Its other processes, which end when this is dropped.
-    _parts: Vec<Process>,
+    _parts: Parts,
     /// The folder that it works in.
     _folder: TempDir,
+}
+
+/// The other processes of a peer, which end when this is dropped.
+#[derive(Default)]
+#[expect(dead_code, reason = "they are held for as long as the peer runs")]
+struct Parts {
+    processes: Vec<Process>,
+    database: Option<Database>,
 }
 
 /// Where a peer lives.

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{Place, Workload};
+use super::{Parts, Place, Workload};
 use crate::Error;
 use crate::driver::request;
 use crate::process::Process;
 
 /// Starts the service of one workload, and returns it with the command of the server.
-pub(super) fn prepare(place: &Place, workload: Workload) -> Result<(Vec<Process>, Command), Error> {
+pub(super) fn prepare(place: &Place, workload: Workload) -> Result<(Parts, Command), Error> {
     let (kind, count) = workload.arguments();
     let [service, admin, node] = place.inner;
     let mut program = Command::new("node");
@@ -28,7 +28,7 @@ pub(super) fn prepare(place: &Place, workload: Workload) -> Result<(Vec<Process>
     command.env("RESTATE_ADMIN__BIND_ADDRESS", admin.to_string());
     command.env("RESTATE_BIND_ADDRESS", node.to_string());
     command.env("RESTATE_DISABLE_TELEMETRY", "true").env("RUST_LOG", "warn");
-    Ok((vec![program], command))
+    Ok((Parts { processes: vec![program], ..Parts::default() }, command))
 }
 
 /// Waits for the server, and tells it the address of the service.

@@ -32,7 +32,7 @@ pub enum Error {
     Daemon(#[from] crate::daemon::Error),
     /// The database of the daemons does not work.
     #[error(transparent)]
-    Database(#[from] crate::postgres::Error),
+    Database(#[from] postgres_server::Error),
     /// The sink does not work.
     #[error(transparent)]
     Sink(#[from] crate::recorder::Error),

@@ -7,8 +7,8 @@ use super::super::oracle::Sent;
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use super::IN_DOUBT;
-use crate::postgres::Server;
 use crate::proxy::Proxy;
+use postgres_server::Server;
 
 /// The daemons, by their index: the first one stays.
 const KILLED: usize = 1;

@@ -9,8 +9,8 @@ use super::super::oracle::Sent;
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use crate::daemon::Error as DaemonError;
-use crate::postgres::{Server, unprivileged};
 use crate::proxy::Proxy;
+use postgres_server::{Server, unprivileged};
 
 /// How many connections are cut in a round.
 const CUTS: u32 = 20;

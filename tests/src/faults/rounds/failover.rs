@@ -6,8 +6,8 @@ use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use super::IN_DOUBT;
 use super::database::until_refused;
-use crate::postgres::Server;
 use crate::proxy::Proxy;
+use postgres_server::Server;
 
 /// Up to how many effects after enough progress it fails.
 const MOST_MORE: usize = 60;

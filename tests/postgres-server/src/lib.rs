@@ -1,4 +1,5 @@
-//! Servers of PostgreSQL, from the programs of the system: primaries, standbys, and what happens to them.
+//! PostgreSQL servers of tests and benchmarks, from the programs that the system has installed: primaries and standbys, each on a
+//! socket in a folder of its own. The product does not use this crate.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -6,24 +7,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tokio::task::block_in_place;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// The user that runs a server if the tests run as root, which the server refuses.
+/// The user that runs a server if this process runs as root, which the server refuses.
 const UNPRIVILEGED: (&str, u32) = ("nobody", 65534);
+/// The folder in which Debian's packages install each version.
+const INSTALLED: &str = "/usr/lib/postgresql";
+/// The arguments of every server. Its durability is PostgreSQL's default.
+const ARGUMENTS: &str = "-c listen_addresses= -c max_connections=300 -c shared_buffers=64MB -c max_wal_size=256MB \
+                         -c synchronous_commit=on";
 /// How long a server may take to start, and a standby to follow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Starts the server and waits for the end of its input, which comes with the end of the test however it ends. Then it stops the
-/// server.
+/// Starts the server and waits for the end of its input, which comes with the end of this process however it ends. Then it stops the
+/// server, and deletes the folder unless the server is to be started again.
 const RUN: &str = r#"
 trap '' INT
-"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses='' -c max_connections=200 -c shared_buffers=32MB \
-  -c max_wal_size=256MB -c synchronous_commit=on >>"$2/log" 2>&1 </dev/null &
+"$1/postgres" -D "$2/data" -k "$2" $3 >>"$2/log" 2>&1 </dev/null &
 read -r _
 "$1/pg_ctl" stop -m immediate -w -D "$2/data" >/dev/null 2>&1
 wait
+[ -e "$2/stopped" ] || rm -rf "$2" 2>/dev/null
 "#;
 
 /// A server on a socket in a temporary folder. Dropping it stops it and deletes its data.
@@ -31,6 +37,7 @@ wait
 pub struct Server {
     folder: PathBuf,
     programs: PathBuf,
+    arguments: String,
     /// Its input keeps the server running.
     running: Option<Child>,
 }
@@ -41,6 +48,9 @@ pub enum Error {
     /// The system refuses.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// There are no programs of PostgreSQL.
+    #[error("PostgreSQL is not installed; install the package `postgresql`")]
+    NotInstalled,
     /// A program of the server fails.
     #[error("`{program}`: {reason}")]
     Failed {
@@ -51,21 +61,33 @@ pub enum Error {
     },
 }
 
-fn failed(program: &str, reason: impl ToString) -> Error {
-    Error::Failed { program: program.to_owned(), reason: reason.to_string() }
-}
-
 impl Server {
     /// Makes a server and starts it.
     ///
     /// # Errors
     /// PostgreSQL is not installed, or does not start.
     pub fn start() -> Result<Self, Error> {
-        let mut server = Self::in_new_folder()?;
-        let data = server.data();
-        let arguments =
-            ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--username=cogwork", "-D"];
-        server.program("initdb", &[&arguments.map(OsStr::new)[..], &[data.as_os_str()]].concat())?;
+        Self::start_with("")
+    }
+
+    /// Makes a server and starts it with further arguments, such as `-c fsync=off`.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or does not start.
+    pub fn start_with(arguments: &str) -> Result<Self, Error> {
+        let mut server = Self::in_new_folder(&std::env::temp_dir(), arguments)?;
+        server.initialize()?;
+        server.run()?;
+        Ok(server)
+    }
+
+    /// Makes a server whose data is in a new folder inside of `parent`, and starts it.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or does not start.
+    pub fn start_in(parent: &Path, arguments: &str) -> Result<Self, Error> {
+        let mut server = Self::in_new_folder(parent, arguments)?;
+        server.initialize()?;
         server.run()?;
         Ok(server)
     }
@@ -75,7 +97,7 @@ impl Server {
     /// # Errors
     /// It does not start, or does not follow.
     pub fn standby(&self) -> Result<Self, Error> {
-        let mut standby = Self::in_new_folder()?;
+        let mut standby = Self::in_new_folder(&std::env::temp_dir(), &self.arguments)?;
         let data = standby.data();
         let arguments =
             ["-U", "cogwork", "-c", "fast", "-X", "stream", "-R", "--no-sync", "-h"].map(OsStr::new);
@@ -86,13 +108,20 @@ impl Server {
         Ok(standby)
     }
 
-    fn in_new_folder() -> Result<Self, Error> {
-        let programs = programs().ok_or_else(|| failed("postgres", "it is not installed"))?;
-        let folder = tempfile::Builder::new().prefix("cogwork-pg-").tempdir()?.keep();
+    fn in_new_folder(parent: &Path, arguments: &str) -> Result<Self, Error> {
+        let programs = programs().ok_or(Error::NotInstalled)?;
+        let folder = tempfile::Builder::new().prefix("cogwork-pg-").tempdir_in(parent)?.keep();
         if is_root() {
             std::os::unix::fs::chown(&folder, Some(UNPRIVILEGED.1), None)?;
         }
-        Ok(Self { folder, programs, running: None })
+        Ok(Self { folder, programs, arguments: format!("{ARGUMENTS} {arguments}"), running: None })
+    }
+
+    fn initialize(&self) -> Result<(), Error> {
+        let data = self.data();
+        let arguments =
+            ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--username=cogwork", "-D"];
+        self.program("initdb", &[&arguments.map(OsStr::new)[..], &[data.as_os_str()]].concat())
     }
 
     fn data(&self) -> PathBuf {
@@ -118,18 +147,33 @@ impl Server {
         format!("postgres://cogwork@{}/postgres", hosts.collect::<Vec<_>>().join(","))
     }
 
+    /// The id of its main process; `None` if it is stopped.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        let text = std::fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
+        text.lines().next()?.trim().parse().ok()
+    }
+
+    /// A command with one of its programs, such as `pgbench`, as the user that the server runs as.
+    #[must_use]
+    pub fn command(&self, program: &str) -> Command {
+        unprivileged(&self.programs.join(program))
+    }
+
     /// Starts it, after [`Self::stop`] or for the first time.
     ///
     /// # Errors
     /// It does not start.
     pub fn run(&mut self) -> Result<(), Error> {
-        block_in_place(|| self.run_here())
+        // It is not there the first time.
+        let _ = std::fs::remove_file(self.stopped());
+        let mut command = unprivileged(Path::new("sh"));
+        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).arg(&self.arguments);
+        self.running = Some(command.stdin(Stdio::piped()).spawn()?);
+        blocking(|| self.wait_until_ready())
     }
 
-    fn run_here(&mut self) -> Result<(), Error> {
-        let mut command = unprivileged(Path::new("sh"));
-        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).stdin(Stdio::piped());
-        self.running = Some(command.spawn()?);
+    fn wait_until_ready(&self) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
             let mut ready = Command::new(self.programs.join("pg_isready"));
@@ -137,8 +181,7 @@ impl Server {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
-                let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-                return Err(failed("postgres", log));
+                return Err(failed("postgres", self.log("log")));
             }
             std::thread::park_timeout(LOOK);
         }
@@ -149,11 +192,21 @@ impl Server {
     /// # Errors
     /// The system refuses.
     pub fn stop(&mut self) -> Result<(), Error> {
+        File::create(self.stopped())?;
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
         if let Some(mut running) = self.running.take() {
             drop(running.stdin.take());
-            block_in_place(|| running.wait())?;
+            blocking(|| running.wait())?;
         }
         Ok(())
+    }
+
+    /// The file that keeps the data of a server that is stopped.
+    fn stopped(&self) -> PathBuf {
+        self.folder.join("stopped")
     }
 
     /// Stops it as a crash does, and starts it again.
@@ -182,20 +235,8 @@ impl Server {
     /// The server refuses.
     pub fn sql(&self, sql: &str) -> Result<String, Error> {
         let mut command = Command::new(self.programs.join("psql"));
-        command.args([
-            "-X",
-            "-A",
-            "-t",
-            "-q",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            "cogwork",
-            "-d",
-            "postgres",
-            "-h",
-        ]);
-        let output = block_in_place(|| command.arg(&self.folder).args(["-c", sql]).output())?;
+        command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "cogwork", "-d", "postgres"]);
+        let output = blocking(|| command.arg("-h").arg(&self.folder).args(["-c", sql]).output())?;
         if !output.status.success() {
             return Err(failed("psql", String::from_utf8_lossy(&output.stderr)));
         }
@@ -212,7 +253,7 @@ impl Server {
             if begun.elapsed() > PATIENCE {
                 return Err(failed("psql", format!("never true: {sql}")));
             }
-            block_in_place(|| std::thread::park_timeout(LOOK));
+            blocking(|| std::thread::park_timeout(LOOK));
         }
         Ok(())
     }
@@ -220,46 +261,45 @@ impl Server {
     /// Runs one of the server's programs to its end.
     fn program(&self, name: &str, arguments: &[&OsStr]) -> Result<(), Error> {
         // The server that it starts keeps its output open: a pipe would never end.
-        let mut command = unprivileged(&self.programs.join(name));
+        let mut command = self.command(name);
         command
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::options().create(true).append(true).open(self.folder.join("programs"))?);
-        if block_in_place(|| command.status())?.success() {
+        if blocking(|| command.status())?.success() {
             return Ok(());
         }
-        Err(failed(name, std::fs::read_to_string(self.folder.join("programs")).unwrap_or_default()))
+        Err(failed(name, self.log("programs")))
+    }
+
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         // It is stopped even where this fails: its input ends with this process.
-        let _ = self.stop();
+        let _ = self.end();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
 /// Returns the folder of the server's programs, of the newest version that is installed.
-fn programs() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut found: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| {
-            let version = entry.file_name().to_str()?.parse().ok()?;
-            let programs = entry.path().join("bin");
-            programs.join("postgres").is_file().then_some((version, programs))
-        })
-        .collect();
-    found.sort_unstable();
-    found.pop().map(|(_, programs)| programs)
+#[must_use]
+pub fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir(INSTALLED).into_iter().flatten().flatten();
+    let found = versions.filter_map(|entry| {
+        let version: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let programs = entry.path().join("bin");
+        programs.join("postgres").is_file().then_some((version, programs))
+    });
+    found.max().map(|(_, programs)| programs)
 }
 
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
-}
-
-/// Returns a command that runs as another user if this one is root.
+/// Returns a command that runs as another user if this process runs as root.
+#[must_use]
 pub fn unprivileged(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
@@ -268,4 +308,20 @@ pub fn unprivileged(program: &Path) -> Command {
     let id = UNPRIVILEGED.1.to_string();
     command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
     command
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+fn failed(program: &str, reason: impl ToString) -> Error {
+    Error::Failed { program: program.to_owned(), reason: reason.to_string() }
+}
+
+/// Blocks this thread. Other tasks of a runtime with several threads go on meanwhile.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
 }

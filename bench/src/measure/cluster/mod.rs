@@ -1,0 +1,161 @@
+//! Daemons on one PostgreSQL: what they finish beside `pgbench` and beside a daemon on SQLite, what that costs the database, and how
+//! long its promises take. All processors are shared by everything that runs.
+
+mod failure;
+mod nodes;
+
+use std::time::Duration;
+
+use super::Terms;
+use super::cluster::nodes::{Costs, Nodes};
+use crate::Error;
+use crate::daemon::Daemon;
+use crate::database::Database;
+use crate::process::Shared;
+use crate::project::{self, BODY, Project, numbered_id};
+use crate::report::{Report, Row, Target, Unit};
+use crate::statistics::median;
+
+/// The connections to each node.
+const CONNECTIONS: usize = 64;
+/// The turns of each side.
+const ROUNDS: u32 = 5;
+/// The numbers of nodes, and the least that each has to reach of the rate of one. More processors than two are needed for it.
+const NODES: [(usize, Option<f64>); 3] = [(1, None), (2, Some(1.7)), (4, Some(3.0))];
+/// The part of a turn that comes before the first, and does not count.
+const WARM_UP: u32 = 2;
+
+/// A workload, and its targets.
+struct Workload {
+    name: &'static str,
+    text: fn() -> String,
+    /// The least ratio to the rows of `pgbench`.
+    beside_rows: f64,
+    /// The most bytes of write-ahead log of an execution beside its payload.
+    log: f64,
+    /// The most microseconds of the database for an execution.
+    processor: f64,
+}
+
+const WORKLOADS: [Workload; 2] = [
+    Workload {
+        name: "finished in one commit",
+        text: || project::synchronous(1),
+        beside_rows: 3.0,
+        log: 400.0,
+        processor: 20.0,
+    },
+    Workload {
+        name: "finished in two commits",
+        text: project::asynchronous,
+        beside_rows: 2.0,
+        log: 1100.0,
+        processor: 40.0,
+    },
+];
+
+/// Measures both workloads, then the times.
+pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    let shared = terms.processors.share();
+    for workload in &WORKLOADS {
+        rates(terms, &shared, workload, report).await?;
+    }
+    failure::measure(terms, &shared, report).await
+}
+
+/// Measures a workload with each number of nodes, in turns with `pgbench` and a daemon on SQLite.
+async fn rates(
+    terms: Terms<'_>,
+    shared: &Shared,
+    workload: &Workload,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let database = Database::start(shared.processors())?;
+    database.prepare()?;
+    let alone = Project::new()?;
+    alone.put(&numbered_id(0), &(workload.text)())?;
+    let alone = Nodes::of_one(Daemon::start(shared.processors(), &alone).await?, alone, CONNECTIONS).await?;
+    let mut nodes = Nodes::default();
+    let turn = terms.options.time / ROUNDS;
+    let mut one = None;
+    for (count, least) in NODES {
+        while nodes.count() < count {
+            let project = Project::new()?;
+            project.put(&numbered_id(0), &(workload.text)())?;
+            let daemon = Daemon::join(shared.processors(), &project, &database.url()).await?;
+            nodes.add(daemon, project, CONNECTIONS).await?;
+        }
+        nodes.take_turn(turn / WARM_UP).await?;
+        let mut rounds = Vec::new();
+        let mut costs = Costs::default();
+        for _ in 0..ROUNDS {
+            let rows = if count == 1 { database.insert_rows(turn).await? } else { 0.0 };
+            let on_file = if count == 1 { alone.take_turn(turn).await?.rate() } else { 0.0 };
+            let before = costs_so_far(&database)?;
+            let finished = nodes.take_turn(turn).await?;
+            costs.add(&before, &costs_so_far(&database)?, finished.count);
+            rounds.push(Round { rows, on_file, ours: finished.rate() });
+        }
+        let ours = median(rounds.iter().map(|round| round.ours));
+        let title = format!("{}, {count} node{}", workload.name, if count == 1 { "" } else { "s" });
+        if let (Some(one), Some(least)) = (one, least) {
+            let row = Row::new("cluster", title, ours, Unit::PerSecond);
+            report.add(row.beside("one node", one, ours / one).target(Some(Target::Ratio(least))));
+        } else {
+            one = Some(ours);
+            beside(&title, &rounds, "rows of pgbench", |round| round.rows, workload.beside_rows, report);
+            beside(&title, &rounds, "SQLite", |round| round.on_file, 0.4, report);
+        }
+        costs.report(workload, count, report);
+    }
+    nodes.stop().await?;
+    alone.stop().await
+}
+
+/// A turn of each side: rows of `pgbench`, executions of the daemon on SQLite, executions of the nodes, a second.
+struct Round {
+    rows: f64,
+    on_file: f64,
+    ours: f64,
+}
+
+fn beside(
+    title: &str,
+    rounds: &[Round],
+    name: &'static str,
+    theirs: impl Fn(&Round) -> f64,
+    least: f64,
+    report: &mut Report,
+) {
+    let row =
+        Row::new("cluster", title.to_owned(), median(rounds.iter().map(|round| round.ours)), Unit::PerSecond);
+    let ratio = median(rounds.iter().map(|round| round.ours / theirs(round)));
+    let row = row.beside(name, median(rounds.iter().map(&theirs)), ratio);
+    report.add(row.target(Some(Target::Ratio(least))));
+}
+
+fn costs_so_far(database: &Database) -> Result<(u64, Option<Duration>), Error> {
+    Ok((database.logged()?, database.processor_time()))
+}
+
+impl Costs {
+    fn report(&self, workload: &Workload, count: usize, report: &mut Report) {
+        let title = |what: &str| {
+            format!("{}, {count} node{}: {what}", workload.name, if count == 1 { "" } else { "s" })
+        };
+        #[expect(clippy::cast_precision_loss, reason = "it is below 2^52")]
+        let log = self.log_of_each() - BODY as f64;
+        let row =
+            Row::new("cluster", title("log of the database for each, beside the payload"), log, Unit::Bytes);
+        report.add(row.target(Some(Target::AtMost(workload.log))));
+        if let Some(time) = self.processor_us_of_each() {
+            let row = Row::new(
+                "cluster",
+                title("processor time of the database for each"),
+                time,
+                Unit::Microseconds,
+            );
+            report.add(row.target(Some(Target::AtMost(workload.processor))));
+        }
+    }
+}
