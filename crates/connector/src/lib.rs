@@ -32,7 +32,7 @@ pub use connection::{
 pub use error::Error;
 pub use event::{EventSource, EventSpec, PolledEvent, Record, SubscribedEvent, SubscriptionListing};
 pub use http::{
-    AllowList, Cassette, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Timer, Transport,
+    AllowList, Cassette, Gate, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Timer, Transport,
     UnmatchedRequest, install_crypto, may_have_acted,
 };
 pub use import::{ImportOptions, Imported, openapi};

@@ -25,7 +25,7 @@ use crate::large_work::LargeWork;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::peers::Peers;
+use crate::peers::{Peers, StoreGate};
 use crate::random::random;
 use crate::refusals::RefusalLog;
 use crate::rejections::RejectionCounters;
@@ -149,6 +149,7 @@ impl Runtime {
             blocked_own: settings.own_addresses.clone(),
             allow_credential_debug: settings.allow_credential_debug,
             redactor: settings.redactor.clone(),
+            gate: Arc::new(StoreGate(store.clone())),
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;

@@ -91,6 +91,8 @@ pub struct HttpOptions {
     pub timer: Arc<dyn Timer>,
     /// The destination of requests.
     pub transport: Transport,
+    /// Holds requests back while they must not leave the process.
+    pub gate: Arc<dyn Gate>,
 }
 
 /// The destination of requests.
@@ -133,6 +135,7 @@ impl Default for HttpOptions {
             lookup: Arc::new(SystemLookup),
             timer: Arc::new(SystemTimer),
             transport: Transport::Network,
+            gate: Arc::new(OpenGate),
         }
     }
 }
@@ -161,6 +164,26 @@ impl Timer for SystemTimer {
         tokio::time::sleep(wait).await;
     }
 }
+
+/// Decides if requests may leave the process. A daemon that shares its store, and that the others may have declared dead, must not
+/// send any: they would make the same calls.
+pub trait Gate: Send + Sync {
+    /// Returns true if a request may be sent now. Cheap: it is asked right before each request.
+    fn is_open(&self) -> bool;
+}
+
+/// The gate of a process that shares its store with no other: always open.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenGate;
+
+impl Gate for OpenGate {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+/// The time between two questions to a closed gate.
+const GATE_CHECK: Duration = Duration::from_millis(50);
 
 /// The HTTP client of the process. It owns the connection pool.
 pub struct Http {
@@ -226,6 +249,14 @@ impl Http {
             return Err(failure::network_disabled(subject));
         }
         self.guard.resolve(host, port).await.map_err(|error| failure::lookup_error(subject, host, &error))
+    }
+
+    /// Waits until a request may leave the process. Nothing that takes long may come between this and the request: a process can be
+    /// frozen at any point, and be declared dead meanwhile.
+    pub(crate) async fn pass_gate(&self) {
+        while !self.options.gate.is_open() {
+            self.timer().pause(GATE_CHECK).await;
+        }
     }
 
     pub(crate) fn timer(&self) -> &dyn Timer {

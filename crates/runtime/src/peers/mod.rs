@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use model::execution::{ExecutionId, Status};
-use store::{HandedExecution, Load, News, NodeId};
+use store::{HandedExecution, Load, News, NodeId, Store};
 use tokio::sync::Notify;
 
 use crate::admission::Handed;
@@ -237,6 +237,15 @@ impl Runtime {
             self.clock.sleep_for(CHECK).await;
         }
         true
+    }
+}
+
+/// The gate of outgoing requests: closed while other nodes may have declared this one dead.
+pub(crate) struct StoreGate(pub(crate) Arc<dyn Store>);
+
+impl connector::Gate for StoreGate {
+    fn is_open(&self) -> bool {
+        self.0.may_act()
     }
 }
 

@@ -196,7 +196,8 @@ async fn listen(shared: &Arc<Shared>) -> Result<Link, tokio_postgres::Error> {
             of.exchange.receive(news);
         }
     };
-    let session = Session::listening(&shared.config, &shared.encryption, SESSION, receive).await?;
+    let session =
+        Session::listening(&shared.access.config, &shared.access.encryption, SESSION, receive).await?;
     let channel = channel(&session).await?;
     let own = with_node(&channel, Some(NodeId(shared.node)));
     session.client.batch_execute(&format!("LISTEN {channel}; LISTEN {own}")).await?;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::Config;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::access::{Access, Late, Lost, PID};
 use super::attempt::{Failure, Prepared, Verdict, lacks_partition, refusal};
-use super::connect::{LANE_SESSION, Session, in_time, is_lost, message};
+use super::connect::{LANE_SESSION, in_time, is_lost, message};
 use super::exchange::Exchange;
 use super::op::Item;
 use super::partitions::Partitions;
@@ -25,17 +24,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The most attempts for a batch that other transactions are in the way of.
 const MAX_CONTENTIONS: u32 = 100;
 
-/// The time after which the server is asked what it does with a write, and the time for its answer.
-const SLOW: Duration = Duration::from_secs(2);
-const PROBE: Duration = Duration::from_secs(1);
-/// The number of times in a row that the server has to know nothing of a write.
-const UNKNOWN: u32 = 2;
-
-/// One row while the server works on a request; true while the commit waits for a standby.
-const WORK: &str = "SELECT coalesce(wait_event = 'SyncRep', false) FROM pg_stat_activity \
-    WHERE pid = $1 AND coalesce(state, 'active') = 'active'";
-const PID: &str = "SELECT pg_backend_pid()";
-
 /// Begins again on a new connection: waits for the transaction of the lost one if it is still open, and is synced behind it.
 const RESUME: &str =
     "UPDATE lanes SET pid = pg_backend_pid() WHERE node = $1 AND lane = $2 RETURNING batch, dead";
@@ -45,8 +33,7 @@ const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM lanes \
 /// The state that the lanes of a store share.
 pub(super) struct Shared {
     pub(super) node: i64,
-    pub(super) config: Config,
-    pub(super) encryption: MakeRustlsConnect,
+    pub(super) access: Access,
     /// Further settings of the session.
     pub(super) session: String,
     pub(super) queue: Queue,
@@ -64,16 +51,6 @@ pub(super) struct Lane {
     prepared: Option<Prepared>,
     /// The number of the last batch that was committed.
     number: i64,
-}
-
-/// The work of a process of the server.
-enum Work {
-    /// It works on a request.
-    Active,
-    /// It has committed, and waits for the standby.
-    WaitsForStandby,
-    /// It waits for a request, or is gone.
-    Nothing,
 }
 
 /// The end of a lane: no write is possible any more.
@@ -226,7 +203,7 @@ impl Lane {
 
     async fn resume(&self) -> Result<(Prepared, i64, bool), String> {
         let settings = format!("{LANE_SESSION}; {}", self.shared.session);
-        let session = in_time(Session::open(&self.shared.config, &self.shared.encryption, &settings)).await?;
+        let session = in_time(self.shared.access.open(&settings)).await?;
         let pid = in_time(session.client.query_one(PID, &[])).await?;
         let pid = pid.try_get(0).map_err(|error| message(&error))?;
         // Without the right to do so, the new connection waits until the server notices that the old one is gone.
@@ -248,47 +225,23 @@ impl Lane {
     /// New requests are refused while one does, or while the server does not answer. Returns the reason if the server does not work
     /// on the write, so that its answer is lost on the way.
     async fn watch<T>(&self, pid: i32, write: impl Future<Output = T>) -> Result<T, String> {
-        let (begun, mut unknown, mut is_out) = (Instant::now(), 0, false);
-        tokio::pin!(write);
-        loop {
-            if let Ok(answer) = tokio::time::timeout(SLOW, &mut write).await {
-                if is_out {
-                    self.shared.outage.ended();
-                }
-                return Ok(answer);
-            }
-            let work = tokio::time::timeout(PROBE, self.work(pid)).await;
-            let outage = match work.unwrap_or_else(|_| Err("there is no answer".to_owned())) {
-                Ok(Work::WaitsForStandby) => Some("commits wait for the synchronous standby".to_owned()),
-                Ok(Work::Active) => None,
-                Ok(Work::Nothing) => {
-                    unknown += 1;
-                    if unknown >= UNKNOWN {
-                        return Err("the answer to a write is lost".to_owned());
-                    }
-                    continue;
-                }
-                Err(reason) => Some(reason),
+        let mut is_out = false;
+        let late = |late: Late, begun| {
+            let reason = match late {
+                Late::WaitsForStandby => "commits wait for the synchronous standby".to_owned(),
+                Late::Unreachable(reason) => reason,
+                Late::Active => return Ok(()),
             };
-            unknown = 0;
-            if let Some(reason) = outage {
-                is_out = true;
-                self.shared.outage.began(&reason, begun);
-            }
+            is_out = true;
+            self.shared.outage.began(&reason, begun);
+            Ok(())
+        };
+        let answer = self.shared.access.watch(pid, write, late).await;
+        let answer = answer.map_err(|Lost| "the answer to a write is lost".to_owned())?;
+        if is_out {
+            self.shared.outage.ended();
         }
-    }
-
-    /// Asks the server what this process of it does.
-    async fn work(&self, pid: i32) -> Result<Work, String> {
-        let settings = "SET statement_timeout = '5s'";
-        let session = Session::open(&self.shared.config, &self.shared.encryption, settings).await;
-        let session = session.map_err(|error| message(&error))?;
-        let row = session.client.query_opt(WORK, &[&pid]).await.map_err(|error| message(&error))?;
-        Ok(match row.map(|row| row.try_get(0)).transpose().map_err(|error| message(&error))? {
-            Some(true) => Work::WaitsForStandby,
-            Some(false) => Work::Active,
-            None => Work::Nothing,
-        })
+        Ok(answer)
     }
 
     fn stop(&self, reason: &str) -> Stopped {

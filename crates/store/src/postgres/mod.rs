@@ -6,6 +6,7 @@
 //! and fails once another daemon has taken over. So a write of a daemon that was declared dead never happens, and a batch whose
 //! commit got no answer is found again by its number.
 
+mod access;
 mod address;
 mod connect;
 

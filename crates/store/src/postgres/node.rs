@@ -7,7 +7,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use super::beat::{channel, send};
-use super::connect::Session;
 use super::lane::Shared;
 use super::migration;
 use super::peers::{PAGE, TAKE_OVER};
@@ -169,7 +168,7 @@ fn host() -> String {
 
 /// Leaves: the other nodes take over what this one has.
 pub(super) async fn leave(shared: &Shared) {
-    let session = Session::open(&shared.config, &shared.encryption, "SET statement_timeout = '5s'").await;
+    let session = shared.access.open("SET statement_timeout = '5s'").await;
     let left = match session {
         Ok(session) => {
             let left = session.client.execute(LEAVE, &[&shared.node]).await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::access::Access;
 use super::beat;
 use super::blobs::Blobs;
 use super::checks::{self, Server};
@@ -186,8 +187,7 @@ async fn connect(
     let (exchange, requests) = Exchange::new();
     let shared = Arc::new(Shared {
         node,
-        config,
-        encryption,
+        access: Access { config, encryption },
         session: opened.server.session.clone(),
         queue: Queue::new(poison.clone()),
         poison,

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
-};
+use deadpool::Runtime;
+use deadpool::managed::{self, Metrics, Object, Pool, PoolError, RecycleResult, TimeoutType};
+use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_postgres::{Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::access::{Access, Late, Lost, PID};
 use super::connect::{is_lost, message, read_error};
 use super::op::{Params, borrowed};
 use crate::Error;
@@ -23,8 +24,8 @@ const READERS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for one statement.
 const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '60s'; SET jit = off";
-/// The time after which a connection that the server would have answered is given up.
-const NO_ANSWER: Duration = Duration::from_secs(65);
+/// The time after which a connection is given up while the server cannot be asked if it works on the read.
+const NO_ANSWER: Duration = Duration::from_secs(10);
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -84,11 +85,52 @@ impl Outage {
 }
 
 /// The connections that read. Every read runs on the thread of the store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Reader {
-    pool: Pool,
+    pool: Pool<Connections>,
+    access: Access,
     handle: Handle,
     poison: Poison,
+}
+
+/// Opens the connections of the pool.
+struct Connections {
+    inner: deadpool_postgres::Manager,
+    /// The statements that begin a session.
+    session: String,
+}
+
+/// A connection of the pool.
+struct Connected {
+    client: ClientWrapper,
+    /// The process of the server.
+    pid: i32,
+}
+
+impl managed::Manager for Connections {
+    type Type = Connected;
+    type Error = tokio_postgres::Error;
+
+    async fn create(&self) -> Result<Connected, Self::Error> {
+        let client = self.inner.create().await?;
+        client.batch_execute(&self.session).await?;
+        let pid = client.query_one(PID, &[]).await?.try_get(0)?;
+        Ok(Connected { client, pid })
+    }
+
+    async fn recycle(&self, connected: &mut Connected, metrics: &Metrics) -> RecycleResult<Self::Error> {
+        self.inner.recycle(&mut connected.client, metrics).await
+    }
+
+    fn detach(&self, connected: &mut Connected) {
+        self.inner.detach(&mut connected.client);
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
 }
 
 impl Reader {
@@ -101,21 +143,17 @@ impl Reader {
         is_read_only: bool,
     ) -> Result<Self, Error> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(config, encryption, recycling);
+        let access = Access { config: config.clone(), encryption: encryption.clone() };
+        let inner = deadpool_postgres::Manager::from_config(config, encryption, recycling);
         let read_only = if is_read_only { "; SET default_transaction_read_only = on" } else { "" };
         let session = format!("{STATEMENT_TIMEOUT}{read_only}");
-        let begin = Hook::async_fn(move |client, _| {
-            let session = session.clone();
-            Box::pin(async move { client.batch_execute(&session).await.map_err(HookError::Backend) })
-        });
-        let pool = Pool::builder(manager)
+        let pool = Pool::builder(Connections { inner, session })
             .max_size(READERS)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(PATIENCE))
-            .post_create(begin)
             .build()
             .map_err(|error| Error::Read { reason: error.to_string() })?;
-        Ok(Self { pool, handle, poison })
+        Ok(Self { pool, access, handle, poison })
     }
 
     /// Runs a query and returns its rows. Tries again while the database does not answer.
@@ -151,10 +189,10 @@ impl Reader {
                 Err(PoolError::Backend(error)) if is_lost(&error) => message(&error),
                 Err(PoolError::Backend(error)) => return Err(read_error(&error)),
                 Err(PoolError::Closed) => return Err(Error::Closed),
+                Err(PoolError::Timeout(TimeoutType::Recycle)) => "the answer to a read is lost".to_owned(),
                 Err(PoolError::Timeout(_)) => {
                     return Err(Error::Read { reason: "the database does not answer".to_owned() });
                 }
-                Err(PoolError::PostCreateHook(HookError::Backend(error))) => message(&error),
                 Err(error) => return Err(Error::Read { reason: error.to_string() }),
             };
             if begun.elapsed() + pause > PATIENCE {
@@ -165,17 +203,21 @@ impl Reader {
         }
     }
 
-    async fn once(&self, sql: &str, params: &Params) -> Result<Vec<Row>, PoolError> {
-        let client = self.pool.get().await?;
+    async fn once(&self, sql: &str, params: &Params) -> Result<Vec<Row>, PoolError<tokio_postgres::Error>> {
+        let connected = self.pool.get().await?;
         let read = async {
-            let statement = client.prepare_cached(sql).await?;
-            client.query(&statement, &borrowed(params)).await
+            let statement = connected.client.prepare_cached(sql).await?;
+            connected.client.query(&statement, &borrowed(params)).await
         };
-        match tokio::time::timeout(NO_ANSWER, read).await {
+        let late = |late, begun: Instant| match late {
+            Late::Unreachable(_) if begun.elapsed() >= NO_ANSWER => Err(Lost),
+            _ => Ok(()),
+        };
+        match self.access.watch(connected.pid, read, late).await {
             Ok(rows) => Ok(rows?),
-            Err(_) => {
+            Err(Lost) => {
                 // Something on the way swallows its answers.
-                drop(Object::take(client));
+                drop(Object::take(connected));
                 Err(PoolError::Timeout(TimeoutType::Recycle))
             }
         }

@@ -170,6 +170,7 @@ impl Http {
                     .body(request_body(multipart::encode(parts, &boundary)))
             }
         };
+        self.pass_gate().await;
         let response = builder.send().await.map_err(client_error)?;
         let status = response.status();
         let headers = response.headers().clone();

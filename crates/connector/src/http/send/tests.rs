@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
 use crate::http::testing::{Lines, Names, Server, ServerReply, Waits, http, local, reply};
-use crate::http::{AllowList, HostPolicy, HttpOptions, LogDetail, Timer as _};
+use crate::http::{AllowList, GATE_CHECK, Gate, HostPolicy, HttpOptions, LogDetail, Timer as _};
 use crate::trace::Trace;
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
@@ -443,4 +443,26 @@ async fn every_request_is_told_without_its_query_and_its_credentials() {
     };
     http(local()).send(&request, &context).await.expect_err("nobody listens there");
     assert_eq!(*log.0.lock().expect("not poisoned"), ["POST http://127.0.0.1:1/a/b%20c"]);
+}
+
+/// A gate that opens when it was asked so many times.
+struct OpensAfter(std::sync::atomic::AtomicU32);
+
+impl Gate for OpensAfter {
+    fn is_open(&self) -> bool {
+        let left = self.0.load(std::sync::atomic::Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), std::sync::atomic::Ordering::Relaxed);
+        left == 0
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_held_back_while_the_gate_is_closed() {
+    let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
+    let waits = Arc::new(Waits::default());
+    let gate = Arc::new(OpensAfter(3.into()));
+    let options = HttpOptions { gate, timer: waits.clone(), ..local() };
+    let sent = send(options, &request(Method::POST, &server.url("/"))).await.expect("an answer");
+    assert_eq!(sent.status, 200);
+    assert_eq!(*waits.0.lock().expect("not poisoned"), [GATE_CHECK; 3]);
 }

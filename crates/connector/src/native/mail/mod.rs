@@ -116,6 +116,7 @@ impl Send {
         let subject = &self.head.subject;
         // Connects to the address that the guard has checked; the host name is kept for the certificate.
         let address = call.http.resolve_checked(&server.host, server.port, subject).await?;
+        call.http.pass_gate().await;
         let failed = |error| failure(subject, server, &error);
         let parameters = || TlsParameters::new(server.host.clone()).map_err(failed);
         let tls = match server.security {
