@@ -149,7 +149,7 @@ impl Runtime {
             blocked_own: settings.own_addresses.clone(),
             allow_credential_debug: settings.allow_credential_debug,
             redactor: settings.redactor.clone(),
-            gate: Arc::new(StoreGate(store.clone())),
+            gate: StoreGate::of(&store),
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;

@@ -5,6 +5,7 @@ pub mod guard;
 mod cassette;
 mod debug;
 mod failure;
+mod gated_body;
 mod host_health;
 mod host_limits;
 mod multipart;
@@ -91,8 +92,8 @@ pub struct HttpOptions {
     pub timer: Arc<dyn Timer>,
     /// The destination of requests.
     pub transport: Transport,
-    /// Holds requests back while they must not leave the process.
-    pub gate: Arc<dyn Gate>,
+    /// Holds requests back while they must not leave the process; `None` if they always may.
+    pub gate: Option<Arc<dyn Gate>>,
 }
 
 /// The destination of requests.
@@ -135,7 +136,7 @@ impl Default for HttpOptions {
             lookup: Arc::new(SystemLookup),
             timer: Arc::new(SystemTimer),
             transport: Transport::Network,
-            gate: Arc::new(OpenGate),
+            gate: None,
         }
     }
 }
@@ -168,18 +169,8 @@ impl Timer for SystemTimer {
 /// Decides if requests may leave the process. A daemon that shares its store, and that the others may have declared dead, must not
 /// send any: they would make the same calls.
 pub trait Gate: Send + Sync {
-    /// Returns true if a request may be sent now. Cheap: it is asked right before each request.
+    /// Returns true if a request may be sent now. Cheap: it is asked right before each request, and before its body.
     fn is_open(&self) -> bool;
-}
-
-/// The gate of a process that shares its store with no other: always open.
-#[derive(Clone, Copy, Debug)]
-pub struct OpenGate;
-
-impl Gate for OpenGate {
-    fn is_open(&self) -> bool {
-        true
-    }
 }
 
 /// The time between two questions to a closed gate.
@@ -254,7 +245,7 @@ impl Http {
     /// Waits until a request may leave the process. Nothing that takes long may come between this and the request: a process can be
     /// frozen at any point, and be declared dead meanwhile.
     pub(crate) async fn pass_gate(&self) {
-        while !self.options.gate.is_open() {
+        while self.options.gate.as_ref().is_some_and(|gate| !gate.is_open()) {
             self.timer().pause(GATE_CHECK).await;
         }
     }

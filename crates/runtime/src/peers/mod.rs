@@ -241,7 +241,14 @@ impl Runtime {
 }
 
 /// The gate of outgoing requests: closed while other nodes may have declared this one dead.
-pub(crate) struct StoreGate(pub(crate) Arc<dyn Store>);
+pub(crate) struct StoreGate(Arc<dyn Store>);
+
+impl StoreGate {
+    /// The gate of a store that other processes can have too.
+    pub(crate) fn of(store: &Arc<dyn Store>) -> Option<Arc<dyn connector::Gate>> {
+        store.node().is_some().then(|| Arc::new(Self(store.clone())) as Arc<dyn connector::Gate>)
+    }
+}
 
 impl connector::Gate for StoreGate {
     fn is_open(&self) -> bool {

@@ -9,6 +9,7 @@ use model::value::Data;
 use model::{ActionError, ErrorKind, Secret};
 use url::Url;
 
+use super::gated_body::GatedBody;
 use super::host_health::CallOutcome;
 use super::request::{Body, Request};
 use super::response::Response;
@@ -150,6 +151,19 @@ impl Http {
         self.hosts.record(url, context.connection_name(), outcome, self.timer().now());
     }
 
+    /// Creates a body of these parts. Content in memory is passed on as it is, unless there is a gate that it has to pass; a file is
+    /// read while it is sent, with its length known in advance.
+    fn request_body(&self, mut parts: Vec<Data>) -> reqwest::Body {
+        if let Some(gate) = &self.options.gate {
+            let body = StreamingBody::new(parts);
+            return reqwest::Body::wrap(GatedBody::new(body, gate.clone(), self.options.timer.clone()));
+        }
+        match parts.as_mut_slice() {
+            [Data::InMemory(bytes)] => std::mem::take(bytes).into(),
+            _ => reqwest::Body::wrap(StreamingBody::new(parts)),
+        }
+    }
+
     async fn perform(
         &self,
         client: &reqwest::Client,
@@ -162,12 +176,12 @@ impl Http {
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {
             Body::Empty => builder,
-            Body::Bytes(data) => builder.body(request_body(vec![data.clone()])),
+            Body::Bytes(data) => builder.body(self.request_body(vec![data.clone()])),
             Body::Multipart(parts) => {
                 let boundary = multipart::boundary();
                 builder
                     .header(CONTENT_TYPE, format!("multipart/form-data; boundary={boundary}"))
-                    .body(request_body(multipart::encode(parts, &boundary)))
+                    .body(self.request_body(multipart::encode(parts, &boundary)))
             }
         };
         self.pass_gate().await;
@@ -236,15 +250,6 @@ fn history_url(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{host}{port}{}", url.scheme(), url.path())
-}
-
-/// Creates a body of these parts. Content in memory is passed on as it is; a file is read while it is sent, with its
-/// length known in advance.
-fn request_body(mut parts: Vec<Data>) -> reqwest::Body {
-    match parts.as_mut_slice() {
-        [Data::InMemory(bytes)] => std::mem::take(bytes).into(),
-        _ => reqwest::Body::wrap(StreamingBody::new(parts)),
-    }
 }
 
 fn bearer(token: &Secret) -> Result<HeaderValue, ActionError> {

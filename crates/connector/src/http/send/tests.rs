@@ -445,24 +445,30 @@ async fn every_request_is_told_without_its_query_and_its_credentials() {
     assert_eq!(*log.0.lock().expect("not poisoned"), ["POST http://127.0.0.1:1/a/b%20c"]);
 }
 
-/// A gate that opens when it was asked so many times.
-struct OpensAfter(std::sync::atomic::AtomicU32);
+/// A gate that is closed when it is asked at one of these times, counted from 0.
+struct Closed {
+    asked: std::sync::atomic::AtomicUsize,
+    at: &'static [usize],
+}
 
-impl Gate for OpensAfter {
+impl Gate for Closed {
     fn is_open(&self) -> bool {
-        let left = self.0.load(std::sync::atomic::Ordering::Relaxed);
-        self.0.store(left.saturating_sub(1), std::sync::atomic::Ordering::Relaxed);
-        left == 0
+        !self.at.contains(&self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
     }
 }
 
 #[tokio::test]
-async fn a_request_is_held_back_while_the_gate_is_closed() {
-    let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
-    let waits = Arc::new(Waits::default());
-    let gate = Arc::new(OpensAfter(3.into()));
-    let options = HttpOptions { gate, timer: waits.clone(), ..local() };
-    let sent = send(options, &request(Method::POST, &server.url("/"))).await.expect("an answer");
-    assert_eq!(sent.status, 200);
-    assert_eq!(*waits.0.lock().expect("not poisoned"), [GATE_CHECK; 3]);
+async fn neither_a_request_nor_its_body_leaves_while_the_gate_is_closed() {
+    // Asked before the request; and, the second time, before its body.
+    for at in [&[0, 1][..], &[1, 2]] {
+        let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
+        let waits = Arc::new(Waits::default());
+        let gate = Closed { asked: 0.into(), at };
+        let options = HttpOptions { gate: Some(Arc::new(gate)), timer: waits.clone(), ..local() };
+        let mut request = request(Method::POST, &server.url("/"));
+        request.body = Body::Bytes(Data::from(b"{}".to_vec()));
+        let sent = send(options, &request).await.expect("an answer");
+        assert_eq!(sent.status, 200);
+        assert_eq!(*waits.0.lock().expect("not poisoned"), [GATE_CHECK; 2], "{at:?}");
+    }
 }
