@@ -31,17 +31,20 @@ impl Runtime {
 
     async fn check_each_child(&self, id: ExecutionId, children: Vec<ExecutionId>) {
         for child in children {
-            match self.store.execution(child).await {
-                Ok(Some(row)) if !row.status.is_terminal() => self.watch_elsewhere(child).await,
-                Ok(_) => {
-                    if self.admission.table().wake(id, self.clock.monotonic_now()) {
-                        self.admission.wake.notify_one();
-                    }
-                    return;
-                }
+            let has_ended = match self.store.execution(child).await {
+                // It may end between the two questions.
+                Ok(Some(row)) if !row.status.is_terminal() => !self.watch_elsewhere(child).await,
+                Ok(_) => true,
                 Err(error) => {
-                    tracing::error!(%id, %child, %error, "cannot read whether a called execution has ended")
+                    tracing::error!(%id, %child, %error, "cannot read whether a called execution has ended");
+                    false
                 }
+            };
+            if has_ended {
+                if self.admission.table().wake(id, self.clock.monotonic_now()) {
+                    self.admission.wake.notify_one();
+                }
+                return;
             }
         }
     }

@@ -215,17 +215,28 @@ impl Runtime {
         Ok(self.store.owner(id).await?.filter(|owner| *owner != own))
     }
 
-    /// Asks the node that has an execution to tell when it has ended.
-    pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) {
-        if let (Ok(Some(owner)), Some(own)) = (self.elsewhere(id).await, self.store.node()) {
-            self.store.tell(Some(owner), News::Watch { execution: id, node: own });
+    /// Asks the node that has an execution to tell when it has ended. Returns false if no node has it any more: it has ended.
+    pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) -> bool {
+        let Some(own) = self.store.node() else { return true };
+        if self.admission.has(id) {
+            return true;
+        }
+        match self.store.owner(id).await {
+            Ok(Some(owner)) if owner != own => {
+                self.store.tell(Some(owner), News::Watch { execution: id, node: own });
+                true
+            }
+            Ok(owner) => owner.is_some(),
+            Err(_) => true,
         }
     }
 
-    /// Waits until an execution, which this node waits for, moves here or ends elsewhere, or for a second at the latest.
+    /// Waits until an execution, which this node waits for, moves here or ends elsewhere, or for a second at the latest. Returns at
+    /// once if it has ended since the caller looked.
     pub async fn next_move_of(&self, id: ExecutionId, moved: impl Future<Output = ()>) {
-        self.watch_elsewhere(id).await;
-        self.next_move(moved).await;
+        if self.watch_elsewhere(id).await {
+            self.next_move(moved).await;
+        }
     }
 
     /// Waits until nothing that this node begins can happen beside the same on another one. Returns false if the engine stops first.
