@@ -30,7 +30,7 @@ const MOST_MS: f64 = 15_000.0;
 /// How long a takeover is awaited, and how often it is looked whether it is over.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// How long all runs before the kill.
+/// How long both nodes run before they are measured.
 const BEFORE: Duration = Duration::from_secs(4);
 const PAGE: u32 = 1000;
 
@@ -41,6 +41,8 @@ pub(super) async fn measure(_: Terms<'_>, shared: &Shared, report: &mut Report) 
     let survivor = Daemon::join(shared.processors(), &first, &database.url()).await?;
     let second = project()?;
     let killed = Daemon::join(shared.processors(), &second, &database.url()).await?;
+    // A node that has joined gets its shards within some seconds.
+    tokio::time::sleep(BEFORE).await;
     answers(&[&survivor, &killed], report).await?;
     takeover(&survivor, killed, report).await?;
     survivor.stop().await
@@ -91,7 +93,6 @@ async fn answers(nodes: &[&Daemon], report: &mut Report) -> Result<(), Error> {
 
 /// Kills a node with waiting executions and with schedules.
 async fn takeover(survivor: &Daemon, killed: Daemon, report: &mut Report) -> Result<(), Error> {
-    tokio::time::sleep(BEFORE).await;
     let mut connection = Connection::open(killed.hooks()).await?;
     let start = request("POST", &killed.path("waits").await?, &body());
     for _ in 0..WAITING {

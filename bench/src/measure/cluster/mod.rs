@@ -78,6 +78,7 @@ async fn rates(
     let mut nodes = Nodes::default();
     let turn = terms.options.time / ROUNDS;
     let mut one = None;
+    let mut of_rows = Costs::default();
     for (count, least) in NODES {
         while nodes.count() < count {
             let project = Project::new()?;
@@ -89,7 +90,7 @@ async fn rates(
         let mut rounds = Vec::new();
         let mut costs = Costs::default();
         for _ in 0..ROUNDS {
-            let rows = if count == 1 { database.insert_rows(turn).await? } else { 0.0 };
+            let rows = if count == 1 { rows(&database, turn, &mut of_rows).await? } else { 0.0 };
             let on_file = if count == 1 { alone.take_turn(turn).await?.rate() } else { 0.0 };
             let before = costs_so_far(&database)?;
             let finished = nodes.take_turn(turn).await?;
@@ -106,10 +107,20 @@ async fn rates(
             beside(&title, &rounds, "rows of pgbench", |round| round.rows, workload.beside_rows, report);
             beside(&title, &rounds, "SQLite", |round| round.on_file, 0.4, report);
         }
-        costs.report(workload, count, report);
+        costs.report(workload, count, of_rows.processor_us_of_each(), report);
     }
     nodes.stop().await?;
     alone.stop().await
+}
+
+/// Rows that `pgbench` commits in a second. Adds what they cost.
+async fn rows(database: &Database, time: Duration, costs: &mut Costs) -> Result<f64, Error> {
+    let before = costs_so_far(database)?;
+    let rate = database.insert_rows(time).await?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of rows")]
+    let rows = (rate * time.as_secs_f64().max(1.0).floor()) as u64;
+    costs.add(&before, &costs_so_far(database)?, rows);
+    Ok(rate)
 }
 
 /// A turn of each side: rows of `pgbench`, executions of the daemon on SQLite, executions of the nodes, a second.
@@ -139,7 +150,7 @@ fn costs_so_far(database: &Database) -> Result<(u64, Option<Duration>), Error> {
 }
 
 impl Costs {
-    fn report(&self, workload: &Workload, count: usize, report: &mut Report) {
+    fn report(&self, workload: &Workload, count: usize, row_us: Option<f64>, report: &mut Report) {
         let title = |what: &str| {
             format!("{}, {count} node{}: {what}", workload.name, if count == 1 { "" } else { "s" })
         };
@@ -155,6 +166,10 @@ impl Costs {
                 time,
                 Unit::Microseconds,
             );
+            let row = match row_us {
+                Some(theirs) => row.beside("a row of pgbench", theirs, time / theirs),
+                None => row,
+            };
             report.add(row.target(Some(Target::AtMost(workload.processor))));
         }
     }
