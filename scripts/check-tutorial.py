@@ -73,7 +73,7 @@ class Reader:
             ("cargo install --locked --path crates/cli\n", ""),
             ("make test\n", ""),
             ("make run\n", "scripts/run.sh\n"),
-            ("./target/release/cogwork ", "cogwork "),
+            ("./target/debug/cogwork ", "cogwork "),
         ]:
             text = text.replace(there, here)
         return text

@@ -2,7 +2,7 @@
 # Shows several daemons on one database: starts a PostgreSQL server in a scratch folder and three daemons behind it, kills one of
 # them, shows how the others go on with its executions, says what else to try, and ends everything when you press Ctrl-C.
 #
-#   BIN_DIR=path   programs that are built already, in place of a release build
+#   BIN_DIR=path   programs that are built already, in place of a build
 #   ONCE=1         end after the demonstration
 # shellcheck disable=SC2317 # What only a trap or `await` calls looks unreachable to it.
 set -euo pipefail
@@ -19,8 +19,8 @@ if [[ -n ${BIN_DIR:-} ]]; then
 else
 	command -v cargo >/dev/null || die 'cargo is needed: https://rustup.rs'
 	if command -v npm >/dev/null; then make --no-print-directory ui; fi
-	cargo build --release --bin cogwork
-	bin=$(cd -- "${CARGO_TARGET_DIR:-target}/release" && pwd)
+	cargo build --locked --bin cogwork
+	bin=$(cd -- "${CARGO_TARGET_DIR:-target}/debug" && pwd)
 fi
 
 work=$(mktemp -d)

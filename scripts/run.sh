@@ -26,8 +26,8 @@ else
   else
     say 'Without Node.js 20 or later the web UI is one page that says so.'
   fi
-  cargo build --release --bin cogwork --bin wiki-simulator
-  bin=${CARGO_TARGET_DIR:-./target}/release
+  cargo build --locked --bin cogwork --bin wiki-simulator
+  bin=${CARGO_TARGET_DIR:-./target}/debug
 fi
 
 work=$(mktemp -d)
