@@ -215,7 +215,7 @@ impl Runtime {
         Ok(self.store.owner(id).await?.filter(|owner| *owner != own))
     }
 
-    /// Asks the node that has an execution to tell when it has ended. Returns false if no node has it any more: it has ended.
+    /// Asks the node that has an execution to tell when it has ended. Returns false if it has ended.
     pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) -> bool {
         let Some(own) = self.store.node() else { return true };
         if self.admission.has(id) {
@@ -226,8 +226,11 @@ impl Runtime {
                 self.store.tell(Some(owner), News::Watch { execution: id, node: own });
                 true
             }
-            Ok(owner) => owner.is_some(),
-            Err(_) => true,
+            Ok(Some(_)) | Err(_) => true,
+            // It has ended, or nobody has its shard at the moment.
+            Ok(None) => {
+                matches!(self.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
+            }
         }
     }
 
