@@ -192,7 +192,18 @@ impl Runtime {
     /// that asks has looked for an answer already. Returns false if the execution goes on and is not in the table of this node; the
     /// node that asks finds out by looking.
     async fn decided(&self, id: ExecutionId) -> bool {
-        while let Some(mut progress) = self.admission.watch(id) {
+        loop {
+            let moved = self.admission.moved();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let Some(mut progress) = self.admission.watch(id) else {
+                if !self.admission.has(id) {
+                    break;
+                }
+                // It is being loaded.
+                self.next_move(moved).await;
+                continue;
+            };
             let had_response = progress.borrow().response.is_some();
             let is_decided = |progress: &Progress| {
                 let has_response = progress.response.is_some() && !had_response;
