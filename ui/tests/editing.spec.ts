@@ -168,6 +168,19 @@ test("a field of a form changes its bytes and no other, and is undone in one ste
   expect(await onDisk(daemon, "form")).toBe(FILE.replace("message: Hello", "message: Good day"));
 });
 
+test("a field that cannot be changed in place says so, and leads to its text", async ({ open, daemon }) => {
+  const text = "trigger: {manual: {}}\nsteps:\n  - {id: one, action: log.info, with: &same {message: Hello}}\n  - {id: two, action: log.info, with: *same}\n";
+  await daemon.write("automations/anchored.yaml", text);
+  await open.goto(`${daemon.base}/automations/anchored?tab=graph&step=two`);
+  const form = open.getByRole("region", { name: "Step two" });
+  await form.getByLabel("message").fill("Good day");
+  await form.getByLabel("message").press("Tab");
+  await expect(form.getByRole("alert")).toContainText("alias");
+  await form.getByRole("button", { name: "Edit as text" }).last().click();
+  await expect(editor(open)).toContainText("*same");
+  await expect(editor(open)).not.toContainText("Good day");
+});
+
 test("graph and source select the same step, both ways, also one that the address names", async ({ open, daemon }) => {
   await daemon.write("automations/select.yaml", FILE);
   await open.goto(`${daemon.base}/automations/select?tab=both`);
