@@ -11,28 +11,28 @@ use crate::site::{Answer, Site, send};
 
 #[tokio::test]
 async fn a_rate_limit_holds_over_all_daemons_together() {
-    let work = "trigger: {webhook: {verify: none, rateLimit: {max: 40, per: 1d}}}\nsteps: []\n";
-    let cluster = Cluster::start(2, &[("work", work)]).await;
+    let intake = "trigger: {webhook: {verify: none, rateLimit: {max: 40, per: 1d}}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("intake", intake)]).await;
     let body = json!({});
-    let calls = (0..100).map(|turn| cluster.sites[turn % 2].post("work", &body));
+    let calls = (0..100).map(|turn| cluster.sites[turn % 2].post("intake", &body));
     let statuses: Vec<u16> =
         futures_util::future::join_all(calls).await.iter().map(|answer| answer.status).collect();
     let count = |status| statuses.iter().filter(|found| **found == status).count();
     assert_eq!((count(200), count(429)), (40, 60), "{statuses:?}");
-    assert_eq!(cluster.sites[1].executions_of("work").await.len(), 40);
+    assert_eq!(cluster.sites[1].executions_of("intake").await.len(), 40);
     cluster.stop().await;
 }
 
 #[tokio::test]
 async fn a_request_whose_rate_cannot_be_counted_is_refused_for_now() {
-    let work = "trigger: {webhook: {verify: none, rateLimit: {max: 1, per: 1d, burst: 8}}}\nsteps: []\n";
-    let cluster = Cluster::start(2, &[("work", work)]).await;
+    let intake = "trigger: {webhook: {verify: none, rateLimit: {max: 1, per: 1d, burst: 8}}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("intake", intake)]).await;
     cluster.sql("ALTER TABLE @.buckets RENAME TO away");
-    let refused = cluster.sites[0].post("work", &json!({})).await;
+    let refused = cluster.sites[0].post("intake", &json!({})).await;
     assert_eq!(refused.refusal(), (503, "unavailable".to_owned()), "{}", refused.text);
     assert_eq!(refused.header("retry-after"), "1");
     cluster.sql("ALTER TABLE @.away RENAME TO buckets");
-    while cluster.sites[0].post("work", &json!({})).await.status != 200 {}
+    while cluster.sites[0].post("intake", &json!({})).await.status != 200 {}
     cluster.stop().await;
 }
 
@@ -188,18 +188,18 @@ async fn a_subscription_is_tried_again_through_any_daemon_and_looks_the_same_at_
     cluster.stop().await;
 }
 
-/// Sends JSON to the test address of `work` at a daemon.
+/// Sends JSON to the test address of `intake` at a daemon.
 async fn test_request(site: &Site, body: &Value) -> Answer {
-    let automation = site.automation("work").await;
+    let automation = site.automation("intake").await;
     send(site.request(Method::POST, automation["testUrl"].as_str().unwrap()).json(body)).await
 }
 
 #[tokio::test]
 async fn a_test_request_at_any_daemon_is_captured_by_the_listening_that_began_at_another() {
-    let work = "trigger: {webhook: {verify: none}}\nsteps: []\n";
-    let cluster = Cluster::start(2, &[("work", work)]).await;
+    let intake = "trigger: {webhook: {verify: none}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("intake", intake)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
-    let listen = "/automations/work/listen";
+    let listen = "/automations/intake/listen";
     let begun = send(here.api(Method::POST, listen).json(&json!({"count": 3}))).await;
     assert_eq!((begun.status, begun.json()["left"].clone()), (200, json!(3)), "{}", begun.text);
     // Somebody waits at the first daemon while the request comes to the second.
@@ -213,23 +213,23 @@ async fn a_test_request_at_any_daemon_is_captured_by_the_listening_that_began_at
     let shown = [here.ask(listen).await, there.ask(listen).await];
     assert_eq!(shown[0]["captures"], shown[1]["captures"]);
     assert_eq!((shown[1]["captures"].as_array().unwrap().len(), &shown[1]["left"]), (2, &json!(1)));
-    assert_eq!(here.executions_of("work").await.len(), 0, "a captured request starts nothing");
+    assert_eq!(here.executions_of("intake").await.len(), 0, "a captured request starts nothing");
     let saved = json!({"name": "first", "capture": 2});
-    let saved = send(there.api(Method::POST, "/automations/work/payloads").json(&saved)).await;
+    let saved = send(there.api(Method::POST, "/automations/intake/payloads").json(&saved)).await;
     assert!(saved.status < 300, "{} {}", saved.status, saved.text);
     let stopped = send(there.api(Method::DELETE, listen)).await;
     assert_eq!((stopped.status, &stopped.json()["listening"]), (200, &json!(false)), "{}", stopped.text);
     assert_eq!(here.ask(listen).await["listening"], false);
     assert!(test_request(here, &json!({})).await.status == 200);
-    assert_eq!(there.executions_of("work").await.len(), 1, "nobody listens any more");
+    assert_eq!(there.executions_of("intake").await.len(), 1, "nobody listens any more");
     cluster.stop().await;
 }
 
 #[tokio::test]
 async fn the_count_of_a_listening_holds_over_all_daemons() {
-    let work = "trigger: {webhook: {verify: none}}\nsteps: []\n";
-    let cluster = Cluster::start(2, &[("work", work)]).await;
-    let listen = "/automations/work/listen";
+    let intake = "trigger: {webhook: {verify: none}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("intake", intake)]).await;
+    let listen = "/automations/intake/listen";
     send(cluster.sites[1].api(Method::POST, listen).json(&json!({"count": 5}))).await;
     let body = json!({});
     let requests = (0..12).map(|turn| test_request(&cluster.sites[turn % 2], &body));
@@ -238,18 +238,18 @@ async fn the_count_of_a_listening_holds_over_all_daemons() {
     }
     let shown = cluster.sites[0].ask(listen).await;
     assert_eq!((shown["captures"].as_array().unwrap().len(), &shown["listening"]), (5, &json!(false)));
-    assert_eq!(cluster.sites[0].executions_of("work").await.len(), 7, "the others start executions");
+    assert_eq!(cluster.sites[0].executions_of("intake").await.len(), 7, "the others start executions");
     cluster.stop().await;
 }
 
 #[tokio::test]
 async fn a_test_request_starts_nothing_while_it_is_not_known_if_somebody_listens() {
-    let work = "trigger: {webhook: {verify: none}}\nsteps: []\n";
-    let cluster = Cluster::start(2, &[("work", work)]).await;
+    let intake = "trigger: {webhook: {verify: none}}\nsteps: []\n";
+    let cluster = Cluster::start(2, &[("intake", intake)]).await;
     cluster.sql("ALTER TABLE @.listenings RENAME TO away");
     let refused = test_request(&cluster.sites[0], &json!({})).await;
     assert_eq!(refused.refusal(), (503, "unavailable".to_owned()));
-    assert_eq!(cluster.sites[0].post("work", &json!({})).await.status, 200, "the live address goes on");
+    assert_eq!(cluster.sites[0].post("intake", &json!({})).await.status, 200, "the live address goes on");
     cluster.stop().await;
 }
 
