@@ -10,12 +10,12 @@ use engine::Search;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, Page};
+use store::{ExecutionFilter, Page, Store};
 use utoipa::{IntoParams, ToSchema};
 
 use super::executions::{ExecutionView, PAGE};
 use super::extract::{Answer, Query};
-use super::{Api, Problem, Shared};
+use super::{Problem, Shared};
 
 /// The most executions on a page.
 const MOST: u32 = 200;
@@ -51,11 +51,22 @@ pub(crate) struct Executions {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Total)]
-pub(crate) struct TotalView {
+pub struct TotalView {
     /// The number, at most 10,000.
-    count: u32,
+    pub count: u32,
     /// True if there are more than 10,000, which are not counted.
-    is_at_least: bool,
+    pub is_at_least: bool,
+}
+
+impl TotalView {
+    /// Counts the executions that match, up to the limit of a count.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn read(store: &dyn Store, filter: &ExecutionFilter) -> Result<Self, store::Error> {
+        let count = store.count_executions(filter, COUNTED + 1).await?;
+        Ok(Self { count: count.min(COUNTED), is_at_least: count > COUNTED })
+    }
 }
 
 /// Which executions to list; every part that is given must fit.
@@ -185,7 +196,7 @@ pub(crate) async fn list(
     let (filter, search, (limit, before)) = (query.filter()?, query.search()?, query.page()?);
     let (store, clock) = (api.engine.store(), api.engine.clock());
     let total = match query.count {
-        Some(true) if search.is_empty() => Some(api.total(&filter).await?),
+        Some(true) if search.is_empty() => Some(TotalView::read(&**api.engine.store(), &filter).await?),
         _ => None,
     };
     let (rows, next, searched_to) = if search.is_empty() {
@@ -218,14 +229,6 @@ pub(crate) async fn list(
         executions.push(view);
     }
     Ok(Answer::ok(Executions { executions, next, searched_to, total }))
-}
-
-impl Api {
-    /// Counts the executions that match, up to the limit of a count.
-    async fn total(&self, filter: &ExecutionFilter) -> Result<TotalView, Problem> {
-        let count = self.engine.store().count_executions(filter, COUNTED + 1).await?;
-        Ok(TotalView { count: count.min(COUNTED), is_at_least: count > COUNTED })
-    }
 }
 
 #[cfg(test)]

@@ -92,6 +92,7 @@ use tokens::Tokens;
 
 pub(crate) use guard::forwarded_for;
 
+pub use execution_list::TotalView;
 pub use executions::{describe, describe_row};
 pub use export::{ExportFormat, export, export_lines};
 pub use import::{ImportedView, RefusedImport};

@@ -9,6 +9,7 @@ use clap_complete::engine::ArgValueCandidates;
 use engine::{Pauses, Search, StepAttempt, SystemClock};
 use model::{AutomationId, Status};
 use serde_json::json;
+use server::TotalView;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
 use crate::exit::{CommandError, Exit};
@@ -30,8 +31,6 @@ Examples:
 const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// The most characters of an error, or of what is waited for.
 const NOTE: usize = 80;
-/// The most executions that are counted.
-const COUNTED: u32 = 10_000;
 
 /// List executions, newest first
 #[derive(Args, Debug)]
@@ -83,11 +82,11 @@ pub(super) struct List {
 impl List {
     pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
         let filter = self.filter()?;
-        let mut total = 0;
+        let mut total = None;
         let rows = match history::open(config)? {
             Some(store) => {
                 if self.count {
-                    total = store.count_executions(&filter, COUNTED + 1).await?;
+                    total = Some(TotalView::read(&*store, &filter).await?);
                 }
                 let page = Page { before: None, limit: self.limit };
                 let search = self.search();
@@ -113,23 +112,20 @@ impl List {
                 .map(|one| server::describe_row(one.row, one.pauses, one.step_attempt))
                 .collect();
             let mut found = json!({"executions": rows});
-            if self.count {
-                found["total"] = json!({"count": total.min(COUNTED), "isAtLeast": total > COUNTED});
+            if let Some(total) = total {
+                found["total"] = json!(total);
             }
             output::json(&found)?;
         } else if rows.is_empty() {
             output::say("no execution");
         } else {
             print(&rows, self.attempts)?;
-            let more = if total > COUNTED { "+" } else { "" };
-            if self.count && rows.len() < total as usize {
-                output::say(format_args!(
-                    "the newest {} of {}{more}; --limit shows more",
-                    rows.len(),
-                    total.min(COUNTED)
-                ));
-            } else if self.count {
-                output::say(format_args!("{total} in all"));
+            if let Some(TotalView { count, is_at_least }) = total {
+                let more = if is_at_least { "+" } else { "" };
+                output::say(match rows.len() < count as usize {
+                    true => format!("the newest {} of {count}{more}; --limit shows more", rows.len()),
+                    false => format!("{count} in all"),
+                });
             } else if rows.len() == self.limit as usize {
                 output::say(format_args!("the newest {}; --limit shows more", self.limit));
             }
