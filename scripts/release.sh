@@ -5,7 +5,7 @@
 #   scripts/release.sh [x86_64-unknown-linux-gnu|aarch64-unknown-linux-gnu]
 #
 # The other architecture is cross-compiled: that needs the C compiler of Debian's `gcc-aarch64-linux-gnu` (or `gcc-x86-64-linux-gnu`)
-# and the standard library of the target, which rustup downloads.
+# and the standard library of the target, which rustup downloads unless the toolchain has it.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +27,7 @@ make ui book
 if [ "$target" != "$host" ]; then
 	compiler=$machine-linux-gnu-gcc
 	command -v "$compiler" >/dev/null || { echo "cross-compiling needs $compiler: install gcc-${machine/_/-}-linux-gnu" >&2; exit 1; }
-	rustup target add "$target"
+	compgen -G "$(rustc --print target-libdir --target "$target")/libstd-*.rlib" >/dev/null || rustup target add "$target"
 	variable=${target//-/_}
 	export "CC_$variable=$compiler" "CARGO_TARGET_${variable^^}_LINKER=$compiler"
 fi
