@@ -33,6 +33,10 @@ if [ "$target" != "$host" ]; then
 fi
 cargo build --profile dist --locked --target "$target" -p cli --bin cogwork
 binary=$folder/$target/dist/cogwork
+if readelf --sections --wide "$binary" | grep -q ' \.symtab '; then
+	echo "$binary has symbols: the profile \`dist\` does not strip it" >&2
+	exit 1
+fi
 
 out=$folder/release-files
 name=cogwork-$version-$machine-linux
@@ -51,7 +55,8 @@ scripts/package-deb.sh "$binary" "$version" "$architecture" "$out"
 
 cargo cyclonedx --version >/dev/null 2>&1 || cargo install --locked cargo-cyclonedx --version 0.5.9
 cargo cyclonedx --format json --target "$target" --manifest-path crates/cli/Cargo.toml --override-filename "$name.cdx"
-mv "crates/cli/$name.cdx.json" "$out"
+# The crates of the workspace are named by their path in it, not on this machine.
+sed "s#path+file://$PWD/#path+file:///#g" "crates/cli/$name.cdx.json" >"$out/$name.cdx.json"
 # It writes one beside each manifest of the workspace.
 find crates tests bench manual -name "$name.cdx.json" -delete
 
