@@ -30,6 +30,8 @@ pub(super) async fn check(
     durability: Durability,
 ) -> Result<Server, String> {
     let failed = |error: tokio_postgres::Error| super::connect::message(&error);
+    // First, since a statement that another connection has prepared may be in the way of ours behind a pooler.
+    check_pooling(client, second).await?;
     let row = client.query_one(SETTINGS, &[]).await.map_err(failed)?;
     let text = |index: usize| row.try_get::<_, String>(index).map_err(failed);
     let number: i32 = row.try_get(0).map_err(failed)?;
@@ -41,7 +43,6 @@ pub(super) async fn check(
         let found = text(6)?;
         return Err(format!("the database has the encoding {found}; create one with the encoding UTF8"));
     }
-    check_pooling(client, second).await?;
     let (fsync, pages, commit, standbys) = (text(2)?, text(3)?, text(4)?, text(5)?);
     let mut weakened = Vec::new();
     let session = match durability {
@@ -102,12 +103,14 @@ async fn check_pooling(client: &Client, second: &Client) -> Result<(), String> {
         pid.ok_or_else(|| "the server does not tell the process of a connection".to_owned())
     };
     let first = pid(client).await?;
+    // A pooler that takes its sessions in turn gives another one each time.
+    let second_time = pid(client).await?;
     in_time(second.batch_execute("BEGIN")).await?;
     // While this transaction is open, the pooler has to give the other connection another session, or this one has its session.
     let others = pid(second).await?;
     let again = pid(client).await?;
     in_time(second.batch_execute("COMMIT")).await?;
-    if others == first || again != first {
+    if others == first || second_time != first || again != first {
         return Err("a pooler in transaction mode is between this daemon and the server; give a direct or \
             session-pooled address"
             .to_owned());
