@@ -10,6 +10,7 @@ use super::connect::{Session, in_time};
 use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
+use super::schema;
 use crate::types::{Load, News, NodeId, RunningGeneration};
 
 /// The time between two beats.
@@ -19,7 +20,8 @@ pub(super) const SILENCE: Duration = Duration::from_secs(10);
 const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = $2, queued = $3, resting = $4, \
       generation = $5, problem = $6, pid = pg_backend_pid() WHERE id = $1 AND NOT dead RETURNING id) \
     SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b), \
-      (SELECT max(generation) FROM deployments) FROM nodes n";
+      (SELECT max(generation) FROM deployments), \
+      (SELECT convert_from(value, 'UTF8')::int4 FROM meta WHERE name = 'oldest') FROM nodes n";
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 const LOCK: &str =
     "SELECT pg_try_advisory_lock(hashtextextended('cogwork:' || current_schema() || ':lock:' || $1, 0))";
@@ -86,7 +88,7 @@ impl Observer {
 }
 
 /// Beats, watches the other nodes, exchanges news with them and takes locks until the task is aborted. Poisons the store once another node has
-/// declared this one dead.
+/// declared this one dead, or a later release has changed the tables.
 pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
     let mut observer = Observer::default();
     let mut link: Option<Link> = None;
@@ -97,8 +99,9 @@ pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
             biased;
             // An answer that something swallows on the way must not keep the node from beating on another connection.
             _ = ticks.tick() => match in_time(beat(&shared, &mut link, &mut observer)).await {
-                Ok(true) => Ok(()),
-                Ok(false) => return shared.poison.set("another daemon has taken over"),
+                Ok(Beat::Alive) => Ok(()),
+                Ok(Beat::Dead) => return shared.poison.set("another daemon has taken over"),
+                Ok(Beat::TooOld(oldest)) => return shared.poison.set(&schema::too_old(oldest)),
                 Err(reason) => Err(reason),
             },
             Some(request) = requests.recv(), if link.is_some() => match &link {
@@ -113,12 +116,21 @@ pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
     }
 }
 
-/// Beats once. Returns false if this node has been declared dead.
+/// The answer to a beat.
+enum Beat {
+    Alive,
+    /// Another node has declared this one dead.
+    Dead,
+    /// The tables need a release that knows this version.
+    TooOld(i32),
+}
+
+/// Beats once.
 async fn beat(
     shared: &Arc<Shared>,
     link: &mut Option<Link>,
     observer: &mut Observer,
-) -> Result<bool, tokio_postgres::Error> {
+) -> Result<Beat, tokio_postgres::Error> {
     let session = match link {
         Some(open) => &mut open.session,
         None => &mut link.insert(listen(shared).await?).session,
@@ -136,8 +148,12 @@ async fn beat(
         .query(BEAT_ON, &[&shared.node, &in_flight, &queued, &resting, &number, &problem])
         .await?;
     let is_alive = rows.first().map(|row| row.try_get::<_, bool>(4)).transpose()?.unwrap_or_default();
+    let oldest: Option<i32> = rows.first().map(|row| row.try_get(6)).transpose()?.flatten();
+    if let Some(oldest) = oldest.filter(|oldest| !schema::is_usable(*oldest)) {
+        return Ok(Beat::TooOld(oldest));
+    }
     if !is_alive {
-        return Ok(false);
+        return Ok(Beat::Dead);
     }
     exchange.confirm(sent);
     let newest: Option<i64> = rows.first().map(|row| row.try_get(5)).transpose()?.flatten();
@@ -168,7 +184,7 @@ async fn beat(
     if has_changed {
         exchange.receive(News::Nodes);
     }
-    Ok(true)
+    Ok(Beat::Alive)
 }
 
 impl Link {

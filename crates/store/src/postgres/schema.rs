@@ -4,18 +4,37 @@ use refinery::{Migration, Runner};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::connect::message;
+use super::connect::{is_transient, message};
 
 /// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 4] = [
+const MIGRATIONS: [(&str, &str); 5] = [
     ("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql")),
     ("V2__buckets", include_str!("../../migrations/postgres/V2__buckets.sql")),
     ("V3__shard_letters", include_str!("../../migrations/postgres/V3__shard_letters.sql")),
     ("V4__listening", include_str!("../../migrations/postgres/V4__listening.sql")),
+    ("V5__expandable", include_str!("../../migrations/postgres/V5__expandable.sql")),
 ];
 
 /// The version that this release reads and writes.
-pub(super) const CURRENT: i32 = 4;
+pub(super) const CURRENT: i32 = 5;
+
+/// The oldest version that a release must know to use the tables of [`CURRENT`]. Daemons of two releases run beside each other during a
+/// rolling update, so a migration only adds what the release before does not mind. What that release still needs goes later, together
+/// with a higher number here.
+const OLDEST: i32 = 3;
+
+/// The number of the oldest version as the database has it, and its row. A database without the row is used by releases that know its
+/// version.
+const FOUND_OLDEST: &str = "SELECT convert_from(value, 'UTF8')::int4 FROM meta WHERE name = 'oldest'";
+const PUT_OLDEST: &str = "INSERT INTO meta (name, value) VALUES ('oldest', convert_to($1::int4::text, 'UTF8')) \
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+/// Fences off the daemons of releases that cannot use the tables of this one.
+const EXPEL: &str = "BEGIN; UPDATE nodes SET dead = true; UPDATE lanes SET dead = true; COMMIT";
+
+/// How long the migration waits for a lock before it lets others pass, who wait behind it, and how often it tries.
+const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
+const NO_LOCK_TIMEOUT: &str = "SET lock_timeout TO DEFAULT";
+const MAX_TRIES: u32 = 30;
 
 /// Only one daemon migrates at a time. Held by the session.
 const LOCK: &str =
@@ -39,23 +58,65 @@ pub(super) async fn migrate(client: &mut Client) -> Result<(), String> {
 }
 
 async fn migrate_locked(client: &mut Client) -> Result<(), String> {
-    match version(client).await? {
-        Some(CURRENT) => return Ok(()),
-        Some(found) if found > CURRENT => return Err(newer(found)),
-        _ => {}
+    let failed = |error: tokio_postgres::Error| explain(&error);
+    let found = version(client).await?;
+    match found {
+        Some(found) if found >= CURRENT => return check_later(client, found).await,
+        Some(found) => {
+            // Before the tables change, so that no daemon starts that cannot use them.
+            client.execute(PUT_OLDEST, &[&OLDEST]).await.map_err(failed)?;
+            if found < OLDEST {
+                client.batch_execute(EXPEL).await.map_err(failed)?;
+            }
+        }
+        None => {}
     }
     let migrations = MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
     let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    // Ungrouped, a crash could leave a migration applied but not recorded.
-    let run = Runner::new(&migrations).set_grouped(true).run_async(client).await;
-    run.map(drop).map_err(|error| cause(&error))
+    client.batch_execute(LOCK_TIMEOUT).await.map_err(failed)?;
+    let mut tries = 1;
+    loop {
+        // Ungrouped, a crash could leave a migration applied but not recorded.
+        match Runner::new(&migrations).set_grouped(true).run_async(client).await {
+            Ok(_) => break,
+            Err(error) if database_error(&error).is_some_and(is_transient) && tries < MAX_TRIES => tries += 1,
+            Err(error) => return Err(cause(&error)),
+        }
+    }
+    client.batch_execute(NO_LOCK_TIMEOUT).await.map_err(failed)?;
+    if found.is_none() {
+        client.execute(PUT_OLDEST, &[&OLDEST]).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
-/// Returns what to tell people if the tables do not have the current version. A read-only store cannot migrate.
+/// Returns what to tell people if this release cannot use the tables of a later one.
+async fn check_later(client: &Client, found: i32) -> Result<(), String> {
+    if found == CURRENT {
+        return Ok(());
+    }
+    let oldest = client.query_opt(FOUND_OLDEST, &[]).await.map_err(|error| explain(&error))?;
+    let oldest = oldest.map(|row| row.try_get(0)).transpose().map_err(|error| explain(&error))?;
+    if is_usable(oldest.unwrap_or(found)) { Ok(()) } else { Err(newer(found)) }
+}
+
+/// Returns true if this release can use tables that need the knowledge of this version.
+pub(super) fn is_usable(oldest: i32) -> bool {
+    oldest <= CURRENT
+}
+
+/// Returns what to tell people if this release cannot use the tables any more.
+pub(super) fn too_old(oldest: i32) -> String {
+    format!(
+        "the tables of the database now need a release that knows version {oldest}, this one knows up to {CURRENT}; use the release \
+         that wrote it, or a later one"
+    )
+}
+
+/// Returns what to tell people if this release cannot read the tables. A read-only store cannot migrate.
 pub(super) async fn check(client: &Client) -> Result<(), String> {
     match version(client).await? {
-        Some(CURRENT) => Ok(()),
-        Some(found) if found > CURRENT => Err(newer(found)),
+        Some(found) if found >= CURRENT => check_later(client, found).await,
         Some(found) => Err(format!(
             "it has tables of version {found}, this release reads version {CURRENT}; start the daemon once to migrate them"
         )),
@@ -92,14 +153,18 @@ async fn version(client: &Client) -> Result<Option<i32>, String> {
 }
 
 fn cause(error: &refinery::Error) -> String {
+    database_error(error).map_or_else(|| error.to_string(), explain)
+}
+
+fn database_error(error: &refinery::Error) -> Option<&tokio_postgres::Error> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<tokio_postgres::Error>() {
-            return explain(error);
+            return Some(error);
         }
         source = error.source();
     }
-    error.to_string()
+    None
 }
 
 /// Returns the message of an error, with the way out if it is known.

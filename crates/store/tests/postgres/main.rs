@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
 mod listening;
+mod releases;
 mod shared;
 
 use std::path::Path;

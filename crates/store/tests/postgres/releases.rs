@@ -1,0 +1,137 @@
+//! Daemons of different releases on one database: a later one says with its tables which earlier ones may still use them.
+
+use std::time::Duration;
+
+use model::{Event, Outcome, Status, Value};
+use store::conformance::{PostgresServer, PostgresSpace};
+use store::{Append, Error};
+
+use crate::{accept, at, definition, folder, new, open, open_at, server, step};
+
+const WAY_OUT: &str = "use the release that wrote it, or a later one";
+/// How long a daemon may take to notice: it beats every two seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn run(server: &PostgresServer, space: &PostgresSpace, sql: &str) -> String {
+    server.run(&format!("SET search_path = {}; {sql}", space.schema()))
+}
+
+/// Adds what a later release has added, and returns the version of this one.
+fn expand(server: &PostgresServer, space: &PostgresSpace) -> i32 {
+    let version = run(server, space, "SELECT max(version) FROM refinery_schema_history");
+    run(
+        server,
+        space,
+        "ALTER TABLE live ADD COLUMN later text; ALTER TABLE executions ADD COLUMN later int8; \
+         INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
+           SELECT max(version) + 1, 'later', max(applied_on), '0' FROM refinery_schema_history",
+    );
+    version.parse().expect("a version")
+}
+
+fn set_oldest(server: &PostgresServer, space: &PostgresSpace, oldest: i32) {
+    run(
+        server,
+        space,
+        &format!(
+            "INSERT INTO meta (name, value) VALUES ('oldest', '{oldest}') ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        ),
+    );
+}
+
+fn refusal(space: &PostgresSpace) -> String {
+    match open_at(&space.url(), &folder()) {
+        Ok(_) => "it opens".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_of_a_later_release_are_used_while_it_allows_that() {
+    let server = server();
+    let space = server.space();
+    let first = open(&space, &folder());
+    let version = expand(&server, &space);
+    set_oldest(&server, &space, version);
+    open(&space, &folder()).close().await.expect("it closes");
+    set_oldest(&server, &space, version + 1);
+    assert!(refusal(&space).contains(WAY_OUT), "{}", refusal(&space));
+    run(&server, &space, "DELETE FROM meta WHERE name = 'oldest'");
+    assert!(refusal(&space).contains(WAY_OUT), "the later release does not say what it allows");
+    drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executions_begin_and_end_after_a_later_release_has_added_columns() {
+    let server = server();
+    let (space, folder) = (server.space(), folder());
+    let store = open(&space, &folder);
+    let definition = definition(&*store).await;
+    let end = |number, first| {
+        let events = vec![Event::Finished { at: at(), outcome: Outcome::Succeeded { result: Value::Null } }];
+        Append { events, ..Append::new(new(&definition, number).id, first, Status::Succeeded) }
+    };
+    accept(&*store, new(&definition, 1)).await.expect("it is accepted");
+    expand(&server, &space);
+    accept(&*store, new(&definition, 2)).await.expect("it is accepted");
+    store.append(&end(1, 1)).await.expect("one from before ends");
+    store.append(&end(2, 1)).await.expect("one from after ends");
+    // One that goes on after its end gets its row back.
+    let again = Append { events: vec![step(1)], ..Append::new(new(&definition, 2).id, 2, Status::Running) };
+    store.append(&again).await.expect("it goes on");
+    store.append(&end(2, 3)).await.expect("it ends again");
+    for (number, events) in [(1, 2), (2, 4)] {
+        let row =
+            store.execution(new(&definition, number).id).await.expect("it is read").expect("it is there");
+        assert_eq!((row.status, row.events), (Status::Succeeded, events));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_stops_once_a_later_release_has_changed_the_tables_that_it_needs() {
+    let server = server();
+    let space = server.space();
+    let running = open(&space, &folder());
+    let version = expand(&server, &space);
+    set_oldest(&server, &space, version + 1);
+    let failure: Error = tokio::time::timeout(PATIENCE, running.failure()).await.expect("it stops");
+    assert!(failure.outcome_unknown() && failure.to_string().contains(WAY_OUT), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_says_which_releases_may_use_its_tables() {
+    let server = server();
+    let space = server.space();
+    open(&space, &folder()).close().await.expect("it closes");
+    // As if the migrations from the one on that makes these tables were still to come.
+    run(
+        &server,
+        &space,
+        "DROP FUNCTION begin_listening, add_capture; DROP TABLE listenings, captures; \
+         DELETE FROM refinery_schema_history WHERE version >= 4",
+    );
+    open(&space, &folder()).close().await.expect("it opens");
+    let oldest = run(&server, &space, "SELECT convert_from(value, 'UTF8') FROM meta WHERE name = 'oldest'");
+    assert_eq!(oldest, "3", "those that do not know how to listen over all daemons");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_fences_off_daemons_that_cannot_use_its_tables() {
+    let server = server();
+    let space = server.space();
+    let running = open(&space, &folder());
+    // As if it were of the release with version 2.
+    run(
+        &server,
+        &space,
+        "ALTER TABLE mail DROP COLUMN shard; ALTER TABLE mail ALTER COLUMN execution SET NOT NULL; DROP TABLE polling; \
+         DROP FUNCTION begin_listening, add_capture; DROP TABLE listenings, captures; \
+         DELETE FROM refinery_schema_history WHERE version >= 3",
+    );
+    let later = open(&space, &folder());
+    let dead: Vec<bool> =
+        later.nodes().await.expect("they are read").into_iter().map(|node| node.dead).collect();
+    assert_eq!(dead, [true, false]);
+    let failure = tokio::time::timeout(PATIENCE, running.failure()).await.expect("it stops");
+    assert!(failure.to_string().contains("another daemon has taken over"), "{failure}");
+}
