@@ -147,13 +147,13 @@ hostile: ## Send every filter, function, query and schema keyword with hostile o
 	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile
 	$(TARGET)/dist/hostile $(ARGS)
 
-faults-check: # Some seconds of each fault that needs no root; `make faults` does the rest.
-	@scripts/need.sh strace postgresql pgbouncer
+faults-check: # Some seconds of most faults; `make faults` does the rest.
+	@scripts/need.sh strace libfaketime e2fsprogs iproute2 postgresql pgbouncer
 	$(TARGET)/debug/faults --quick $(ARGS)
 
 faults: ## Mistreat the daemon for half an hour: kill it, cut its power, fill its disk (ARGS='kill --rounds 20 --seed 7', …)
 	$(CARGO) build --locked -p tests -p cli --bin faults --bin cogwork
-	@scripts/need.sh strace libfaketime e2fsprogs postgresql pgbouncer
+	@scripts/need.sh strace libfaketime e2fsprogs iproute2 postgresql pgbouncer
 	$(TARGET)/debug/faults $(ARGS)
 
 # Coverage as libFuzzer wants it. Build scripts go without: that is what `--target` is for.

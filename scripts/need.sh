@@ -8,6 +8,7 @@ for package in "$@"; do
 	libfaketime) compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=("$package") ;;
 	postgresql) compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=("$package") ;;
 	pgbouncer) PATH=$PATH:/usr/sbin:/sbin command -v pgbouncer >/dev/null || missing+=("$package") ;;
+	iproute2) PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null || missing+=("$package") ;;
 	e2fsprogs) PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4 >/dev/null || missing+=("$package") ;;
 	*) command -v "$package" >/dev/null || missing+=("$package") ;;
 	esac

@@ -12,12 +12,15 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::canary;
 use crate::project::Project;
 
 /// How long the daemon may take to serve, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for the rest of what it said once it has ended.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
 /// The most bytes of its output that are kept for messages.
 const LARGEST_OUTPUT: usize = 1 << 20;
 /// Variables that are passed on to it; nothing else of this process's surroundings is.
@@ -65,10 +68,14 @@ pub fn binary(name: &str) -> Result<PathBuf, Error> {
 /// # Errors
 /// The binary has not been built.
 pub fn cogwork(project: &Project) -> Result<Command, Error> {
-    let mut command = Command::new(binary("cogwork")?);
+    Ok(command(project, &binary("cogwork")?))
+}
+
+fn command(project: &Project, program: &Path) -> Command {
+    let mut command = Command::new(program);
     command.env_clear().current_dir(project.path()).stdin(Stdio::null()).kill_on_drop(true);
     command.envs(PASSED_ON.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
-    Ok(command)
+    command
 }
 
 /// A daemon that has not been started.
@@ -77,10 +84,18 @@ pub struct Builder<'p> {
     project: &'p Project,
     variables: Vec<(OsString, OsString)>,
     arguments: Vec<OsString>,
+    program: Option<PathBuf>,
     is_searched: bool,
 }
 
 impl Builder<'_> {
+    /// Runs another `cogwork` than the one of this workspace.
+    #[must_use]
+    pub fn program(mut self, program: &Path) -> Self {
+        self.program = Some(program.to_owned());
+        self
+    }
+
     /// Sets a variable of its surroundings.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -107,7 +122,10 @@ impl Builder<'_> {
     /// # Errors
     /// The binary has not been built, or it does not serve within 30 s.
     pub async fn start(self) -> Result<Daemon, Error> {
-        let mut command = cogwork(self.project)?;
+        let mut command = match &self.program {
+            Some(program) => command(self.project, program),
+            None => cogwork(self.project)?,
+        };
         command
             .args(["serve", "--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(self.arguments)
@@ -121,10 +139,11 @@ impl Builder<'_> {
             child.stdout.take().map(|stream| tokio::spawn(read(stream, output.clone()))),
             child.stderr.take().map(|stream| tokio::spawn(read(stream, output.clone()))),
         ];
-        drop(readers);
-        let announced = announcement(self.project, &mut child, &output).await?;
+        let mut readers = readers.into_iter().flatten().collect();
+        let announced = announcement(self.project, &mut child, &output, &mut readers).await?;
         Ok(Daemon {
             child,
+            readers,
             announced,
             output,
             data_dir: self.project.data_dir(),
@@ -163,6 +182,11 @@ async fn read(stream: impl AsyncRead + Unpin, output: Arc<Output>) {
     }
 }
 
+/// Waits until all that a daemon which has ended said is read. What it started may go on, and keep its output open.
+async fn read_to_end(readers: &mut Vec<JoinHandle<()>>) {
+    let _ = tokio::time::timeout(LAST_OUTPUT, futures_util::future::join_all(readers.drain(..))).await;
+}
+
 /// `daemon.json`, by which a running daemon can be found.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Announced {
@@ -179,7 +203,12 @@ impl Announced {
 }
 
 /// Waits for the file with the daemon's addresses: it is looked for whenever the daemon has said something.
-async fn announcement(project: &Project, child: &mut Child, output: &Output) -> Result<Announced, Error> {
+async fn announcement(
+    project: &Project,
+    child: &mut Child,
+    output: &Output,
+    readers: &mut Vec<JoinHandle<()>>,
+) -> Result<Announced, Error> {
     let (data_dir, pid) = (project.data_dir(), child.id());
     let mut lines = output.lines.subscribe();
     let found = async {
@@ -198,7 +227,11 @@ async fn announcement(project: &Project, child: &mut Child, output: &Output) -> 
             Ok(Some(found)) => Ok(found),
             _ => Err(failed(format!("did not serve within {} s", PATIENCE.as_secs()))),
         },
-        ended = child.wait() => Err(failed(format!("ended with {}", ended?))),
+        ended = child.wait() => {
+            let ended = ended?;
+            read_to_end(readers).await;
+            Err(failed(format!("ended with {ended}")))
+        }
     }
 }
 
@@ -206,6 +239,7 @@ async fn announcement(project: &Project, child: &mut Child, output: &Output) -> 
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
+    readers: Vec<JoinHandle<()>>,
     announced: Announced,
     output: Arc<Output>,
     data_dir: PathBuf,
@@ -216,7 +250,7 @@ pub struct Daemon {
 impl Daemon {
     /// A daemon over `project`, on free ports, that may call this machine.
     pub fn builder(project: &Project) -> Builder<'_> {
-        Builder { project, variables: Vec::new(), arguments: Vec::new(), is_searched: true }
+        Builder { project, variables: Vec::new(), arguments: Vec::new(), program: None, is_searched: true }
     }
 
     /// The id of its process.
@@ -325,7 +359,11 @@ impl Daemon {
     /// It does not end within 30 s.
     pub async fn ended_with_output(mut self) -> Result<(ExitStatus, String), Error> {
         match tokio::time::timeout(PATIENCE, self.child.wait()).await {
-            Ok(status) => Ok((status?, self.output())),
+            Ok(status) => {
+                let status = status?;
+                read_to_end(&mut self.readers).await;
+                Ok((status, self.output()))
+            }
             Err(_) => Err(Error::NotServing {
                 what: format!("did not end within {} s", PATIENCE.as_secs()),
                 output: self.output(),

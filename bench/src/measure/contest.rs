@@ -32,7 +32,7 @@ struct Contestant {
 enum Server {
     Daemon(Daemon),
     Baseline(Process, #[expect(dead_code, reason = "it is held for as long as the process runs")] TempDir),
-    Peer(RunningPeer),
+    Peer(Box<RunningPeer>),
 }
 
 /// The results of all turns of one contender.
@@ -163,7 +163,7 @@ impl Contestant {
         let peer = peer.start(terms.processors, workload).await?;
         let requests = [request("POST", peer.path, &body())].into();
         let load = Load { address: peer.address, requests, connections };
-        Ok(Self { load, server: Server::Peer(peer), score: Score::new() })
+        Ok(Self { load, server: Server::Peer(Box::new(peer)), score: Score::new() })
     }
 
     async fn daemon(terms: Terms<'_>, project: &Project, connections: usize) -> Result<Self, Error> {

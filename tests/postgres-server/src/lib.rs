@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,19 +26,36 @@ const LOOK: Duration = Duration::from_millis(50);
 /// server, and deletes the folder unless the server is to be started again.
 const RUN: &str = r#"
 trap '' INT
-"$1/postgres" -D "$2/data" -k "$2" $3 >>"$2/log" 2>&1 </dev/null &
+env $4 "$1/postgres" -D "$2/data" -k "$2" $3 >>"$2/log" 2>&1 </dev/null &
 read -r _
 "$1/pg_ctl" stop -m immediate -w -D "$2/data" >/dev/null 2>&1
 wait
 [ -e "$2/stopped" ] || rm -rf "$2" 2>/dev/null
 "#;
 
+/// The options of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The folder in which its own folder is made; that of the system for temporary files if nothing is said.
+    pub parent: Option<PathBuf>,
+    /// The folder of its write-ahead log; within its own folder if nothing is said.
+    pub wal: Option<PathBuf>,
+    /// Arguments of `initdb`.
+    pub initdb: Vec<String>,
+    /// Further arguments, such as `-c fsync=off`.
+    pub arguments: String,
+    /// Variables of its surroundings, without spaces.
+    pub variables: Vec<(String, String)>,
+    /// A network namespace in which it listens at this address, on the usual port, and trusts everybody.
+    pub network: Option<(String, String)>,
+}
+
 /// A server on a socket in a temporary folder. Dropping it stops it and deletes its data.
 #[derive(Debug)]
 pub struct Server {
     folder: PathBuf,
     programs: PathBuf,
-    arguments: String,
+    setup: Setup,
     /// Its input keeps the server running.
     running: Option<Child>,
 }
@@ -75,10 +93,7 @@ impl Server {
     /// # Errors
     /// PostgreSQL is not installed, or does not start.
     pub fn start_with(arguments: &str) -> Result<Self, Error> {
-        let mut server = Self::in_new_folder(&std::env::temp_dir(), arguments)?;
-        server.initialize()?;
-        server.run()?;
-        Ok(server)
+        Self::start_as(Setup { arguments: arguments.to_owned(), ..Setup::default() })
     }
 
     /// Makes a server whose data is in a new folder inside of `parent`, and starts it.
@@ -86,7 +101,16 @@ impl Server {
     /// # Errors
     /// PostgreSQL is not installed, or does not start.
     pub fn start_in(parent: &Path, arguments: &str) -> Result<Self, Error> {
-        let mut server = Self::in_new_folder(parent, arguments)?;
+        let parent = Some(parent.to_owned());
+        Self::start_as(Setup { parent, arguments: arguments.to_owned(), ..Setup::default() })
+    }
+
+    /// Makes a server with these options and starts it.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or does not start.
+    pub fn start_as(setup: Setup) -> Result<Self, Error> {
+        let mut server = Self::in_new_folder(setup)?;
         server.initialize()?;
         server.run()?;
         Ok(server)
@@ -97,7 +121,8 @@ impl Server {
     /// # Errors
     /// It does not start, or does not follow.
     pub fn standby(&self) -> Result<Self, Error> {
-        let mut standby = Self::in_new_folder(&std::env::temp_dir(), &self.arguments)?;
+        let arguments = self.setup.arguments.clone();
+        let mut standby = Self::in_new_folder(Setup { arguments, ..Setup::default() })?;
         let data = standby.data();
         let arguments =
             ["-U", "cogwork", "-c", "fast", "-X", "stream", "-R", "--no-sync", "-h"].map(OsStr::new);
@@ -108,20 +133,36 @@ impl Server {
         Ok(standby)
     }
 
-    fn in_new_folder(parent: &Path, arguments: &str) -> Result<Self, Error> {
+    fn in_new_folder(setup: Setup) -> Result<Self, Error> {
         let programs = programs().ok_or(Error::NotInstalled)?;
+        let parent = setup.parent.clone().unwrap_or_else(std::env::temp_dir);
         let folder = tempfile::Builder::new().prefix("cogwork-pg-").tempdir_in(parent)?.keep();
         if is_root() {
             std::os::unix::fs::chown(&folder, Some(UNPRIVILEGED.1), None)?;
+            if let Some(wal) = &setup.wal {
+                std::os::unix::fs::chown(wal, Some(UNPRIVILEGED.1), None)?;
+            }
         }
-        Ok(Self { folder, programs, arguments: format!("{ARGUMENTS} {arguments}"), running: None })
+        Ok(Self { folder, programs, setup, running: None })
     }
 
     fn initialize(&self) -> Result<(), Error> {
         let data = self.data();
-        let arguments =
-            ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--username=cogwork", "-D"];
-        self.program("initdb", &[&arguments.map(OsStr::new)[..], &[data.as_os_str()]].concat())
+        let mut arguments =
+            ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--username=cogwork"]
+                .map(OsStr::new)
+                .to_vec();
+        arguments.extend(self.setup.initdb.iter().map(OsStr::new));
+        if let Some(wal) = &self.setup.wal {
+            arguments.extend([OsStr::new("--waldir"), wal.as_os_str()]);
+        }
+        arguments.extend([OsStr::new("-D"), data.as_os_str()]);
+        self.program("initdb", &arguments)?;
+        if self.setup.network.is_some() {
+            let mut trusted = File::options().append(true).open(data.join("pg_hba.conf"))?;
+            trusted.write_all(b"host all all all trust\n")?;
+        }
+        Ok(())
     }
 
     fn data(&self) -> PathBuf {
@@ -167,8 +208,17 @@ impl Server {
     pub fn run(&mut self) -> Result<(), Error> {
         // It is not there the first time.
         let _ = std::fs::remove_file(self.stopped());
+        let mut arguments = format!("{ARGUMENTS} {}", self.setup.arguments);
         let mut command = unprivileged(Path::new("sh"));
-        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).arg(&self.arguments);
+        if let Some((namespace, address)) = &self.setup.network {
+            arguments = format!("{arguments} -c listen_addresses={address}");
+            let mut inside = Command::new("ip");
+            inside.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+            command = inside;
+        }
+        let variables = self.setup.variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let variables = variables.collect::<Vec<_>>().join(" ");
+        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).args([&arguments, &variables]);
         self.running = Some(command.stdin(Stdio::piped()).spawn()?);
         blocking(|| self.wait_until_ready())
     }
@@ -176,8 +226,7 @@ impl Server {
     fn wait_until_ready(&self) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
-            let mut ready = Command::new(self.programs.join("pg_isready"));
-            if ready.arg("-q").arg("-h").arg(&self.folder).args(["-t", "5"]).status()?.success() {
+            if self.is_ready()? {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
@@ -185,6 +234,21 @@ impl Server {
             }
             std::thread::park_timeout(LOOK);
         }
+    }
+
+    /// True if it takes connections.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn is_ready(&self) -> Result<bool, Error> {
+        let mut ready = Command::new(self.programs.join("pg_isready"));
+        Ok(ready.arg("-q").arg("-h").arg(&self.folder).args(["-t", "5"]).status()?.success())
+    }
+
+    /// What it has said.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.log("log")
     }
 
     /// Stops it as a crash does.

@@ -1,15 +1,20 @@
 //! Mistreats the daemon and says which promises it broke. It is built with the daemon, and looks for it beside itself.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use tests::faults::{Effort, FAULTS, Fault};
+use tests::faults::{Effort, Error, FAULTS, Fault};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// How long the daemon may take until it serves, however it ended before.
 const READY_WITHIN: Duration = Duration::from_secs(2);
+/// How many faults that mostly wait are tried at a time: each has several daemons.
+const MOST_BESIDE: usize = 6;
 
 /// Kills, starves and confuses the daemon under load; an oracle outside of it decides whether a promise was broken.
 #[derive(Parser)]
@@ -27,6 +32,12 @@ struct Arguments {
     /// The seed of the random choices; drawn anew if absent.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// How long each round of `database-snapshot` and `ticks` lasts, in seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    length: Option<u64>,
+    /// The `cogwork` of the release before, for `releases`.
+    #[arg(long, value_name = "PROGRAM")]
+    previous: Option<PathBuf>,
 }
 
 fn after_help() -> String {
@@ -62,15 +73,23 @@ async fn main() -> io::Result<ExitCode> {
     // There can be one already only if somebody else is in this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let length = arguments.length.map(Duration::from_secs);
+    // It is needed until the process ends.
+    let previous = arguments.previous.clone().map(|path| &*path.leak());
+    let permits = Arc::new(Semaphore::new(MOST_BESIDE));
     let (mut is_well, mut beside) = (true, JoinSet::new());
     for fault in &FAULTS {
         let rounds = arguments.rounds(fault);
         if rounds == 0 {
             continue;
         }
-        let tried = attempt(fault, Effort { rounds, seed }, arguments.quick);
+        let tried = attempt(fault, Effort { rounds, seed, length, previous }, arguments.quick);
         if fault.waits && arguments.quick {
-            beside.spawn(tried);
+            let permits = permits.clone();
+            beside.spawn(async move {
+                let _permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+                tried.await
+            });
         } else {
             is_well &= tried.await?;
         }
@@ -86,8 +105,8 @@ async fn attempt(fault: &'static Fault, effort: Effort, is_quick: bool) -> io::R
     let mut out = io::stdout();
     match (fault.run)(effort).await {
         Ok(mut verdict) => {
-            // The quick form runs beside whatever else a machine has to do.
-            if !is_quick {
+            // The quick form runs beside whatever else a machine has to do, and a start on a new database makes its tables.
+            if !is_quick && !fault.waits {
                 verdict.hold_to(READY_WITHIN);
             }
             writeln!(out, "{verdict}")?;
@@ -96,6 +115,10 @@ async fn attempt(fault: &'static Fault, effort: Effort, is_quick: bool) -> io::R
                 let _ = std::fs::remove_dir_all(&verdict.records);
             }
             Ok(is_well)
+        }
+        Err(Error::NotHere(reason)) if is_quick => {
+            writeln!(out, "{}: skipped: {reason}", fault.name)?;
+            Ok(true)
         }
         Err(error) => {
             writeln!(out, "{}: cannot be tried: {error}; seed {}", fault.name, effort.seed)?;

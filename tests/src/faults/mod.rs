@@ -10,11 +10,12 @@ pub mod oracle;
 mod load;
 mod rig;
 mod rounds;
+mod ticks;
 mod tools;
 mod work;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use rounds::{FAULTS, Fault};
@@ -61,6 +62,9 @@ pub enum Error {
         /// Its output.
         reason: String,
     },
+    /// A fault needs what this machine or this user does not have.
+    #[error("{0}")]
+    NotHere(String),
 }
 
 /// How much to try.
@@ -70,6 +74,10 @@ pub struct Effort {
     pub rounds: u32,
     /// The seed of the random choices; the same seed gives the same choices, though not the same timing.
     pub seed: u64,
+    /// How long each round of a fault with a length lasts; as long as it needs at least where nothing is said.
+    pub length: Option<Duration>,
+    /// The `cogwork` of the release before, for the fault that needs one.
+    pub previous: Option<&'static Path>,
 }
 
 /// The result of a fault.
@@ -125,10 +133,29 @@ impl Verdict {
         }
     }
 
+    /// Adds what earlier rounds have seen, in rigs of their own.
+    fn follow(&mut self, earlier: Self) {
+        self.rounds += earlier.rounds;
+        self.acknowledged += earlier.acknowledged;
+        self.repeated += earlier.repeated;
+        self.ticks += earlier.ticks;
+        self.slowest_start = self.slowest_start.max(earlier.slowest_start);
+        self.slowest_end = self.slowest_end.max(earlier.slowest_end);
+        let violations = std::mem::take(&mut self.violations);
+        self.violations = [earlier.violations, violations].concat();
+        for note in earlier.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        // Only rounds in which nothing was broken are followed by others.
+        let _ = std::fs::remove_dir_all(earlier.records);
+    }
+
     fn hear(&mut self, oracle: &Oracle) {
         self.acknowledged += oracle.acknowledged();
         self.repeated = oracle.repeated();
-        self.ticks = oracle.ticks();
+        self.ticks = oracle.ticks().len();
         self.violations = oracle.violations().to_vec();
     }
 }

@@ -5,10 +5,11 @@
 //! `/last`; a synchronous one that posts to `/sync` before it answers; a schedule that posts each of its instants to
 //! `/tick`. Every body but a tick's carries the sender's number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
+use super::ticks::Ticks;
 use crate::recorder::Recorded;
 
 /// The paths of the asynchronous work, in the order in which its steps are.
@@ -17,8 +18,6 @@ const STAGES: [&str; 4] = ["/first", "/turn/0", "/turn/1", "/last"];
 const SYNC: &str = "/sync";
 /// The one step of the schedule.
 const TICK: &str = "/tick";
-/// How far the instants of the schedule are apart.
-const TICK_EVERY: SignedDuration = SignedDuration::from_secs(1);
 /// The most broken promises that are kept; one is enough to fail.
 const MOST_VIOLATIONS: usize = 50;
 
@@ -57,6 +56,14 @@ impl Number {
         self.seen.as_ref().is_some_and(|seen| seen.ended)
     }
 
+    /// True if an effect with this key was received in this life of the daemon, or a later one was.
+    fn is_over(&self, stage: usize, key: &str, life: u32) -> bool {
+        self.seen.as_ref().is_some_and(|seen| {
+            let same = seen.effects.get(&stage).filter(|(before, _)| before == key);
+            same.is_some_and(|(_, before)| *before == life || seen.stage > stage || seen.ended)
+        })
+    }
+
     /// True if it is unfinished: it was accepted or has started, and has not ended.
     fn open(&self) -> bool {
         (self.named.is_some() || self.answered.is_some() || self.seen.is_some()) && !self.ended()
@@ -69,11 +76,15 @@ pub struct Oracle {
     /// How often the daemon was started.
     life: u32,
     numbers: BTreeMap<u64, Number>,
-    ticks: BTreeMap<Timestamp, String>,
+    ticks: Ticks,
     acknowledged: u64,
     repeated: u64,
     /// How many effects may come again without a crash: their tries are made to fail.
     excused: u32,
+    /// What a daemon that was frozen may have been about to send, and how many of these effects may still come.
+    about_to_send: BTreeSet<u64>,
+    late_ones: u32,
+    late: u32,
     open: usize,
     violations: Vec<String>,
 }
@@ -87,6 +98,18 @@ impl Oracle {
     /// From now on so many effects may come again without a crash.
     pub fn excuse_repeats(&mut self, most: u32) {
         self.excused = most;
+    }
+
+    /// A daemon that was declared dead while it was frozen goes on: it may still send this many requests that it was about to write when
+    /// it froze, with the same keys, of these numbers.
+    pub fn thawed(&mut self, numbers: &[u64], most: u32) {
+        self.about_to_send = numbers.iter().copied().collect();
+        self.late_ones = most;
+    }
+
+    /// How many requests of daemons that were declared dead came late, as they may.
+    pub fn late(&self) -> u32 {
+        self.late
     }
 
     /// A request is about to be sent.
@@ -144,9 +167,15 @@ impl Oracle {
 
     fn effect(&mut self, number: u64, stage: usize, execution: &str, key: String) {
         let life = self.life;
+        let may_be_late = self.late_ones > 0 && self.about_to_send.contains(&number);
         let Some(entry) = self.numbers.get_mut(&number) else {
             return self.blame(Some(format!("{execution} runs for {number}, which nobody sent")));
         };
+        if may_be_late && entry.is_over(stage, &key, life) {
+            self.late_ones -= 1;
+            self.late += 1;
+            return;
+        }
         let was_open = entry.open();
         let last = if entry.sent == Sent::Sync { 0 } else { STAGES.len() - 1 };
         let mut wrong = Vec::new();
@@ -194,9 +223,8 @@ impl Oracle {
         let Some(at) = body["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()) else {
             return self.blame(Some(format!("a tick came with {}", request.body)));
         };
-        let known = self.ticks.entry(at).or_insert_with(|| execution.to_owned());
-        let wrong = (known != execution)
-            .then(|| format!("the instant {at} ran twice: as {known} and as {execution}"));
+        let of = body["of"].as_str().unwrap_or_default();
+        let wrong = self.ticks.received(of, at, execution);
         self.blame(wrong);
     }
 
@@ -225,19 +253,15 @@ impl Oracle {
         self.repeated
     }
 
-    /// How many instants of the schedule have run.
-    pub fn ticks(&self) -> usize {
-        self.ticks.len()
+    /// The instants of schedules that have run.
+    pub fn ticks(&self) -> &Ticks {
+        &self.ticks
     }
 
-    /// Blames instants of the schedule that never ran, between the first and the last that did.
-    pub fn judge_ticks(&mut self) {
-        let instants: Vec<Timestamp> = self.ticks.keys().copied().collect();
-        for pair in instants.windows(2) {
-            let between = pair[1].duration_since(pair[0]);
-            if between != TICK_EVERY {
-                self.blame(Some(format!("no instant ran between {} and {}", pair[0], pair[1])));
-            }
+    /// Blames instants of schedules that never ran, between the first that did and the last one up to `until`.
+    pub fn judge_ticks(&mut self, until: Option<Timestamp>) {
+        for text in self.ticks.missing(until) {
+            self.blame(Some(text));
         }
     }
 
@@ -354,6 +378,19 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_was_frozen_may_send_what_it_was_about_to_send() {
+        let mut oracle = one_sent();
+        for path in STAGES {
+            effect(&mut oracle, path, "e");
+        }
+        oracle.thawed(&[1], 1);
+        effect(&mut oracle, "/first", "e");
+        assert_eq!((oracle.late(), oracle.violations()), (1, &[][..]));
+        effect(&mut oracle, "/first", "e");
+        assert!(oracle.violations()[0].contains("after a later step"), "only so many");
+    }
+
+    #[test]
     fn an_effect_that_comes_again_has_the_same_key() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
@@ -415,12 +452,12 @@ mod tests {
         oracle.received(&tick("02", "b"));
         oracle.next_life();
         oracle.received(&tick("02", "b"));
-        oracle.judge_ticks();
-        assert_eq!((oracle.ticks(), oracle.violations()), (2, &[][..]));
+        oracle.judge_ticks(oracle.ticks().last());
+        assert_eq!((oracle.ticks().len(), oracle.violations()), (2, &[][..]));
         oracle.received(&tick("02", "c"));
         assert!(only_violation(&oracle).contains("ran twice"));
         oracle.received(&tick("05", "d"));
-        oracle.judge_ticks();
+        oracle.judge_ticks(oracle.ticks().last());
         assert!(oracle.violations()[1].contains("no instant ran between"));
     }
 

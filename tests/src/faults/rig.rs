@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ use crate::recorder::Recorder;
 pub(super) const END_WITHIN: Duration = Duration::from_secs(30);
 /// How long to wait for something else that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two looks at what the sink has received.
+const LOOK: Duration = Duration::from_millis(50);
 /// How many requests must be acknowledged in a round, else it proves nothing.
 pub(super) const PROGRESS: u64 = 100;
 
@@ -30,6 +32,10 @@ pub(super) const PROGRESS: u64 = 100;
 pub(super) struct Parts<'a> {
     /// True to include a schedule of one second.
     pub(super) ticks: bool,
+    /// How many further schedules of one second there are.
+    pub(super) schedules: usize,
+    /// How long asynchronous executions pause; a moment where nothing is said.
+    pub(super) pause: Option<&'a str>,
     /// True to retry calls: some of them are made to fail.
     pub(super) retries: bool,
     /// True if instants of the schedule may be missing, since the clock is not reliable.
@@ -50,6 +56,10 @@ struct Node {
     project: Project,
     daemon: Option<Daemon>,
     store: Option<String>,
+    /// Variables of its own surroundings.
+    variables: Vec<(String, String)>,
+    /// Another `cogwork` than that of this workspace.
+    program: Option<PathBuf>,
     /// Where it takes requests; nobody sends there while it is `None`.
     addresses: Option<Addresses>,
 }
@@ -75,7 +85,8 @@ impl Rig {
         // The oracle's files are never on the mistreated disk.
         let records = tempfile::Builder::new().prefix("cogwork-faults-").tempdir()?.keep();
         let sink = Recorder::with_journal(&records.join("received.jsonl")).await?;
-        let work = Work { sink: sink.url(), retries: parts.retries };
+        let pause = parts.pause.unwrap_or("50ms");
+        let work = Work { sink: sink.url(), retries: parts.retries, pause };
         let mut nodes = Vec::new();
         let stores =
             if parts.stores.is_empty() { vec![None] } else { parts.stores.into_iter().map(Some).collect() };
@@ -85,10 +96,18 @@ impl Rig {
             if parts.ticks {
                 work.write_ticks(&project)?;
             }
+            work.write_schedules(&project, parts.schedules)?;
             if !parts.settings.is_empty() {
                 project.write("cogwork.yaml", parts.settings)?;
             }
-            nodes.push(Node { project, daemon: None, store, addresses: None });
+            nodes.push(Node {
+                project,
+                daemon: None,
+                store,
+                variables: Vec::new(),
+                program: None,
+                addresses: None,
+            });
         }
         Ok(Self {
             nodes,
@@ -117,13 +136,16 @@ impl Rig {
     pub(super) async fn start_node(&mut self, index: usize) -> Result<(), Error> {
         let began = Instant::now();
         let node = &self.nodes[index];
-        let daemon = self
-            .variables
-            .iter()
-            .fold(Daemon::builder(&node.project), |daemon, (name, value)| daemon.env(name, value));
+        let variables = self.variables.iter().chain(&node.variables);
+        let daemon =
+            variables.fold(Daemon::builder(&node.project), |daemon, (name, value)| daemon.env(name, value));
         let daemon = if self.disk_dies { daemon.on_a_disk_that_dies() } else { daemon };
         let daemon = match &node.store {
             Some(store) => daemon.env("COGWORK_STORE", store),
+            None => daemon,
+        };
+        let daemon = match &node.program {
+            Some(program) => daemon.program(program),
             None => daemon,
         };
         let daemon = daemon.start().await?;
@@ -136,6 +158,16 @@ impl Rig {
         self.nodes[index].addresses = Some(addresses);
         self.tell_addresses();
         Ok(())
+    }
+
+    /// Sets variables of one of the daemons, from its next start on.
+    pub(super) fn surround(&mut self, index: usize, variables: &[(String, String)]) {
+        self.nodes[index].variables = variables.to_vec();
+    }
+
+    /// Sets the program of one of the daemons, from its next start on; that of this workspace where nothing is said.
+    pub(super) fn set_program(&mut self, index: usize, program: Option<&Path>) {
+        self.nodes[index].program = program.map(Path::to_owned);
     }
 
     /// Where one of the daemons takes asynchronous requests.
@@ -200,6 +232,27 @@ impl Rig {
         self.wait(PATIENCE, &what, |oracle| oracle.acknowledged() >= wanted).await;
     }
 
+    /// Waits so long, and returns how many requests were acknowledged per second meanwhile.
+    pub(super) async fn rate(&self, length: Duration) -> f64 {
+        let (begun, before) = (Instant::now(), self.shared.oracle().acknowledged());
+        let mut looks = tokio::time::interval(LOOK.min(length));
+        while begun.elapsed() < length {
+            looks.tick().await;
+            // Which takes in what the sink has received.
+            drop(self.shared.oracle());
+        }
+        let acknowledged = self.shared.oracle().acknowledged() - before;
+        acknowledged as f64 / begun.elapsed().as_secs_f64()
+    }
+
+    /// Waits until all schedules have run the latest instant that any of them has run, and judges them up to it.
+    pub(super) async fn finish_ticks(&self, schedules: usize, patience: Duration) {
+        let last = self.shared.oracle().ticks().last();
+        let what = format!("not all of the {schedules} schedules have run their instant {last:?}");
+        self.wait(patience, &what, |oracle| oracle.ticks().schedules_at(last) == schedules).await;
+        self.shared.oracle().judge_ticks(last);
+    }
+
     /// Waits until a random number of further effects, up to `most`, was received.
     pub(super) async fn some_more(&mut self, most: usize) {
         let mut received = self.shared.sink().count();
@@ -248,7 +301,24 @@ impl Rig {
 
     /// True if the daemon has ended by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, Error> {
-        Ok(self.nodes[0].daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())
+        self.has_ended_at(0)
+    }
+
+    /// True if one of the daemons has ended by itself.
+    pub(super) fn has_ended_at(&mut self, index: usize) -> Result<bool, Error> {
+        Ok(self.nodes[index].daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())
+    }
+
+    /// Blames each daemon that has ended by itself.
+    pub(super) fn all_live(&mut self, after: &str) -> Result<(), Error> {
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].daemon.is_some() && self.has_ended_at(index)? {
+                let said = self.daemon_at(index)?.output();
+                let last = said.lines().rev().take(3).collect::<Vec<_>>().join("\n");
+                self.blame(Some(format!("{after} the daemon {index} ended: {last}")));
+            }
+        }
+        Ok(())
     }
 
     /// Asks the daemon to stop, and waits for it.
@@ -351,7 +421,8 @@ impl Rig {
         self.shared.sink().idle().await?;
         let mut oracle = self.shared.oracle();
         if !self.has_gaps {
-            oracle.judge_ticks();
+            let last = oracle.ticks().last();
+            oracle.judge_ticks(last);
         }
         self.verdict.hear(&oracle);
         drop(oracle);
@@ -384,7 +455,10 @@ impl Rig {
                 |row: &Value| ["queued", "running"].iter().any(|status| row["status"] == *status);
             let left: Vec<Value> = left
                 .into_iter()
-                .filter(|row| row["automation"] != work::TICKS || !is_under_way(row))
+                .filter(|row| {
+                    !row["automation"].as_str().is_some_and(|name| name.starts_with(work::TICKS))
+                        || !is_under_way(row)
+                })
                 .collect();
             if !left.iter().any(is_under_way) || tokio::time::Instant::now() >= deadline {
                 return Ok(left);

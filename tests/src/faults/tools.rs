@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,6 +17,11 @@ use super::Error;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How big a disk is that is mistreated: the store's log and what a long run leaves have room in it.
 const DISK_BYTES: u64 = 256 << 20;
+/// Where Debian's package `libfaketime` puts the library, by architecture.
+const FAKETIME: [&str; 2] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+];
 /// How often a busy disk is asked to let go.
 const UNMOUNT_TRIES: u32 = 100;
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (Linux, `fs/ext4/ext4.h`): from that moment nothing reaches
@@ -38,6 +44,63 @@ pub(super) async fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Resu
         return Ok(());
     }
     Err(failed(program, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Fails unless this process runs as root.
+pub(super) fn needs_root() -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Error::NotHere("it needs root".to_owned()))
+}
+
+/// Fails unless this program of a package can be run.
+pub(super) async fn needs(program: &str, package: &str) -> Result<(), Error> {
+    let mut command = Command::new(program);
+    command.arg("-V").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.status().await {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(Error::NotHere(format!("it needs `{program}`; `apt-get install {package}` installs it")))
+        }
+    }
+}
+
+/// The clock of processes, which can be set. Only what people set: that which measures durations is another one.
+#[derive(Debug)]
+pub(super) struct FakeClock {
+    library: &'static str,
+    file: PathBuf,
+}
+
+impl FakeClock {
+    /// A clock that shows the true time. Its offset is in this file.
+    pub(super) fn new(file: PathBuf) -> Result<Self, Error> {
+        let library = FAKETIME.into_iter().find(|path| Path::new(path).exists());
+        let missing = || "it needs libfaketime; `apt-get install libfaketime` installs it".to_owned();
+        let clock = Self { library: library.ok_or_else(|| Error::NotHere(missing()))?, file };
+        clock.set("+0")?;
+        Ok(clock)
+    }
+
+    /// Variables of the surroundings of a process that has it.
+    pub(super) fn variables(&self) -> Vec<(String, String)> {
+        let variables = [
+            ("LD_PRELOAD", self.library),
+            ("FAKETIME_TIMESTAMP_FILE", &self.file.to_string_lossy()),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ];
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    }
+
+    /// Sets it to so many seconds from the true time, with a sign.
+    pub(super) fn set(&self, offset: &str) -> Result<(), Error> {
+        // Renamed, so that nobody reads half of it.
+        let draft = self.file.with_extension("draft");
+        std::fs::write(&draft, offset)?;
+        Ok(std::fs::rename(draft, &self.file)?)
+    }
 }
 
 /// The fate of system calls while it is attached. Dropping it detaches.
@@ -100,6 +163,8 @@ impl Disk {
     /// Makes one and mounts it. Only root may.
     pub(super) async fn new() -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("cogwork-disk-").tempdir()?;
+        // A database in it runs as another user.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
         std::fs::create_dir(folder.path().join("mounted"))?;
         let disk = Self { folder, is_mounted: false };
         std::fs::File::create(disk.image())?.set_len(DISK_BYTES)?;
@@ -116,6 +181,13 @@ impl Disk {
     /// Where it is mounted.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.path().join("mounted")
+    }
+
+    /// Makes a folder in it.
+    pub(super) fn new_folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let folder = self.path().join(name);
+        std::fs::create_dir(&folder)?;
+        Ok(folder)
     }
 
     async fn mount(&mut self) -> Result<(), Error> {
@@ -147,7 +219,7 @@ impl Disk {
 
     /// Takes all the space that is left, until [`Self::make_room`].
     pub(super) fn fill(&self) -> Result<(), Error> {
-        let mut ballast = std::fs::File::create(self.ballast())?;
+        let mut ballast = std::fs::File::options().create(true).append(true).open(self.ballast())?;
         // A large piece may find no room where a small one still does.
         for piece in [1 << 20, 4096] {
             let piece = vec![0xa5_u8; piece];

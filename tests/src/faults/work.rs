@@ -21,6 +21,8 @@ pub(super) struct Work<'a> {
     pub(super) sink: &'a str,
     /// True if failed calls are retried.
     pub(super) retries: bool,
+    /// How long the pause between the steps of an asynchronous execution is.
+    pub(super) pause: &'a str,
 }
 
 impl Work<'_> {
@@ -32,11 +34,23 @@ impl Work<'_> {
 
     /// Writes the automation with a schedule.
     pub(super) fn write_ticks(self, project: &Project) -> io::Result<()> {
-        let tick = self.call("tick", "/tick", "at: \"${{ trigger.results.scheduledAt }}\"");
-        let ticks = format!(
+        project.automation(TICKS, &self.ticks("at: \"${{ trigger.results.scheduledAt }}\""))
+    }
+
+    /// Writes this many automations with a schedule.
+    pub(super) fn write_schedules(self, project: &Project, count: usize) -> io::Result<()> {
+        for number in 0..count {
+            let body = format!("at: \"${{{{ trigger.results.scheduledAt }}}}\", of: \"{number}\"");
+            project.automation(&format!("{TICKS}-{number:03}"), &self.ticks(&body))?;
+        }
+        Ok(())
+    }
+
+    fn ticks(self, body: &str) -> String {
+        let tick = self.call("tick", "/tick", body);
+        format!(
             "name: Each second\ntrigger:\n  schedule: {{every: 1s, misfire: all, overlap: allow}}\nsteps:\n  - {tick}\n"
-        );
-        project.automation(TICKS, &ticks)
+        )
     }
 
     /// A step that posts to the sink, on one line.
@@ -48,6 +62,7 @@ impl Work<'_> {
 
     fn asynchronous(self) -> String {
         let number = "n: \"${{ trigger.results.body.data.n }}\"";
+        let pause = self.pause;
         let twice = format!("{number}, twice: \"${{{{ steps.double.results.twice }}}}\"");
         let first = self.call("first", "/first", number);
         let turn = self.call("turn", "/turn/${{ item }}", &twice);
@@ -62,7 +77,7 @@ steps:
     code: |
       export default (context, stepResults) => ({{ twice: stepResults.trigger.results.body.data.n * 2 }});
   - id: pause
-    wait: 50ms
+    wait: {pause}
   - id: turns
     forEach: [0, 1]
     steps:

@@ -1,37 +1,20 @@
 //! The system's clock steps, as it does when somebody sets it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::super::rig::{END_WITHIN, PROGRESS, Parts, Rig};
+use super::super::tools::FakeClock;
 use super::super::{Effort, Error, Verdict};
 
-/// Where Debian's package `libfaketime` puts the library, by architecture.
-const LIBRARIES: [&str; 2] = [
-    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-];
 /// Where the clock goes, in turn: seconds from the true time.
-const STEPS: [&str; 5] = ["+3600", "-3600", "+31536000", "-31536000", "+0"];
+pub(super) const STEPS: [&str; 5] = ["+3600", "-3600", "+31536000", "-31536000", "+0"];
 /// How long a step may take to be noticed.
 const NOTICED: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
-    let library = LIBRARIES.into_iter().find(|path| Path::new(path).exists()).ok_or_else(|| Error::Tool {
-        program: "libfaketime".to_owned(),
-        reason: "it is not installed; `apt-get install libfaketime` does so".to_owned(),
-    })?;
     let folder = tempfile::tempdir()?;
-    let clock = folder.path().join("clock");
-    std::fs::write(&clock, "+0")?;
-    let variables = [
-        ("LD_PRELOAD", library),
-        ("FAKETIME_TIMESTAMP_FILE", &clock.to_string_lossy()),
-        ("FAKETIME_NO_CACHE", "1"),
-        // Only what people set: the clock that measures durations is another one.
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    ];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let clock = FakeClock::new(folder.path().join("clock"))?;
+    let variables = clock.variables();
     let parts = Parts { ticks: true, has_gaps: true, variables, ..Parts::default() };
     let mut rig = Rig::new("clock", effort.seed, parts).await?;
     rig.start().await?;
@@ -40,7 +23,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         for step in STEPS {
             rig.progress(PROGRESS).await;
             let owed = rig.shared().oracle().open_numbers();
-            std::fs::write(&clock, step)?;
+            clock.set(step)?;
             let mut received = rig.shared().sink().count();
             let _ = tokio::time::timeout(NOTICED, received.changed()).await;
             rig.verdict().rounds += 1;

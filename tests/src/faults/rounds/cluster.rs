@@ -16,6 +16,9 @@ const CUT_OFF: usize = 2;
 const FROZEN: usize = 3;
 /// Up to how many effects after enough progress they fail.
 const MOST_MORE: usize = 60;
+/// How many requests the one that was frozen may send afterwards: those that were between the last check and the write when it froze, a
+/// thread of it each.
+const MOST_LATE: u32 = 2;
 /// How long it may take until what they had has come to its end: they count as dead after ten seconds.
 const TAKEN_OVER: Duration = Duration::from_secs(45);
 
@@ -49,6 +52,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         rig.shared().oracle().next_life();
         let stuck = "what the three had does not come to its end at the fourth";
         rig.wait(TAKEN_OVER, stuck, |oracle| oracle.have_ended(&owed)).await;
+        rig.shared().oracle().thawed(&owed, MOST_LATE);
         rig.daemon_at(FROZEN)?.thaw()?;
         proxy.heal();
         for (index, how) in [(FROZEN, "frozen"), (CUT_OFF, "cut off")] {
@@ -61,5 +65,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             break;
         }
     }
+    let late = rig.shared().oracle().late();
+    rig.verdict().notes.push(format!("requests of the frozen one that it was about to send: {late}"));
     rig.settle().await
 }

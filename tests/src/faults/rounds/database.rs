@@ -120,16 +120,16 @@ pub(super) async fn pooler(effort: Effort) -> Result<Verdict, Error> {
     let parts = Parts { stores: vec![pool.url()], ..Parts::default() };
     let mut rig = Rig::new("pooler", effort.seed, parts).await?;
     for _ in 0..effort.rounds {
-        let refused = match rig.start().await {
-            Err(Error::Daemon(DaemonError::NotServing { output, .. })) => {
-                output.contains("a pooler in transaction mode")
-            }
+        let said = match rig.start().await {
+            Err(Error::Daemon(DaemonError::NotServing { output, .. })) => output,
             Err(error) => return Err(error),
-            Ok(()) => false,
+            Ok(()) => "it starts".to_owned(),
         };
-        rig.blame((!refused).then(|| "a pooler in transaction mode is not refused".to_owned()));
+        let is_refused = said.contains("a pooler in transaction mode");
+        rig.blame((!is_refused).then(|| format!("a pooler in transaction mode is not refused: {said}")));
         if !rig.is_well() {
-            return rig.give_up(Vec::new()).await;
+            let wrong = rig.shared().oracle().violations().to_vec();
+            return rig.give_up(wrong).await;
         }
         rig.verdict().rounds += 1;
     }

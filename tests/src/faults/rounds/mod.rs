@@ -2,17 +2,23 @@
 
 mod clock;
 mod cluster;
+mod cluster_clock;
 mod database;
+mod database_full;
 mod disk;
 mod failover;
 mod failpoints;
 mod finished;
 mod kill;
+mod network;
 mod power;
+mod releases;
 mod reload;
 mod second;
+mod snapshot;
 mod sweep;
 mod term;
+mod ticks;
 
 use futures_util::future::BoxFuture;
 
@@ -39,7 +45,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 22] = [
+pub const FAULTS: [Fault; 28] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
@@ -213,9 +219,57 @@ pub const FAULTS: [Fault; 22] = [
     Fault {
         name: "pooler",
         about: "a pooler in transaction mode is refused",
+        quick: 2,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(database::pooler(effort)),
+    },
+    Fault {
+        name: "database-full",
+        about: "the disk of the database is full, that of its data or of its log: 503, and on again (needs root)",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(database_full::run(effort)),
+    },
+    Fault {
+        name: "database-snapshot",
+        about: "a transaction with an old snapshot stays open, and nothing vacuums: the daemon goes on",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(snapshot::run(effort)),
+    },
+    Fault {
+        name: "network",
+        about: "of three daemons one is cut off by the network, in one direction or both: 503, taken over, ends with 3 (needs root)",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(network::run(effort)),
+    },
+    Fault {
+        name: "cluster-clock",
+        about: "the clock of one of three daemons steps, and that of the database: nothing stops, no instant runs twice",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(cluster_clock::run(effort)),
+    },
+    Fault {
+        name: "releases",
+        about: "a later release migrates the database beside this one, or this one beside `--previous`: both go on",
+        quick: 1,
+        long: 20,
+        waits: true,
+        run: |effort| Box::pin(releases::run(effort)),
+    },
+    Fault {
+        name: "ticks",
+        about: "four daemons with 200 schedules of a second, one freezes again and again: each instant runs once",
         quick: 1,
         long: 1,
         waits: true,
-        run: |effort| Box::pin(database::pooler(effort)),
+        run: |effort| Box::pin(ticks::run(effort)),
     },
 ];

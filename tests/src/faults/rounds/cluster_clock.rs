@@ -1,0 +1,87 @@
+//! The clock of one of three daemons steps, and that of their database.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::rig::{Parts, Rig};
+use super::super::tools::FakeClock;
+use super::super::{Effort, Error, Verdict};
+use super::clock::STEPS;
+use postgres_server::{Server, Setup};
+
+const DAEMONS: usize = 3;
+/// The daemon whose clock steps.
+const STEPPING: usize = 1;
+/// How long the executions pause: too long to stay in memory, so that the time of their end is in the database.
+const PAUSE: &str = "2500ms";
+/// How many requests must be acknowledged between two steps.
+const PROGRESS: u64 = 20;
+/// How long what was open at a step may take to its end.
+const END_WITHIN: Duration = Duration::from_secs(30);
+/// How a daemon says that its clock was set.
+const STEPPED: &str = "the system's clock was set by";
+const DATABASE: &str = "the database";
+/// How a daemon says that it declares another one dead.
+const DECLARED_DEAD: &str = "has stopped beating";
+
+pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
+    let folder = tempfile::tempdir()?;
+    // The database runs as another user.
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
+    let of_database = FakeClock::new(folder.path().join("database"))?;
+    let of_daemon = FakeClock::new(folder.path().join("daemon"))?;
+    let server = Server::start_as(Setup { variables: of_database.variables(), ..Setup::default() })?;
+    let stores = vec![Server::url(&[&server]); DAEMONS];
+    let parts = Parts { ticks: true, has_gaps: true, pause: Some(PAUSE), stores, ..Parts::default() };
+    let mut rig = Rig::new("cluster-clock", effort.seed, parts).await?;
+    rig.surround(STEPPING, &of_daemon.variables());
+    rig.start().await?;
+    rig.load();
+    for round in 0..effort.rounds {
+        for (clock, whose) in [(&of_daemon, "a daemon"), (&of_database, DATABASE)] {
+            for step in STEPS {
+                rig.progress(PROGRESS).await;
+                let owed = rig.shared().oracle().open_numbers();
+                clock.set(step)?;
+                let should_differ = whose == DATABASE && step != "+0";
+                let is_right = differs(&server)? == should_differ;
+                rig.blame((!is_right).then(|| "the clock of the database is not as it was set".to_owned()));
+                let when = format!("when the clock of {whose} stepped to {step} in round {round}");
+                rig.wait(END_WITHIN, &format!("what was open {when} did not end"), |oracle| {
+                    oracle.have_ended(&owed)
+                })
+                .await;
+                rig.all_live(&when)?;
+                for index in 0..DAEMONS {
+                    let said = rig.daemon_at(index)?.output();
+                    rig.blame(
+                        said.contains(DECLARED_DEAD).then(|| format!("{when} a daemon was declared dead")),
+                    );
+                }
+                if !rig.is_well() {
+                    return rig.settle().await;
+                }
+            }
+        }
+        let is_noticed = rig.daemon_at(STEPPING)?.output().contains(STEPPED);
+        rig.blame((!is_noticed).then(|| "the daemon has not noticed that its clock was set".to_owned()));
+        rig.verdict().rounds += 1;
+    }
+    rig.settle().await
+}
+
+/// True if the clock of the database differs by half an hour at least from that of this machine.
+fn differs(server: &Server) -> Result<bool, Error> {
+    let seconds = server.sql("SELECT extract(epoch FROM clock_timestamp())::int8")?;
+    Ok(seconds.parse().is_ok_and(|at| is_far(Timestamp::from_second(at).unwrap_or_default())))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock of the machine is what that of the database differs from"
+)]
+fn is_far(at: Timestamp) -> bool {
+    Timestamp::now().duration_since(at).abs() > SignedDuration::from_mins(30)
+}
