@@ -131,7 +131,7 @@ impl GitHub {
             let secret =
                 if forged { "another" } else { hook["config"]["secret"].as_str().unwrap_or_default() };
             let body = payload.to_string();
-            let signature = hex(&hmac(secret.as_bytes(), body.as_bytes()));
+            let signature = signature(secret, &body);
             let url = hook["config"]["url"].as_str().unwrap_or_default();
             statuses.push(post(url, event, delivery, &signature, &body).await?);
         }
@@ -362,6 +362,12 @@ async fn post(url: &str, event: &str, delivery: &str, signature: &str, body: &st
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(|| io::Error::other(answer))
+}
+
+/// The signature of a message: its HMAC in hexadecimal digits.
+#[must_use]
+pub fn signature(key: &str, message: &str) -> String {
+    hex(&hmac(key.as_bytes(), message.as_bytes()))
 }
 
 /// HMAC with SHA-256 (RFC 2104), for keys up to 64 bytes.

@@ -40,13 +40,13 @@ pub use traits::{
     SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 pub use types::{
-    Accept, AcceptOutcome, Address, Append, AwaitedEvent, Capacity, DedupHit, DedupRecord, Definition,
-    DefinitionUse, DeployOutcome, DeployedFile, EventKey, EventWaiter, ExecutionFilter, ExecutionRow,
-    Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState, Listening, Load,
-    Metrics, NewCapture, NewExecution, NewGeneration, NewListening, News, Node, NodeId, OutcomeFilter, Page,
-    PollEntry, PollState, PollWrite, PruneFilter, PruneRule, Recipient, ReplayLog, RunningGeneration, Shard,
-    ShardSet, Snapshot, SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution,
-    TokenGrant, TokenRequest, Wait, Watermark,
+    Accept, AcceptOutcome, Address, Append, AwaitedEvent, BucketKind, Capacity, DedupHit, DedupRecord,
+    Definition, DefinitionUse, DeployOutcome, DeployedFile, EventKey, EventWaiter, ExecutionFilter,
+    ExecutionRow, Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState,
+    Listening, Load, Metrics, NewCapture, NewExecution, NewGeneration, NewListening, News, Node, NodeId,
+    OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, Recipient, ReplayLog,
+    RunningGeneration, Shard, ShardSet, Snapshot, SnapshotChange, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

@@ -13,6 +13,8 @@ mod canary;
 #[cfg(unix)]
 mod cluster;
 #[cfg(unix)]
+mod cluster_pairing;
+#[cfg(unix)]
 mod cluster_triggers;
 mod deployments;
 mod failures;

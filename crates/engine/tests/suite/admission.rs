@@ -297,19 +297,19 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
     let offer = |secret: &str| with(post(""), "X-Hook-Secret", secret);
     assert_eq!(soon(engine.ingress().receive(&live, offer("early"))).await.status, 401);
-    engine.ingress().pair("test").expect("it waits");
+    engine.ingress().pair("test").await.expect("it waits");
     project.clock.advance(Duration::from_secs(600));
     assert_eq!(soon(engine.ingress().receive(&live, offer("late"))).await.status, 401);
-    let until = engine.ingress().pair("test").expect("it waits");
-    assert_eq!(engine.ingress().pairing(&id), Some(until));
+    let until = engine.ingress().pair("test").await.expect("it waits");
+    assert_eq!(engine.ingress().pairing(&id).await.expect("it is asked"), Some(until));
     let answer = soon(engine.ingress().receive(&live, offer("brought"))).await;
     assert_eq!((answer.status, answer.header("x-hook-secret")), (200, Some("brought")));
-    assert_eq!(engine.ingress().pairing(&id), None);
+    assert_eq!(engine.ingress().pairing(&id).await.expect("it is asked"), None);
     assert_eq!(soon(engine.ingress().receive(&live, offer("second"))).await.status, 401);
     // It verifies from now on, and no other takes its place.
     let signed = with(post("{}"), "x-hook-signature", &signature("brought", "{}"));
     assert_eq!(soon(engine.ingress().receive(&live, signed)).await.status, 200);
-    let refused = engine.ingress().pair("test").expect_err("there is one").to_string();
+    let refused = engine.ingress().pair("test").await.expect_err("there is one").to_string();
     assert!(refused.contains("`asana` is already set"), "{refused}");
     let kept: Vec<String> = engine.runtime().secrets().into_iter().map(|secret| secret.name).collect();
     assert_eq!(kept, ["asana"]);

@@ -31,7 +31,7 @@ impl Ingress {
         request: &Request,
     ) -> Result<HttpResponse, Rejection> {
         let (automation, now) = (&route.deployment.automation, self.runtime.clock.now());
-        self.hooks.check_challenge_rate(route, now)?;
+        self.hooks.check_challenge_rate(&self.runtime, route).await?;
         if challenge.rule.guard == ChallengeGuard::Verified {
             self.verify(route, webhook, request)?;
         }
@@ -78,7 +78,12 @@ impl Ingress {
         now: Timestamp,
     ) -> Result<(), Rejection> {
         let name = webhook.verify.as_ref().and_then(Verify::secret_name);
-        let name = name.filter(|_| self.hooks.close_pairing(automation, now)).ok_or_else(|| {
+        let is_open =
+            self.hooks.close_pairing(&*self.runtime.store, automation, now).await.map_err(|error| {
+                tracing::error!(%automation, %error, "the store cannot tell if a pairing is open");
+                Rejection::unverified()
+            })?;
+        let name = name.filter(|_| is_open).ok_or_else(|| {
             tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");
             Rejection::unverified()
         })?;
@@ -94,10 +99,10 @@ impl Ingress {
     /// secret is trusted.
     ///
     /// # Errors
-    /// Returns an error if there is no such Automation, none of its senders supplies a secret, or the secret is already
-    /// set.
-    pub fn pair(&self, id: &str) -> Result<Timestamp, Error> {
-        let catalog = self.runtime.catalog.load();
+    /// Returns an error if there is no such Automation, none of its senders supplies a secret, the secret is already
+    /// set, or the store failed.
+    pub async fn pair(&self, id: &str) -> Result<Timestamp, Error> {
+        let catalog = self.runtime.catalog.load_full();
         let deployment = catalog.find(id)?;
         let name = paired_secret(deployment).ok_or_else(|| {
             Error::Input(format!(
@@ -109,14 +114,16 @@ impl Ingress {
             return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }
         let until = self.runtime.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
-        self.hooks.open_pairing(&deployment.automation.id, until);
+        self.hooks.open_pairing(&*self.runtime.store, &deployment.automation.id, until).await?;
         Ok(until)
     }
 
     /// Expiry time of an open pairing; `None` if there is none, it expired, or the secret has arrived.
-    #[must_use]
-    pub fn pairing(&self, id: &AutomationId) -> Option<Timestamp> {
-        self.hooks.pairing(id, self.runtime.clock.now())
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn pairing(&self, id: &AutomationId) -> Result<Option<Timestamp>, Error> {
+        Ok(self.hooks.pairing(&*self.runtime.store, id, self.runtime.clock.now()).await?)
     }
 }
 

@@ -1,4 +1,5 @@
-//! In-memory state of webhook addresses: rate limits, key usage and open pairings. It is lost when the process ends.
+//! State of webhook addresses: rate limits, key usage and open pairings. It is lost when the process ends. Where nodes share a store, that
+//! has the rate limits and the pairings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{AutomationId, RateLimit};
+use store::{BucketKind, Store};
 use tokio::sync::OwnedMutexGuard;
 use trigger::Rejection;
 use trigger::dedup::DedupKey;
@@ -65,14 +67,21 @@ impl RateLimits {
         rule: RateLimit,
     ) -> Result<(), Rejection> {
         if runtime.store.node().is_some() {
-            return self.shared.check_rate(runtime, route, rule).await;
+            return self.shared.check_rate(runtime, route, BucketKind::Start, rule).await;
         }
         take(&mut self.state().starts, route, rule, runtime.clock.now())
     }
 
-    /// Rejects a challenge that exceeds the rate limit.
-    pub(super) fn check_challenge_rate(&self, route: &Route, now: Timestamp) -> Result<(), Rejection> {
-        take(&mut self.state().challenges, route, CHALLENGE_RATE, now)
+    /// Rejects a challenge that exceeds the rate limit, which holds over all nodes like that of starts.
+    pub(super) async fn check_challenge_rate(
+        &self,
+        runtime: &Runtime,
+        route: &Route,
+    ) -> Result<(), Rejection> {
+        if runtime.store.node().is_some() {
+            return self.shared.check_rate(runtime, route, BucketKind::Challenge, CHALLENGE_RATE).await;
+        }
+        take(&mut self.state().challenges, route, CHALLENGE_RATE, runtime.clock.now())
     }
 
     /// Records that a key verified a request.
@@ -113,17 +122,45 @@ impl RateLimits {
         }
     }
 
-    pub(super) fn open_pairing(&self, automation: &AutomationId, until: Timestamp) {
+    /// Opens a pairing, at all nodes that share the store.
+    pub(super) async fn open_pairing(
+        &self,
+        store: &dyn Store,
+        automation: &AutomationId,
+        until: Timestamp,
+    ) -> Result<(), store::Error> {
+        if store.node().is_some() {
+            return store.open_pairing(automation, until).await;
+        }
         self.state().pairings.insert(automation.clone(), until);
+        Ok(())
     }
 
-    pub(super) fn pairing(&self, automation: &AutomationId, now: Timestamp) -> Option<Timestamp> {
-        self.state().pairings.get(automation).copied().filter(|until| now < *until)
+    /// Returns the end of an open pairing.
+    pub(super) async fn pairing(
+        &self,
+        store: &dyn Store,
+        automation: &AutomationId,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, store::Error> {
+        let until = match store.node() {
+            Some(_) => store.pairing(automation).await?,
+            None => self.state().pairings.get(automation).copied(),
+        };
+        Ok(until.filter(|until| now < *until))
     }
 
     /// Closes a pairing. Returns false if none was open: only one of several simultaneous senders gets it.
-    pub(super) fn close_pairing(&self, automation: &AutomationId, now: Timestamp) -> bool {
-        self.state().pairings.remove(automation).is_some_and(|until| now < until)
+    pub(super) async fn close_pairing(
+        &self,
+        store: &dyn Store,
+        automation: &AutomationId,
+        now: Timestamp,
+    ) -> Result<bool, store::Error> {
+        if store.node().is_some() {
+            return store.close_pairing(automation, now).await;
+        }
+        Ok(self.state().pairings.remove(automation).is_some_and(|until| now < until))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

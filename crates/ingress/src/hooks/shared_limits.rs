@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::automation::{AutomationId, RateLimit};
-use store::{TokenGrant, TokenRequest};
+use store::{BucketKind, TokenGrant, TokenRequest};
 use trigger::Rejection;
 
 use catalog::Route;
@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The time after a failure of the store in which requests are refused without asking it.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The tokens of this node, by Automation and, for its test address, `true`. Bounded by the Automations in force.
+/// The tokens of this node, by Automation, `true` for its test address, and the limited requests. Bounded by the Automations in force.
 #[derive(Default)]
 pub(super) struct SharedBuckets {
     shares: Mutex<Shares>,
 }
 
-type Shares = HashMap<(AutomationId, bool), Arc<tokio::sync::Mutex<Share>>>;
+type Shares = HashMap<(AutomationId, bool, BucketKind), Arc<tokio::sync::Mutex<Share>>>;
 
 /// The tokens of one bucket that this node holds.
 struct Share {
@@ -47,14 +47,15 @@ enum Refusal {
 }
 
 impl SharedBuckets {
-    /// Takes a token, or rejects the start. Without an answer of the store the start is rejected with 503: it could not be stored either.
+    /// Takes a token, or rejects the request. Without an answer of the store it is rejected with 503: its start could not be stored either.
     pub(super) async fn check_rate(
         &self,
         runtime: &Runtime,
         route: &Route,
+        kind: BucketKind,
         rule: RateLimit,
     ) -> Result<(), Rejection> {
-        let share = self.share(route, rule, runtime.clock.monotonic_now());
+        let share = self.share(route, kind, rule, runtime.clock.monotonic_now());
         // One asks at a time; the others use what it gets.
         let mut share = share.lock().await;
         let now = runtime.clock.monotonic_now();
@@ -64,6 +65,7 @@ impl SharedBuckets {
         let request = TokenRequest {
             automation: route.deployment.automation.id.clone(),
             test: route.is_test,
+            kind,
             per_second: f64::from(rule.max) / rule.per.as_secs_f64(),
             burst: rule.burst,
             wanted: (rule.burst / BLOCKS).max(1),
@@ -90,13 +92,21 @@ impl SharedBuckets {
         let mut shares = self.shares();
         for id in removed {
             for test in [false, true] {
-                shares.remove(&(id.clone(), test));
+                for kind in [BucketKind::Start, BucketKind::Challenge] {
+                    shares.remove(&(id.clone(), test, kind));
+                }
             }
         }
     }
 
-    fn share(&self, route: &Route, rule: RateLimit, now: MonotonicTime) -> Arc<tokio::sync::Mutex<Share>> {
-        let key = (route.deployment.automation.id.clone(), route.is_test);
+    fn share(
+        &self,
+        route: &Route,
+        kind: BucketKind,
+        rule: RateLimit,
+        now: MonotonicTime,
+    ) -> Arc<tokio::sync::Mutex<Share>> {
+        let key = (route.deployment.automation.id.clone(), route.is_test, kind);
         let new = || Arc::new(tokio::sync::Mutex::new(Share::new(rule, now)));
         self.shares().entry(key).or_insert_with(new).clone()
     }

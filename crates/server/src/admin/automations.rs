@@ -243,7 +243,7 @@ pub(crate) struct Pairing {
     responses((status = 200, description = "It is waited for", body = Pairing)),
 )]
 pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
-    Ok(Answer::ok(Pairing { open_until: Some(api.engine.ingress().pair(&id)?) }))
+    Ok(Answer::ok(Pairing { open_until: Some(api.engine.ingress().pair(&id).await?) }))
 }
 
 /// Show if a sender's secret is awaited
@@ -254,7 +254,7 @@ pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Ans
 )]
 pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
     let automation = id_of(&api.engine.catalog(), &id)?;
-    Ok(Answer::ok(Pairing { open_until: api.engine.ingress().pairing(&automation) }))
+    Ok(Answer::ok(Pairing { open_until: api.engine.ingress().pairing(&automation).await? }))
 }
 
 /// The data of a start: inputs, a whole payload of an earlier start, or the name of a saved one.

@@ -51,6 +51,11 @@ impl PeerStore for MemoryStore {
         .await
     }
 
+    async fn give(&self, to: NodeId, executions: Vec<ExecutionId>) -> Result<Vec<ExecutionId>, Error> {
+        let node = self.own()?;
+        self.write(Operation::Write, |data| Ok(data.give(node, to, &executions))).await
+    }
+
     async fn take_shards(&self) -> Result<ShardSet, Error> {
         match self.node() {
             Some(node) => self.write(Operation::Write, |data| Ok(data.take_shards(node))).await,

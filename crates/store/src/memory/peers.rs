@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
-use model::{Event, ExecutionId};
+use model::{Event, ExecutionId, Status};
 use tokio::sync::mpsc;
 
 use super::data::{Data, StoredExecution};
@@ -161,6 +161,25 @@ impl Data {
         let cluster = &mut self.cluster;
         let shards: BTreeSet<NodeId> = cluster.shards.values().copied().collect();
         cluster.nodes.retain(|node, row| !row.dead || owners.contains(node) || shards.contains(node));
+    }
+
+    /// Gives executions of a node that have not begun to another one. Returns those that it still has.
+    pub(super) fn give(&mut self, node: NodeId, to: NodeId, executions: &[ExecutionId]) -> Vec<ExecutionId> {
+        let takes = self.cluster.is_alive(to);
+        let mut own = Vec::new();
+        for id in executions {
+            let Some(stored) = self.executions.get_mut(id).filter(|stored| stored.owner == Some(node)) else {
+                continue;
+            };
+            match stored.row.status {
+                Status::Queued if takes && stored.gate.is_none() => {
+                    (stored.owner, stored.handed) = (Some(to), true);
+                }
+                status if status.is_terminal() => {}
+                _ => own.push(*id),
+            }
+        }
+        own
     }
 
     /// Gives free shards to a node until it has its part, with their gated executions. Returns all that it has.

@@ -38,6 +38,7 @@ mod generations;
 mod list;
 mod listening;
 mod migration;
+mod pairings;
 mod partitions;
 mod prune;
 mod state;

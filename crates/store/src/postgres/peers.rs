@@ -21,6 +21,11 @@ const NODES: &str = "SELECT n.id, n.host, n.release, n.joined_ns, n.dead, n.in_f
     FROM nodes n LEFT JOIN shards s ON s.owner = n.id GROUP BY n.id ORDER BY n.id";
 const OWNER: &str = "SELECT owner FROM live WHERE id = $1";
 const CONFIRM: &str = "UPDATE live SET handed = false WHERE id = ANY ($1) AND owner = $2 AND handed";
+/// The row of the other node is locked until the end, so that a node that dies meanwhile is not forgotten before it owns them.
+const GIVE: &str = "WITH t AS (SELECT id FROM nodes WHERE id = $3 AND NOT dead FOR KEY SHARE) \
+    UPDATE live l SET owner = t.id, handed = true FROM t \
+    WHERE l.id = ANY ($1) AND l.owner = $2 AND l.status = 0 AND l.gate IS NULL";
+const STILL_OWN: &str = "SELECT id FROM live WHERE id = ANY ($1) AND owner = $2";
 /// A node takes its part of the shards, rounded up so that none is left. Those that do not run the newest definitions have no part,
 /// unless there are no others.
 const TAKE_SHARDS: &str = "SELECT take_shards($1, \
@@ -99,6 +104,21 @@ pub(super) async fn take_over(
 pub(super) async fn confirm(queue: &Queue, node: i64, executions: &[ExecutionId]) -> Result<(), Error> {
     let ids: Vec<Uuid> = executions.iter().copied().map(id_of).collect();
     run(queue, CONFIRM, params![ids, node]).await.map(drop)
+}
+
+/// Gives executions that have not begun to another node, and returns those that this one still has.
+pub(super) async fn give(
+    queue: &Queue,
+    node: i64,
+    to: NodeId,
+    executions: &[ExecutionId],
+) -> Result<Vec<ExecutionId>, Error> {
+    let ids: Vec<Uuid> = executions.iter().copied().map(id_of).collect();
+    // The second answer stays the same when the first is lost and both are asked again.
+    let give = (GIVE, params![ids.clone(), node, to.0]);
+    let lists = run_all(queue, vec![give, (STILL_OWN, params![ids, node])]).await?;
+    let own = lists.last().map(Vec::as_slice).unwrap_or_default();
+    own.iter().map(|row| get(row, 0).map(execution_of)).collect()
 }
 
 /// Takes free shards until the node has its part, and returns all that it has.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 
 use super::store::PostgresStore;
-use super::{buckets, listening, triggers};
+use super::{buckets, listening, pairings, triggers};
 use crate::Error;
 use crate::traits::SharedTriggerStore;
 use crate::types::{Listening, NewCapture, NewListening, TokenGrant, TokenRequest};
@@ -18,6 +18,20 @@ impl SharedTriggerStore for PostgresStore {
             return Err(refusal);
         }
         buckets::take(&self.opened.reader, lanes.node, request).await
+    }
+
+    async fn open_pairing(&self, automation: &AutomationId, until: Timestamp) -> Result<(), Error> {
+        self.lanes()?;
+        pairings::open(&self.opened.reader, automation, until).await
+    }
+
+    async fn pairing(&self, automation: &AutomationId) -> Result<Option<Timestamp>, Error> {
+        pairings::state(&self.opened.reader, automation).await
+    }
+
+    async fn close_pairing(&self, automation: &AutomationId, now: Timestamp) -> Result<bool, Error> {
+        self.lanes()?;
+        pairings::close(&self.opened.reader, automation, now).await
     }
 
     async fn set_polling(&self, automation: &AutomationId, polls: bool) -> Result<(), Error> {

@@ -17,7 +17,8 @@ use super::open::{Driver, Opened};
 use super::queue::Queue;
 use super::reader::get;
 use super::{
-    buckets, events, generations, list, listening, peers, prune, schema, state, triggers, usage, waits,
+    buckets, events, generations, list, listening, pairings, peers, prune, schema, state, triggers, usage,
+    waits,
 };
 use crate::Error;
 use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
@@ -327,6 +328,7 @@ impl MaintenanceStore for PostgresStore {
         self.opened.partitions.drop_empty().await?;
         buckets::delete_full(&self.opened.reader).await?;
         listening::delete_old(&self.opened.reader).await?;
+        pairings::delete_old(&self.opened.reader).await?;
         Ok(deleted)
     }
 }
@@ -373,6 +375,11 @@ impl PeerStore for PostgresStore {
     async fn confirm_handed(&self, executions: Vec<ExecutionId>) -> Result<(), Error> {
         let lanes = self.lanes()?;
         peers::confirm(&lanes.queue, lanes.node, &executions).await
+    }
+
+    async fn give(&self, to: NodeId, executions: Vec<ExecutionId>) -> Result<Vec<ExecutionId>, Error> {
+        let lanes = self.lanes()?;
+        peers::give(&lanes.queue, lanes.node, to, &executions).await
     }
 
     async fn take_shards(&self) -> Result<ShardSet, Error> {

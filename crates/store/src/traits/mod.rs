@@ -386,6 +386,12 @@ pub trait PeerStore: Send + Sync {
         Ok(())
     }
 
+    /// Gives executions of this node that have not begun to another one, unless that one is dead. Returns those that this node still has:
+    /// gated ones, those that have begun, or all. A crash before the return leaves each with one of the two.
+    async fn give(&self, _to: NodeId, executions: Vec<ExecutionId>) -> Result<Vec<ExecutionId>, Error> {
+        Ok(executions)
+    }
+
     /// Takes free shards until this node has its share, and returns all that it has.
     async fn take_shards(&self) -> Result<ShardSet, Error> {
         Ok(ShardSet::ALL)

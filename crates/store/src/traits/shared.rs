@@ -20,6 +20,25 @@ pub trait SharedTriggerStore: Send + Sync {
         Err(Error::Alone)
     }
 
+    /// Opens a pairing with a sender that supplies the secret of a webhook, until then.
+    ///
+    /// # Errors
+    /// [`Error::Alone`] if this process has the store to itself.
+    async fn open_pairing(&self, _automation: &AutomationId, _until: Timestamp) -> Result<(), Error> {
+        Err(Error::Alone)
+    }
+
+    /// Returns the end of the pairing that was opened last and has not been closed.
+    async fn pairing(&self, _automation: &AutomationId) -> Result<Option<Timestamp>, Error> {
+        Ok(None)
+    }
+
+    /// Closes a pairing. Returns false if none was open: only one of several simultaneous calls gets it. A crash before the return can
+    /// close it for nobody.
+    async fn close_pairing(&self, _automation: &AutomationId, _now: Timestamp) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Notes that this node polls for an Automation, or has done so. It is lost when the server crashes, and with this node.
     async fn set_polling(&self, _automation: &AutomationId, _polls: bool) -> Result<(), Error> {
         Ok(())

@@ -4,6 +4,16 @@ use std::time::Duration;
 
 use model::AutomationId;
 
+/// The requests that a rate limit is for, each with a bucket of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BucketKind {
+    /// Those that start executions.
+    #[default]
+    Start,
+    /// Challenges of senders.
+    Challenge,
+}
+
 /// A request for tokens of the bucket of a rate limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenRequest {
@@ -11,6 +21,8 @@ pub struct TokenRequest {
     pub automation: AutomationId,
     /// True for its test address, which has a bucket of its own.
     pub test: bool,
+    /// The requests that are limited.
+    pub kind: BucketKind,
     /// The tokens that come back in a second; more than 0.
     pub per_second: f64,
     /// The tokens of a full bucket, from 1.

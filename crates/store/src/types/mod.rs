@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use model::metric::HistogramSnapshot;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
-pub use bucket::{TokenGrant, TokenRequest};
+pub use bucket::{BucketKind, TokenGrant, TokenRequest};
 pub use dedup::{DedupHit, DedupRecord};
 pub use generation::{
     DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,

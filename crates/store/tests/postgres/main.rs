@@ -2,7 +2,9 @@
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
+mod handover;
 mod listening;
+mod pairing;
 mod releases;
 mod shared;
 

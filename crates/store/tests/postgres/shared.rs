@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use model::AutomationId;
 use store::conformance::{PostgresServer, PostgresSpace};
-use store::{Letter, LetterState, Recipient, Shard, Store, TokenGrant, TokenRequest};
+use store::{BucketKind, Letter, LetterState, Recipient, Shard, Store, TokenGrant, TokenRequest};
 
 use crate::{folder, open, server};
 
@@ -19,6 +19,7 @@ fn request(burst: u32, per_second: f64, wanted: u32) -> TokenRequest {
     TokenRequest {
         automation: orders(),
         test: false,
+        kind: BucketKind::Start,
         per_second,
         burst,
         wanted,

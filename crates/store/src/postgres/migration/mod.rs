@@ -55,6 +55,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table::not_moved("polling", "polls under way, of which there are none"),
     Table::not_moved("listenings", "sessions of minutes, for which people wait"),
     Table::not_moved("captures", "as `listenings`"),
+    Table::not_moved("pairings", "open for minutes, in which people wait"),
     Table::not_moved("refinery_schema_history", "the version of the tables"),
 ];
 
