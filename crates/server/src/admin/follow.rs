@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::sse::{Event as ServerEvent, KeepAlive, Sse};
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Interval, MissedTickBehavior};
 use utoipa::{IntoParams, ToSchema};
 
 use super::described::AnyJson;
@@ -28,6 +30,9 @@ use super::{Api, Problem, Shared, history, large};
 
 /// Log lines read at one time.
 const LINES: u32 = 1000;
+
+/// The time between two looks at an execution that runs on another daemon.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The most events of a page, and their number where none is given.
 const EVENTS: usize = 1000;
@@ -123,12 +128,18 @@ pub(crate) async fn events(
     let notices = api.engine.subscribe();
     let (row, _) = api.execution(&id).await?;
     let place = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(Place::parse);
+    let ticks = api.engine.store().node().map(|_| {
+        let mut ticks = tokio::time::interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
+    });
     let follow = Follow {
         api,
         id: row.id,
         notices,
         place: place.unwrap_or_default(),
         queue: VecDeque::new(),
+        ticks,
         look: true,
         ended: false,
         _permit: permit,
@@ -165,12 +176,23 @@ impl Place {
     }
 }
 
+async fn tick(ticks: Option<&mut Interval>) {
+    match ticks {
+        Some(ticks) => {
+            ticks.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
 struct Follow {
     api: Arc<Api>,
     id: ExecutionId,
     notices: Receiver<EngineEvent>,
     place: Place,
     queue: VecDeque<ServerEvent>,
+    /// Looks for what other daemons do, which this one gets no notices of; `None` if there are no others.
+    ticks: Option<Interval>,
     /// True if the store may hold more than was sent.
     look: bool,
     ended: bool,
@@ -208,6 +230,10 @@ impl Follow {
                 self.ended = true;
                 return;
             }
+            () = tick(self.ticks.as_mut()) => {
+                self.look = self.is_ahead_elsewhere().await;
+                return;
+            }
             notice = self.notices.recv() => notice,
         };
         loop {
@@ -227,6 +253,19 @@ impl Follow {
                 Ok(notice) => Ok(notice),
                 Err(_) => return,
             };
+        }
+    }
+
+    /// True if the execution does not run here and the store has more events than were sent.
+    async fn is_ahead_elsewhere(&self) -> bool {
+        if self.api.engine.runtime().admission.is_live(self.id) {
+            return false;
+        }
+        match self.api.engine.store().execution(self.id).await {
+            Ok(Some(row)) => usize::try_from(row.events).is_ok_and(|events| events > self.place.events),
+            Ok(None) => true,
+            // It looks again.
+            Err(_) => false,
         }
     }
 
