@@ -10,6 +10,7 @@ use crate::site::{Answer, Site, send};
 
 const ONE: &str = "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {body: one}\n";
 const TWO: &str = "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {body: two}\n";
+const THREE: &str = "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {body: three}\n";
 const BROKEN: &str = "trigger: {webhook: {}}\nsteps:\n  - {id: a, action: nothing.like.it}\n";
 
 async fn push(site: &Site, arguments: &[&str]) -> (bool, String) {
@@ -195,4 +196,47 @@ async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
     assert_eq!(answer(&other, "orders").await, "one");
     assert!(source.stop().await.success());
     assert!(other.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_daemon_that_cannot_load_a_generation_says_so_keeps_the_last_good_one_and_takes_the_next() {
+    let cluster = Cluster::start(2, &[("orders", ONE)]).await;
+    let [here, behind] = [&cluster.sites[0], &cluster.sites[1]];
+    let orders = "automations/orders.yaml";
+    assert_eq!(deploy(here, &[(orders, ONE)], 0).await.status, 200);
+    runs(behind, 1).await;
+    // A file where the folder of the second generation is to be.
+    behind.project.write(".cogwork/deployments/2", "in the way").unwrap();
+    assert_eq!(deploy(here, &[(orders, TWO)], 1).await.status, 200);
+    runs(here, 2).await;
+    let shards = |nodes: &[Value]| nodes.iter().map(|node| node["shards"].as_u64()).collect::<Vec<_>>();
+    cluster.until(0, |nodes| shards(nodes) == [Some(128), Some(0)]).await;
+    let expected = "generation 2 does not load: its files cannot be written";
+    let status = behind.ask("/status").await;
+    assert_eq!(status["deployment"]["generation"], json!(1));
+    let problem = status["deploymentProblem"].as_str().unwrap_or_default();
+    assert!(problem.starts_with(expected), "{status}");
+    for site in [here, behind] {
+        cluster.until(0, |nodes| nodes[1]["problem"].as_str().is_some_and(|said| said == problem)).await;
+        let listed = site.cogwork(&["nodes"]).await;
+        let said = String::from_utf8([listed.stdout, listed.stderr].concat()).unwrap();
+        assert!(said.contains("is behind: generation 2 does not load"), "{said}");
+    }
+    assert!(behind.daemon().output().contains("the newest definitions are not in force here"));
+    let metric = async |site: &Site| {
+        let url = format!("{}/metrics", site.daemon().admin_url());
+        let request = site.request(Method::GET, &url).bearer_auth(site.daemon().admin_token().unwrap());
+        let text = send(request).await.text;
+        let line = text.lines().find(|line| line.starts_with("cogwork_deployment_behind "));
+        line.and_then(|line| line.split(' ').nth(1)?.parse::<f64>().ok())
+    };
+    assert_eq!((metric(here).await, metric(behind).await), (Some(0.0), Some(1.0)));
+    assert_eq!((answer(here, "orders").await, answer(behind, "orders").await), ("two".into(), "one".into()));
+    assert_eq!(deploy(here, &[(orders, THREE)], 2).await.status, 200);
+    runs(behind, 3).await;
+    assert_eq!(answer(behind, "orders").await, "three");
+    cluster.until(0, |nodes| shards(nodes) == [Some(64), Some(64)] && nodes[1]["problem"].is_null()).await;
+    assert_eq!(metric(behind).await, Some(0.0));
+    assert_eq!(behind.ask("/status").await["deploymentProblem"], Value::Null);
+    cluster.stop().await;
 }
