@@ -140,5 +140,6 @@ impl Runtime {
         self.tracker.spawn(self.clone().dispatch());
         self.tracker.spawn(self.clone().run_wake_timers());
         self.tracker.spawn(self.clone().follow_peers());
+        self.tracker.spawn(self.clone().share_backlog());
     }
 }

@@ -16,6 +16,8 @@ mod cluster;
 mod cluster_pairing;
 #[cfg(unix)]
 mod cluster_triggers;
+#[cfg(unix)]
+mod cluster_work;
 mod deployments;
 mod failures;
 mod github;

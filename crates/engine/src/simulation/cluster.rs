@@ -152,6 +152,16 @@ impl ClusterSimulation {
         Self { state, random, nodes: Vec::new(), gone: Vec::new(), faults }
     }
 
+    /// A simulation in which executions have to wait for slots.
+    fn saturated(seed: u64) -> Self {
+        let mut simulation = Self::new(seed);
+        let mut random = Random::new(seed ^ 0x5107_u64.rotate_left(40));
+        let SimulationState { program, in_flight, external_events, .. } = &mut simulation.state;
+        *in_flight = 1;
+        external_events.extend((0..20).map(|_| ExternalEvent::any(program.start, &mut random)));
+        simulation
+    }
+
     fn join(&mut self) {
         let is_faulty = self.faults > 0;
         let until_crash = (is_faulty && self.random.one_in(3)).then(|| self.random.below(150));
@@ -357,12 +367,17 @@ impl ClusterSimulation {
 
 /// Runs a seed and returns its trace.
 fn simulate(seed: u64) -> Vec<String> {
+    run(ClusterSimulation::new(seed), seed).0
+}
+
+/// Runs a simulation. Returns its trace, and the number of executions that came to the last nodes from others.
+fn run(mut simulation: ClusterSimulation, seed: u64) -> (Vec<String>, u64) {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    let mut simulation = ClusterSimulation::new(seed);
     let result = catch_unwind(AssertUnwindSafe(|| simulation.run()));
     let SimulationState { world, program, .. } = &simulation.state;
-    super::trace_of(seed, world, &program.text, result)
+    let trace = super::trace_of(seed, world, &program.text, result);
+    (trace, simulation.nodes.iter().map(|node| node.runtime.metrics.adopted.get()).sum())
 }
 
 fn simulate_part(part: u64) {
@@ -402,6 +417,20 @@ fn the_same_seed_gives_the_same_trace() {
     for seed in (0..1000).step_by(100) {
         assert_eq!(simulate(seed), simulate(seed), "seed {seed}");
     }
+}
+
+/// Nodes with one slot each and many calls: without faults and executions that wait for each other, an execution gets to another node
+/// only because it waits for a slot.
+#[test]
+fn executions_that_wait_for_a_slot_begin_at_other_nodes_and_end_once() {
+    let mut moved = 0;
+    for seed in 0..SEEDS {
+        let simulation = ClusterSimulation::saturated(seed);
+        let is_plain = simulation.faults == 0 && !simulation.state.program.text.contains("concurrency");
+        let (_, adopted) = run(simulation, seed);
+        moved += if is_plain { adopted } else { 0 };
+    }
+    assert!(moved > 10, "{moved}");
 }
 
 #[test]

@@ -190,9 +190,9 @@ impl Runtime {
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
         } else if gated && !self.peers.shards.has(&deployment.automation.id) {
-            self.enqueue_at_arrival(deployment, id, wall_offset);
+            self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset);
         } else {
-            self.enqueue(&[id], wall_offset);
+            self.enqueue([(id, &new_run.origin)], gated, wall_offset);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
@@ -203,13 +203,14 @@ impl Runtime {
         self: &Arc<Self>,
         deployment: Arc<Deployment>,
         id: ExecutionId,
+        origin: Origin,
         wall_offset: SignedDuration,
     ) {
         let runtime = self.clone();
         self.tracker.spawn(async move {
             let arrival = runtime.peers.shards.arrival(&deployment.automation.id);
             if runtime.closing.run_until_cancelled(arrival).await.is_some() {
-                runtime.enqueue(&[id], wall_offset);
+                runtime.enqueue([(id, &origin)], true, wall_offset);
             }
         });
     }
@@ -336,22 +337,29 @@ impl Runtime {
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         let accepted = self.accept_durably(&deployment, accept).await?;
         origins.iter().for_each(|origin| self.metrics.count_accepted(origin));
-        let is_here = |(_, outcome): &(ExecutionId, AcceptOutcome)| *outcome == AcceptOutcome::New;
-        let here: Vec<ExecutionId> =
-            ids.into_iter().zip(accepted).filter(is_here).map(|(id, _)| id).collect();
-        self.enqueue(&here, wall_offset);
+        let accepted = ids.into_iter().zip(&origins).zip(accepted);
+        let here = accepted.filter(|(_, outcome)| *outcome == AcceptOutcome::New).map(|(new, _)| new);
+        // Those of a poll are all gated, or none is.
+        let gated = origins.first().is_some_and(|origin| is_gated(automation, origin));
+        self.enqueue(here, gated, wall_offset);
         Ok(())
     }
 
-    /// Appends accepted executions to the backlog.
-    fn enqueue(&self, ids: &[ExecutionId], wall_offset: SignedDuration) {
+    /// Appends accepted executions, with their origins, to the backlog.
+    fn enqueue<'a>(
+        &self,
+        accepted: impl IntoIterator<Item = (ExecutionId, &'a Origin)>,
+        gated: bool,
+        wall_offset: SignedDuration,
+    ) {
         let queued = Queued::new(wall_offset, self.clock.monotonic_now());
         let mut table = self.admission.table();
-        for id in ids {
-            table.enqueue(*id, queued.clone());
+        for (id, origin) in accepted {
+            table.enqueue(id, queued.clone().movable(origin, gated));
         }
         drop(table);
         self.admission.wake.notify_one();
+        self.peers.backlog.notify_one();
     }
 
     /// Acquires a slot if one is free and the backlog is empty.

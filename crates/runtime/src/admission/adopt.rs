@@ -43,7 +43,8 @@ impl Admission {
                 table.suspend(row.id, Suspended { wake, wall_offset: offset, keeps_permit: false });
                 continue;
             }
-            if may_hold_permit(catalog, &row) {
+            let is_gated = may_hold_permit(catalog, &row);
+            if is_gated {
                 table.recover_first(&row.automation, row.id);
             }
             let source = match row.status {
@@ -51,7 +52,12 @@ impl Admission {
                 Status::Queued => ReplaySource::ThisProcess,
                 _ => ReplaySource::AnotherProcess,
             };
-            table.enqueue(row.id, Queued { source, ..Queued::new(offset, since) });
+            let waits = row.status == Status::Queued && !has_begun(&row);
+            // It has waited at its last node since it was accepted.
+            let since =
+                if waits { MonotonicTime::from_wall(row.started_at, offset).min(since) } else { since };
+            let queued = Queued { source, ..Queued::new(offset, since) };
+            table.enqueue(row.id, queued.movable(&row.origin, is_gated || !waits));
         }
         drop(table);
         self.wake.notify_one();

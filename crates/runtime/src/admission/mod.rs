@@ -5,6 +5,7 @@ mod adopt;
 mod concurrency;
 mod definition;
 mod event_delivery;
+mod handover;
 mod recent_events;
 mod recovery;
 mod signal;

@@ -167,7 +167,8 @@ impl Runtime {
             let since = self.clock.monotonic_now();
             for row in page {
                 table.count_scheduled(&row.automation, &row.origin);
-                if may_hold_permit(&catalog, &row) {
+                let is_gated = may_hold_permit(&catalog, &row);
+                if is_gated {
                     table.recover_first(&row.automation, row.id);
                 }
                 let source = match row.status {
@@ -181,7 +182,8 @@ impl Runtime {
                 } else if has_begun(&row) {
                     begun.push((row.id, queued));
                 } else {
-                    table.enqueue(row.id, queued);
+                    let stays = is_gated || row.status != Status::Queued;
+                    table.enqueue(row.id, queued.movable(&row.origin, stays));
                 }
             }
         }

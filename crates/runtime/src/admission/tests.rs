@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use model::execution::{DelayReason, Event, ExecutionId};
+use model::execution::{DelayReason, Event, ExecutionId, Origin};
 
 use super::table::{Cancel, Claim, ExecutionState, ExecutionTable, Queued, Suspended};
 use crate::clock::{Clock, ManualClock};
@@ -83,4 +83,35 @@ fn only_a_suspended_execution_has_timers() {
     table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
     table.wake_due(clock.now(), clock.monotonic_now().after(Duration::from_secs(9)));
     assert_eq!((table.next_wake(), table.backlog_len()), (Wake::default(), 1));
+}
+
+#[test]
+fn an_execution_that_leaves_is_the_oldest_that_may_and_comes_back_to_its_position() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    let movable = || queued(&clock).movable(&Origin::Manual, false);
+    table.enqueue(id(1), queued(&clock).movable(&Origin::Manual, true));
+    (2..=4).for_each(|number| table.enqueue(id(number), movable()));
+    assert_eq!(table.movable_count(), 3);
+    let leaving = table.begin_leaving(2);
+    assert_eq!(leaving.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id(2), id(3)]);
+    assert_eq!((table.movable_count(), table.backlog_len()), (1, 2));
+    assert!(table.is_leaving(id(2)) && !table.is_leaving(id(4)));
+    assert!(matches!(table.cancel(id(2), "why", &clock), Cancel::Requested));
+    let [second, third] = leaving.try_into().expect("two");
+    assert_eq!(table.end_leaving(third.0, Some(third.1)), None);
+    assert_eq!(table.end_leaving(second.0, None).as_deref(), Some("why"), "it is cancelled where it is now");
+    assert!(!table.has(id(2)));
+    let order: Vec<_> = std::iter::from_fn(|| table.claim_next(&clock).map(|(id, _)| id)).collect();
+    assert_eq!(order, [id(3), id(1), id(4)]);
+    assert_eq!(table.movable_count(), 0);
+}
+
+#[test]
+fn an_execution_of_a_schedule_or_a_gate_stays() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    let scheduled = Origin::Schedule { instant: clock.now() };
+    table.enqueue(id(1), queued(&clock).movable(&scheduled, false));
+    table.enqueue(id(2), queued(&clock).movable(&Origin::Webhook, true));
+    assert!(table.begin_leaving(9).is_empty());
+    assert_eq!(table.backlog_len(), 2);
 }

@@ -4,8 +4,11 @@
 //! or because it owns the shard of a gated one. Whatever comes for an execution or a shard of another node goes there as a
 //! letter ([`letters`]). Where a process has its store to itself, all of this does nothing.
 
+mod backlog;
 mod letters;
 mod shards;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,6 +22,7 @@ use crate::admission::Handed;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::run::Progress;
+use backlog::Promised;
 pub use letters::ShardRequests;
 pub use shards::{ShardHold, Shards};
 
@@ -40,6 +44,12 @@ pub struct Peers {
     pub addresses: Notify,
     /// Notified when sessions at test addresses, or their captures, may have changed.
     pub listening: Notify,
+    /// Notified when an execution has joined the backlog.
+    pub(crate) backlog: Notify,
+    /// Notified when executions of the backlog have gone to another node.
+    given: Notify,
+    /// The slots that were promised to other nodes.
+    promised: Mutex<Promised>,
     /// Notified when a generation of definitions may have been deployed.
     pub generations: Notify,
     /// Answers letters to shards of this node.
@@ -118,6 +128,8 @@ impl Runtime {
             News::Listening => self.peers.listening.notify_waiters(),
             News::Addresses => self.peers.addresses.notify_one(),
             News::Secrets => self.reread_secrets().await?,
+            News::Backlog { node, count } => self.offer_room(node, count),
+            News::Room { node, count } => self.give_to(node, count).await?,
         }
         Ok(())
     }
@@ -145,6 +157,7 @@ impl Runtime {
                 return Ok(());
             }
             let ids: Vec<ExecutionId> = handed.iter().map(|handed| handed.row.id).collect();
+            let are_new = handed.iter().all(|handed| handed.row.status == Status::Queued);
             let count = self.admission.adopt(
                 &*self.clock,
                 &self.catalog.load(),
@@ -152,9 +165,20 @@ impl Runtime {
             );
             if count > 0 {
                 self.metrics.adopted.add(u64::try_from(count).unwrap_or(u64::MAX));
-                tracing::info!(executions = count, "executions of other daemons go on here");
+                if are_new {
+                    self.peers.promised.lock().unwrap_or_else(PoisonError::into_inner).redeem(count);
+                    tracing::debug!(executions = count, "executions that other daemons accepted begin here");
+                } else {
+                    tracing::info!(executions = count, "executions of other daemons go on here");
+                }
             }
+            // One that was given away and has come back, before this node has heard that it had left, is found again.
+            let (leaving, ids): (Vec<_>, Vec<_>) =
+                ids.into_iter().partition(|id| self.admission.is_leaving(*id));
             self.store.confirm_handed(ids).await?;
+            if !leaving.is_empty() {
+                return Ok(());
+            }
         }
     }
 

@@ -212,6 +212,20 @@ pub enum News {
     Secrets,
     /// Somebody listens at a test address, or no longer, or a request was captured.
     Listening,
+    /// Executions wait for a slot at a node.
+    Backlog {
+        /// The node.
+        node: NodeId,
+        /// Their number.
+        count: usize,
+    },
+    /// A node has free slots for executions that wait at another one.
+    Room {
+        /// The node.
+        node: NodeId,
+        /// The number of slots.
+        count: usize,
+    },
 }
 
 #[cfg(test)]

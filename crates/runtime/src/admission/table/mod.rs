@@ -1,5 +1,7 @@
 //! The execution table: every execution of this process that is accepted and has not ended, with its one state.
 
+mod leaving;
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ pub(super) enum ExecutionState {
         pending_cancel: Option<String>,
         /// True if an execution that it waits for has ended during the claim.
         is_woken: bool,
+        /// True while it is given to another node.
+        is_leaving: bool,
     },
     /// Runs in this process.
     Running(Arc<Run>),
@@ -36,7 +40,7 @@ pub(super) enum ExecutionState {
 
 impl ExecutionState {
     fn claimed(is_in_backlog: bool, pending_cancel: Option<String>) -> Self {
-        Self::Claimed { is_in_backlog, pending_cancel, is_woken: false }
+        Self::Claimed { is_in_backlog, pending_cancel, is_woken: false, is_leaving: false }
     }
 }
 
@@ -50,12 +54,14 @@ pub(crate) struct Queued {
     pub(super) since: MonotonicTime,
     /// Events that explain the history and are not stored yet: waits that have ended, an answer to the caller.
     pub(super) notes: Vec<Event>,
+    /// True if another node may run it as well: it has not begun, and waits for no other execution.
+    pub(super) is_movable: bool,
 }
 
 impl Queued {
     /// An execution that has not begun, or has gone back to waiting before its first commit.
     pub(super) fn new(wall_offset: SignedDuration, since: MonotonicTime) -> Self {
-        Self { source: ReplaySource::ThisProcess, wall_offset, since, notes: Vec::new() }
+        Self { source: ReplaySource::ThisProcess, wall_offset, since, notes: Vec::new(), is_movable: false }
     }
 
     /// Ends the present wait, counts it, and notes it if it was long enough.
@@ -128,7 +134,7 @@ pub(super) enum Claim {
 
 /// The executions by id, each with exactly one [`ExecutionState`].
 ///
-/// Invariants, kept by [`ExecutionTable::set`] and [`ExecutionTable::take`]: `running`, `waiting_for_permit` and `suspended`
+/// Invariants, kept by [`ExecutionTable::set`] and [`ExecutionTable::take`]: `running`, `waiting_for_permit`, `suspended` and `movable`
 /// count the states;
 /// an execution has timers only while it is suspended. The backlog and the groups hold ids alone: an id in the backlog is
 /// `Queued`, or `Claimed` with `is_in_backlog`; an id that waits in a group is `WaitingForPermit` with the key of that group.
@@ -150,6 +156,8 @@ pub(super) struct ExecutionTable {
     running: usize,
     waiting_for_permit: usize,
     suspended: usize,
+    /// The number of queued executions that another node may run as well.
+    movable: usize,
     waits: Arc<QueueWaits>,
 }
 
@@ -173,6 +181,10 @@ impl ExecutionTable {
             ExecutionState::Suspended(suspended) => {
                 self.suspended += 1;
                 Some(suspended.wake)
+            }
+            ExecutionState::Queued(queued) => {
+                self.movable += usize::from(queued.is_movable);
+                None
             }
             _ => None,
         };
@@ -206,6 +218,7 @@ impl ExecutionTable {
                     self.timers.remove(&(after, id));
                 }
             }
+            Some(ExecutionState::Queued(queued)) => self.movable -= usize::from(queued.is_movable),
             _ => {}
         }
     }
@@ -224,6 +237,11 @@ impl ExecutionTable {
 
     pub(super) fn backlog_len(&self) -> usize {
         self.backlog.len()
+    }
+
+    /// The number of queued executions that another node may run as well.
+    pub(super) fn movable_count(&self) -> usize {
+        self.movable
     }
 
     /// True if the execution is in the table.
@@ -413,7 +431,7 @@ impl ExecutionTable {
         state: ExecutionState,
         now: MonotonicTime,
     ) -> Option<String> {
-        let Some(ExecutionState::Claimed { is_in_backlog, pending_cancel, is_woken }) =
+        let Some(ExecutionState::Claimed { is_in_backlog, pending_cancel, is_woken, .. }) =
             self.executions.get_mut(&id)
         else {
             return None;
