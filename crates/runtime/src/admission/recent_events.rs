@@ -3,18 +3,22 @@
 //! An event that an automation in force may wait for is stored in the state, in a scope with its name and under a key that
 //! orders it. A step that starts to wait reads the events since its execution was accepted.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{ExecutionId, Signal};
 use model::value::Value;
 use store::StateWrite;
 
+use super::Admission;
 use crate::context::Runtime;
+use crate::detached::spawn_on_drop;
 use crate::error::Error;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
-/// The time within which the write of an event that was given a key is over. Until then an event with a smaller key may still
-/// appear.
+/// The time within which another node has written an event after it gave it a key.
 const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
@@ -24,9 +28,59 @@ fn scope(name: &str) -> String {
     format!("events:{name}")
 }
 
+/// The keys of the events that this process retains. Each is greater than the one before, also if the clock is set back.
+#[derive(Default)]
+pub(crate) struct EventKeys {
+    issued: Mutex<IssuedKeys>,
+}
+
+#[derive(Default)]
+struct IssuedKeys {
+    last: Option<ExecutionId>,
+    /// The keys of the events that are being written.
+    writing: BTreeSet<ExecutionId>,
+}
+
+impl EventKeys {
+    fn issued(&self) -> MutexGuard<'_, IssuedKeys> {
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the key of an event that is written from now on, until [`written`](Self::written).
+    fn begin(&self, admission: &Admission, now: Timestamp) -> ExecutionId {
+        let mut issued = self.issued();
+        let key = issued.next(admission, now);
+        issued.writing.insert(key);
+        key
+    }
+
+    fn written(&self, key: ExecutionId) {
+        self.issued().writing.remove(&key);
+    }
+
+    /// The key below which this process writes no event from now on.
+    fn settled_until(&self, admission: &Admission, now: Timestamp) -> ExecutionId {
+        let mut issued = self.issued();
+        let first = issued.writing.first().copied();
+        first.unwrap_or_else(|| issued.next(admission, now))
+    }
+}
+
+impl IssuedKeys {
+    fn next(&mut self, admission: &Admission, now: Timestamp) -> ExecutionId {
+        let mut key = admission.next_id(now);
+        if let Some(last) = self.last.filter(|last| key <= *last) {
+            let later = last.created_at().and_then(|at| at.checked_add(SignedDuration::from_millis(1)).ok());
+            key = admission.next_id(later.unwrap_or(now));
+        }
+        self.last = Some(key);
+        key
+    }
+}
+
 impl Runtime {
     /// Retains an event if an automation in force may wait for it. The event is durable when the future completes.
-    pub(crate) async fn retain_event(&self, signal: &Signal) -> Result<(), Error> {
+    pub(crate) async fn retain_event(self: &Arc<Self>, signal: &Signal) -> Result<(), Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(());
         }
@@ -38,16 +92,35 @@ impl Runtime {
             );
             return Ok(());
         }
-        let now = self.clock.now();
-        let write = StateWrite {
-            scope: scope(&signal.name),
-            key: self.admission.next_id(now).to_string(),
-            expected: None,
-            value: Some(value),
-            expires_at: now.checked_add(RETAINED_FOR).ok(),
-        };
-        self.store.write_state(vec![write]).await.inspect_err(|error| self.lost(error))?;
+        let (runtime, scope) = (self.clone(), scope(&signal.name));
+        // The sender may stop waiting. The key counts as being written until the write is over.
+        spawn_on_drop(&self.tracker, async move {
+            let (now, keys) = (runtime.clock.now(), &runtime.admission.event_keys);
+            let key = keys.begin(&runtime.admission, now);
+            let write = StateWrite {
+                scope,
+                key: key.to_string(),
+                expected: None,
+                value: Some(value),
+                expires_at: now.checked_add(RETAINED_FOR).ok(),
+            };
+            let written = runtime.store.write_state(vec![write]).await;
+            keys.written(key);
+            written.inspect_err(|error| runtime.lost(error))
+        })
+        .await?;
         Ok(())
+    }
+
+    /// The key below which all retained events are written already: none with a smaller key appears after this call.
+    ///
+    /// It is exact on a node that is alone. Other nodes give keys, too, and write within [`WRITTEN_WITHIN`].
+    pub(crate) fn events_settled_until(&self, now: Timestamp) -> String {
+        if self.store.node().is_none() {
+            return self.admission.event_keys.settled_until(&self.admission, now).to_string();
+        }
+        let before = now.checked_sub(WRITTEN_WITHIN).unwrap_or(Timestamp::UNIX_EPOCH);
+        ExecutionId::new(before, [0; 10]).to_string()
     }
 
     /// Reads a page of the events with a name that were sent after the key `after`, oldest first, each with its key; and the
@@ -69,13 +142,45 @@ impl Runtime {
     }
 }
 
-/// True if no event with a key before this one is written from now on.
-pub(crate) fn is_settled(key: &str, now: Timestamp) -> bool {
-    let sent_at = key.parse::<ExecutionId>().ok().and_then(|id| id.created_at());
-    sent_at.is_some_and(|sent_at| now.duration_since(sent_at) > WRITTEN_WITHIN)
-}
-
 /// The key in the order of retained events at which an execution was accepted.
 pub(crate) fn first_event_key(id: ExecutionId) -> String {
     id.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission() -> Admission {
+        Admission::new(1, SignedDuration::ZERO, Arc::default())
+    }
+
+    fn at(millisecond: i64) -> Timestamp {
+        Timestamp::from_millisecond(1_000_000 + millisecond).unwrap()
+    }
+
+    #[test]
+    fn each_key_is_greater_than_the_one_before_also_if_the_clock_is_set_back() {
+        let (admission, keys) = (admission(), EventKeys::default());
+        let mut last = keys.begin(&admission, at(5000));
+        for now in [at(5000), at(4000), at(4000), at(5000), at(4999), at(5001), at(9000)] {
+            // An execution that is accepted in between takes ids from the same sequence.
+            admission.next_id(now);
+            let key = keys.begin(&admission, now);
+            assert!(key > last, "{key} after {last}");
+            last = key;
+        }
+    }
+
+    #[test]
+    fn an_event_is_settled_once_no_event_with_a_smaller_key_is_being_written() {
+        let (admission, keys) = (admission(), EventKeys::default());
+        let (slow, fast) = (keys.begin(&admission, at(1)), keys.begin(&admission, at(2)));
+        keys.written(fast);
+        assert!(fast > keys.settled_until(&admission, at(3)), "the slow one can still appear before it");
+        keys.written(slow);
+        let settled = keys.settled_until(&admission, at(3));
+        assert!(fast < settled);
+        assert!(keys.begin(&admission, at(0)) > settled, "and none appears before it from now on");
+    }
 }

@@ -15,7 +15,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::admission::{first_event_key, is_settled};
+use crate::admission::first_event_key;
 use crate::clock::MonotonicTime;
 use crate::event_filter::{EventFilter, event_value};
 
@@ -236,6 +236,8 @@ impl Run {
         let mut is_passed = true;
         loop {
             let now = self.runtime.clock.now();
+            // Before the page is read: an event that is written meanwhile may be missing in it.
+            let settled = self.runtime.events_settled_until(now);
             let page = self.runtime.retained_events(name, &after, now).await;
             let (signals, last) = page.map_err(|error| self.store_failed(error))?;
             for (event_key, signal) in signals {
@@ -245,7 +247,7 @@ impl Run {
                     && known_result
                     && matches!(self.matches_condition(wait, &signal, scope, context).await, Ok(false));
                 if is_accepted || is_other {
-                    is_passed &= (is_accepted || same_result) && is_settled(&event_key, now);
+                    is_passed &= (is_accepted || same_result) && event_key < settled;
                     if is_passed {
                         accepted.ids.remove(&signal.id);
                         accepted.passed.insert(name.to_owned(), event_key);
