@@ -17,6 +17,7 @@ const QUESTION: usize = 120;
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Waiting {
     pub(crate) queued_behind: Option<usize>,
+    pub(crate) for_memory: bool,
     pub(crate) turn: Option<ConcurrencyWait>,
     pub(crate) pauses: Vec<Pending>,
     pub(crate) resume_url: Option<String>,
@@ -86,6 +87,7 @@ pub(crate) fn waits(on: &WaitReason, until: Option<Timestamp>) -> String {
 pub(crate) fn delay(reason: &DelayReason, time: Duration) -> String {
     let what = match reason {
         DelayReason::Slot => "for a free slot (`limits.inFlight`)".to_owned(),
+        DelayReason::Memory => "for memory (`limits.memory`)".to_owned(),
         DelayReason::Commit => "for the store to commit".to_owned(),
         DelayReason::Host { host } => format!("for the host `{}`", plain(&cut(host, QUESTION))),
         DelayReason::Permit { key, holder } => {

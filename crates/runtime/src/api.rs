@@ -49,9 +49,12 @@ pub enum EngineEvent {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
-    /// The number of executions before it in the queue for a slot; `None` if it is not queued.
+    /// The number of executions before it in the queue for a slot or for memory; `None` if it is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_behind: Option<usize>,
+    /// True if the queue is the one for memory, which the large data of its trigger need.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub for_memory: bool,
     /// The concurrency group in which it waits for a permit; `None` if it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<ConcurrencyWait>,

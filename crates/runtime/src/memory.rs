@@ -1,12 +1,38 @@
-//! Bounds the memory of large values over all executions. An execution reserves a share before an evaluation that may make
-//! a large value, and releases it when the value is gone. An execution that finds no room waits.
+//! Bounds the memory of large values over all executions. An execution reserves a share before it runs, if the data of its trigger
+//! are large, and before an evaluation that may make a large value. It releases the share when the values are gone. An execution
+//! that finds no room waits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use model::payload::Payload;
+use model::value::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The bytes of one permit of the semaphore.
 const UNIT: usize = 1 << 10;
+
+/// The memory from which on the data of a trigger are large, in bytes.
+const LARGE_TRIGGER: usize = 256 << 10;
+/// The length of a body, in bytes, below which its values are not large: a value takes up to some 25 times its length.
+pub(crate) const SMALL_BODY: usize = 10 << 10;
+
+/// The memory for the data of a trigger, in bytes; 0 if they are small. `results` is `trigger.results`, if the payload has been
+/// parsed already.
+pub(crate) fn trigger_memory(payload: &Payload, results: Option<&Value>) -> usize {
+    let memory = match payload {
+        Payload::Webhook(request) => {
+            let data = &request.body.data;
+            if data.len() < SMALL_BODY {
+                return 0;
+            }
+            let body = data.in_memory().map_or(0, |bytes| bytes.len());
+            body + results.map_or(0, Value::estimated_memory)
+        }
+        Payload::Poll { data, .. } => data.estimated_memory(),
+        Payload::Manual { .. } | Payload::Schedule { .. } => 0,
+    };
+    if memory < LARGE_TRIGGER { 0 } else { memory }
+}
 
 /// The memory for the large values of all executions.
 pub(crate) struct Memory {
@@ -54,6 +80,21 @@ impl Memory {
         }
     }
 
+    /// Reserves so many bytes for an empty `share`, if there is room. More than all is all.
+    pub(crate) fn try_reserve(&self, share: &Share, bytes: usize) -> bool {
+        let room = self.room.clone().try_acquire_many_owned(units(bytes).min(self.units));
+        let has_room = room.is_ok();
+        share.add(room.ok());
+        has_room
+    }
+
+    /// Reserves so many bytes for an empty `share`, after all who wait already. More than all is all.
+    pub(crate) async fn reserve(&self, share: &Share, bytes: usize) {
+        // The semaphore is never closed.
+        let room = self.room.clone().acquire_many_owned(units(bytes).min(self.units)).await;
+        share.add(room.ok());
+    }
+
     /// Grows or shrinks `share` without waiting. If there is no room, the share stays smaller.
     pub(crate) fn resize_at_once(&self, share: &Share, bytes: usize) {
         let wanted = units(bytes).min(self.units);
@@ -96,6 +137,12 @@ impl Share {
 
     fn overdraw(&self, right: Option<OwnedSemaphorePermit>) {
         self.reservation().overdraft = right;
+    }
+
+    /// True if it has any memory.
+    pub(crate) fn is_reserved(&self) -> bool {
+        let reservation = self.reservation();
+        reservation.room.is_some() || reservation.overdraft.is_some()
     }
 
     fn is_overdrawn(&self) -> bool {
@@ -148,6 +195,27 @@ mod tests {
         assert!(is_ready(memory.resize(&one, 1 << 30)));
         assert!(is_ready(memory.resize(&one, 0)));
         assert_eq!(memory.room.available_permits(), 64);
+    }
+
+    #[test]
+    fn memory_for_a_trigger_is_reserved_in_order_and_more_than_all_is_all() {
+        let (memory, one, other, third) =
+            (Memory::new(64 << 10), Share::default(), Share::default(), Share::default());
+        assert!(memory.try_reserve(&one, 1 << 30) && one.is_reserved());
+        assert!(!memory.try_reserve(&other, 1 << 10) && !other.is_reserved());
+        let mut waiting = Box::pin(memory.reserve(&other, 60 << 10));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(one);
+        assert!(!memory.try_reserve(&third, 60 << 10), "the one that waits comes first");
+        assert!(waiting.now_or_never().is_some() && other.is_reserved());
+    }
+
+    #[test]
+    fn data_of_a_trigger_count_from_a_quarter_of_a_mebibyte_on() {
+        let data = |items: usize| Value::from((0..items).map(|_| Value::from(true)).collect::<Vec<_>>());
+        let poll = |items| Payload::Poll { data: data(items), polled_at: jiff::Timestamp::UNIX_EPOCH };
+        assert_eq!(trigger_memory(&poll(8_000), None), 0);
+        assert_eq!(trigger_memory(&poll(10_000), None), 320_000);
     }
 
     #[test]

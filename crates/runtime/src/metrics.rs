@@ -29,7 +29,7 @@ const MAX_CODE: usize = 599;
 pub struct Metrics {
     accepted: [Counter; ORIGINS.len()],
     ended: [Counter; OUTCOMES.len()],
-    /// The waits of executions for a slot or a permit.
+    /// The waits of executions for a slot, memory or a permit.
     pub queue_waits: Arc<QueueWaits>,
     /// The time from the instant of a schedule to the acceptance of its execution.
     pub schedule_lateness: Histogram,
@@ -51,6 +51,8 @@ pub struct Metrics {
 pub struct QueueWaits {
     /// For a slot.
     pub slot: Histogram,
+    /// For memory for the large data of a trigger.
+    pub memory: Histogram,
     /// For a permit of a concurrency group.
     pub permit: Histogram,
 }
@@ -83,7 +85,8 @@ impl Default for Metrics {
 
 impl Default for QueueWaits {
     fn default() -> Self {
-        Self { slot: Histogram::new(WAIT_BOUNDS), permit: Histogram::new(WAIT_BOUNDS) }
+        let histogram = || Histogram::new(WAIT_BOUNDS);
+        Self { slot: histogram(), memory: histogram(), permit: histogram() }
     }
 }
 
@@ -92,6 +95,7 @@ impl QueueWaits {
     pub(crate) fn observe(&self, reason: &DelayReason, waited: Duration) {
         match reason {
             DelayReason::Slot => self.slot.observe_duration(waited),
+            DelayReason::Memory => self.memory.observe_duration(waited),
             DelayReason::Permit { .. } => self.permit.observe_duration(waited),
             DelayReason::Commit | DelayReason::Host { .. } => {}
         }

@@ -138,6 +138,7 @@ impl Runtime {
     /// Starts the tasks that dispatch executions, wake suspended ones and follow the other nodes. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
         self.tracker.spawn(self.clone().dispatch());
+        self.tracker.spawn(self.clone().dispatch_large());
         self.tracker.spawn(self.clone().run_wake_timers());
         self.tracker.spawn(self.clone().follow_peers());
         self.tracker.spawn(self.clone().share_backlog());

@@ -22,6 +22,7 @@ mod deployments;
 mod failures;
 mod github;
 mod listening;
+mod memory;
 mod metrics;
 #[cfg(unix)]
 mod migrate;

@@ -2106,7 +2106,7 @@ export interface components {
             /** @description The step that waited; absent if the whole execution did. */
             step?: string;
             /**
-             * @description The cause. No step asked for these: `kind` is `slot`, `permit` (with `key`, and the `holder`, an execution), `commit`,
+             * @description The cause. No step asked for these: `kind` is `slot`, `memory`, `permit` (with `key`, and the `holder`, an execution), `commit`,
              *     `host` (with `host`), or `interrupted` (the daemon had stopped). Steps asked for these: `retry`, `time`, `event` (with
              *     `name`), `approval` or `call` (with `execution`).
              */
@@ -2123,6 +2123,9 @@ export interface components {
         DelayReason: {
             /** @enum {string} */
             kind: "slot";
+        } | {
+            /** @enum {string} */
+            kind: "memory";
         } | {
             /** @description The key; empty if the automation has none. */
             key: string;
@@ -4710,8 +4713,10 @@ export interface components {
         };
         /** @description The reasons why an execution waits: its turn, or pauses of its steps. */
         Waiting: {
-            /** @description The number of executions before it in the queue for a slot. */
+            /** @description The number of executions before it in the queue for a slot or for memory. */
             queuedBehind?: number;
+            /** @description True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`). */
+            forMemory?: boolean;
             /** @description The holders of its concurrency key, if it waits for a permit of that key. */
             turn?: components["schemas"]["Turn"];
             /** @description The steps that pause. */

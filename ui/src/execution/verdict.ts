@@ -39,7 +39,7 @@ export function verdict(execution: Execution): Verdict {
     return { kind: "waiting", text: `Waits for its turn${which}${since(execution)}: ${before(ahead)}.` };
   }
   if (waiting?.queuedBehind !== undefined) {
-    return { kind: "waiting", text: `Waits for a slot of the daemon${since(execution)}: ${before(waiting.queuedBehind)}.` };
+    return { kind: "waiting", text: `Waits for ${waiting.forMemory ? "memory for its data" : "a slot of the daemon"}${since(execution)}: ${before(waiting.queuedBehind)}.` };
   }
   if (execution.retryAt !== undefined) {
     return { kind: "waiting", text: `Waits for attempt ${execution.attempt} of the whole execution.` };
@@ -107,6 +107,8 @@ export function cause(reason: DelayReason): string {
   switch (reason.kind) {
     case "slot":
       return "a slot of the daemon";
+    case "memory":
+      return "memory for its data";
     case "permit":
       return reason.key ? `its turn with the key ${reason.key}` : "its turn";
     case "commit":
@@ -140,6 +142,7 @@ export function targetOf(reason: DelayReason): { path: string; name: string } | 
     case "approval":
       return { path: "/inbox", name: "inbox" };
     case "slot":
+    case "memory":
       return { path: "/status", name: "status" };
     default:
       return undefined;

@@ -271,6 +271,8 @@ impl CallRecord {
 pub enum DelayReason {
     /// The number of running executions was at the limit `limits.inFlight`.
     Slot,
+    /// The large values of other executions took the memory that the data of its trigger need (`limits.memory`).
+    Memory,
     /// Other executions held all permits of its concurrency key.
     Permit {
         /// The concurrency key; empty if the automation has none.
@@ -294,6 +296,7 @@ impl DelayReason {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Slot => "slot",
+            Self::Memory => "memory",
             Self::Permit { .. } => "permit",
             Self::Commit => "commit",
             Self::Host { .. } => "host",

@@ -24,6 +24,8 @@ pub(crate) use json::deserialize_present;
 pub use json::{JsonError, JsonLimits};
 pub use map::{Key, Map};
 
+use crate::budget::{ENTRY_MEMORY, ITEM_MEMORY};
+
 /// A number: an integer of 64 bits, signed or not, or a finite float. Integers never pass through a float.
 pub type Number = serde_json::Number;
 
@@ -194,6 +196,20 @@ impl Value {
             Self::File(file) => file.data.in_memory().map_or(128, bytes::Bytes::len) + 64,
             Self::List(list) => sum_sizes(list.0.iter().map(|item| (0, item)), limit),
             Self::Map(map) => sum_sizes(map.iter().map(|(key, item)| (key.len() + 3, item)), limit),
+        }
+    }
+
+    /// The approximate memory that this value takes, in bytes: what a [`Budget`](crate::Budget) charges for it.
+    #[must_use]
+    pub fn estimated_memory(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) | Self::Number(_) => 0,
+            Self::String(text) => text.len(),
+            Self::File(file) => file.data.in_memory().map_or(0, bytes::Bytes::len),
+            Self::List(list) => list.0.iter().map(|item| ITEM_MEMORY + item.estimated_memory()).sum(),
+            Self::Map(map) => {
+                map.iter().map(|(key, item)| ENTRY_MEMORY + key.len() + item.estimated_memory()).sum()
+            }
         }
     }
 

@@ -16,13 +16,14 @@ use store::{
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
+use super::backlog::Lane;
 use super::concurrency::{RunGuard, concurrency, is_gated};
 use super::table::Queued;
 use crate::api::Start;
 use crate::context::Runtime;
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
-use crate::memory::Share;
+use crate::memory::{Share, trigger_memory};
 use crate::observer::Observed;
 use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use catalog::Deployment;
@@ -32,6 +33,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The maximum time that an acceptance waits for code, if the caller waits for the end of the execution.
 const CODE_GRACE: Duration = Duration::from_millis(50);
+
+/// The maximum time that an acceptance waits for memory, if the caller waits for the end of the execution.
+const MEMORY_GRACE: Duration = Duration::from_secs(10);
 
 /// The options of an acceptance.
 #[derive(Default)]
@@ -80,6 +84,8 @@ struct NewRun {
     origin: Origin,
     payload: Arc<Payload>,
     results: Option<Value>,
+    /// The memory reserved for its large values.
+    memory: Share,
 }
 
 /// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not, and none
@@ -151,11 +157,21 @@ impl Runtime {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, kept, .. } = options;
+        let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, kept, slot, .. } =
+            options;
         let already = initial_events(now, kept, fails);
         let gated = is_gated(&deployment.automation, &origin);
         // One that another node gets waits there.
         let begins = begins && (!gated || self.peers.shards.has(&deployment.automation.id));
+        let is_alone = self.store.node().is_none();
+        let runs_unaccepted = begins && may_run_unaccepted(&deployment.automation, &origin, is_alone);
+        let (memory, large) = (Share::default(), trigger_memory(&payload, results.as_ref()));
+        // One that is stored first waits for memory once it has its permit.
+        let has_memory = large == 0
+            || !runs_unaccepted
+            || slot == Slot::Shared
+            || self.reserve_for_trigger(&memory, large, at_once).await?;
+        let (begins, runs_unaccepted) = (begins && has_memory, runs_unaccepted && has_memory);
         let new = NewExecution {
             id,
             started,
@@ -166,9 +182,8 @@ impl Runtime {
             gated,
         };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let is_alone = self.store.node().is_none();
-        let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
-        if begins && may_run_unaccepted(&deployment.automation, &new_run.origin, is_alone) {
+        let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, memory };
+        if runs_unaccepted {
             return self.accept_running(permit, deployment, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
@@ -190,9 +205,9 @@ impl Runtime {
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
         } else if gated && !self.peers.shards.has(&deployment.automation.id) {
-            self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset);
+            self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, large);
         } else {
-            self.enqueue([(id, &new_run.origin)], gated, wall_offset);
+            self.enqueue([(id, &new_run.origin)], gated, wall_offset, large);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
@@ -205,12 +220,13 @@ impl Runtime {
         id: ExecutionId,
         origin: Origin,
         wall_offset: SignedDuration,
+        memory: usize,
     ) {
         let runtime = self.clone();
         self.tracker.spawn(async move {
             let arrival = runtime.peers.shards.arrival(&deployment.automation.id);
             if runtime.closing.run_until_cancelled(arrival).await.is_some() {
-                runtime.enqueue([(id, &origin)], true, wall_offset);
+                runtime.enqueue([(id, &origin)], true, wall_offset, memory);
             }
         });
     }
@@ -341,24 +357,26 @@ impl Runtime {
         let here = accepted.filter(|(_, outcome)| *outcome == AcceptOutcome::New).map(|(new, _)| new);
         // Those of a poll are all gated, or none is.
         let gated = origins.first().is_some_and(|origin| is_gated(automation, origin));
-        self.enqueue(here, gated, wall_offset);
+        self.enqueue(here, gated, wall_offset, 0);
         Ok(())
     }
 
-    /// Appends accepted executions, with their origins, to the backlog.
+    /// Appends accepted executions, with their origins, to the backlog. Each needs so much `memory` for the data of its trigger, if
+    /// they are large.
     fn enqueue<'a>(
         &self,
         accepted: impl IntoIterator<Item = (ExecutionId, &'a Origin)>,
         gated: bool,
         wall_offset: SignedDuration,
+        memory: usize,
     ) {
-        let queued = Queued::new(wall_offset, self.clock.monotonic_now());
+        let queued = Queued { memory, ..Queued::new(wall_offset, self.clock.monotonic_now()) };
         let mut table = self.admission.table();
         for (id, origin) in accepted {
-            table.enqueue(id, queued.clone().movable(origin, gated));
+            table.enqueue(id, queued.clone().movable(origin, gated || memory > 0));
         }
         drop(table);
-        self.admission.wake.notify_one();
+        self.admission.wake_dispatchers();
         self.peers.backlog.notify_one();
     }
 
@@ -369,11 +387,33 @@ impl Runtime {
     fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
         let queued = self.admission.queued();
         let full = queued >= self.settings.limits.queue;
-        let permit = if queued == 0 { self.admission.slots.clone().try_acquire_owned().ok() } else { None };
+        let permit = if self.admission.table().waiting_count(Lane::Slot) == 0 {
+            self.admission.slots.clone().try_acquire_owned().ok()
+        } else {
+            None
+        };
         if permit.is_none() && (full || at_once) {
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         Ok(permit)
+    }
+
+    /// Reserves memory for the large data of a trigger. Returns false if there is none and the execution may wait for it later.
+    ///
+    /// # Errors
+    /// Returns [`Error::Busy`] if there is none within [`MEMORY_GRACE`] and the execution may not wait.
+    async fn reserve_for_trigger(&self, memory: &Share, bytes: usize, at_once: bool) -> Result<bool, Error> {
+        if self.memory.try_reserve(memory, bytes) {
+            return Ok(true);
+        }
+        if !at_once {
+            return Ok(false);
+        }
+        tokio::select! {
+            biased;
+            () = self.memory.reserve(memory, bytes) => Ok(true),
+            () = self.clock.sleep_for(MEMORY_GRACE) => Err(Error::Busy { retry_after: RETRY_AFTER }),
+        }
     }
 
     /// Forgets which definitions are stored, since some may have been pruned.
@@ -398,6 +438,7 @@ impl Runtime {
             parts.journal.observe(Observed::enter(observer, id, &parts.payload, &parts.origin));
         }
         let response = parts.journal.response();
+        let trigger_memory = trigger_memory(&parts.payload, parts.results.as_ref());
         let observation =
             parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
         let mut table = self.admission.table();
@@ -420,7 +461,8 @@ impl Runtime {
             cancelled: Cancellation::default(),
             activity: Activity::default(),
             stretch: AtomicU64::new(0),
-            memory: Share::default(),
+            trigger_memory,
+            memory: parts.memory,
             observation,
         });
         let (pending_cancel, is_behind_recovered) = table.register(id, run.clone());
@@ -433,16 +475,17 @@ impl Runtime {
     }
 
     fn begin(self: &Arc<Self>, deployment: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
-        let NewRun { accepted_at: (started_at, _), origin, payload, results, .. } = new_run;
+        let NewRun { accepted_at: (started_at, _), origin, payload, results, memory, .. } = new_run;
         log_trigger_code(&journal, &payload);
-        self.register(RunParts { deployment, journal, payload, started_at, origin, results })
+        self.register(RunParts { deployment, journal, payload, started_at, origin, results, memory })
     }
 
     pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
         self.tracker.spawn(self.drive(guard, slot));
     }
 
-    /// Drives an execution in a slot. It asks for its permit at once, and not when the future is first polled.
+    /// Drives an execution in a slot. It asks for its permit at once, and not when the future is first polled. One without a slot
+    /// is waited for, or only ends: it does not wait for memory.
     fn drive(
         self: &Arc<Self>,
         mut guard: RunGuard,
@@ -453,10 +496,10 @@ impl Runtime {
         // At debug level only: a line above that level names the execution itself.
         let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
         // Permits go in the order of registration.
-        let has_permit = guard.acquire_permit();
+        let may_run = guard.acquire_permit() && (slot.is_none() || guard.acquire_memory());
         async move {
             let driven = async move {
-                if has_permit {
+                if may_run {
                     let disposition = guard.drive().await;
                     // The slot is free before callers that wait for the execution are woken.
                     drop(slot);
@@ -478,4 +521,6 @@ pub(super) struct RunParts {
     pub(super) started_at: Timestamp,
     pub(super) origin: Origin,
     pub(super) results: Option<Value>,
+    /// The memory reserved for its large values.
+    pub(super) memory: Share,
 }

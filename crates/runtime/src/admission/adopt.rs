@@ -60,7 +60,7 @@ impl Admission {
             table.enqueue(row.id, queued.movable(&row.origin, is_gated || !waits));
         }
         drop(table);
-        self.wake.notify_one();
+        self.wake_dispatchers();
         self.rest.notify_one();
         self.moved.notify_waiters();
         count
@@ -74,7 +74,7 @@ impl Admission {
     /// Wakes an execution, if it is suspended.
     pub(crate) fn wake_suspended(&self, id: ExecutionId, clock: &dyn Clock) {
         if self.table().wake(id, clock.monotonic_now()) {
-            self.wake.notify_one();
+            self.wake_dispatchers();
         }
     }
 

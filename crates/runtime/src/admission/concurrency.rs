@@ -104,6 +104,25 @@ impl RunGuard {
         false
     }
 
+    /// Reserves memory for the data of the trigger, if they are large. Returns false if the execution has to wait for it: then it
+    /// has left memory, with the permit that it holds.
+    pub(super) fn acquire_memory(&mut self) -> bool {
+        let (run, runtime) = (self.run.clone(), self.runtime.clone());
+        if run.trigger_memory == 0
+            || run.memory.is_reserved()
+            || self.is_cancelled()
+            || runtime.memory.try_reserve(&run.memory, run.trigger_memory)
+        {
+            return true;
+        }
+        let queued = self.queued();
+        let mut table = runtime.admission.table();
+        self.park(&mut table, ExecutionState::Queued(queued));
+        drop(table);
+        self.announce();
+        false
+    }
+
     /// Ends the run. The execution leaves memory.
     pub(super) fn end(mut self, disposition: Disposition) {
         match disposition {
@@ -143,6 +162,7 @@ impl RunGuard {
         let journal = &self.run.journal;
         let mut queued = Queued::new(journal.wall_offset(), self.runtime.clock.monotonic_now());
         queued.notes = journal.take_notes();
+        queued.memory = self.run.trigger_memory;
         queued
     }
 
@@ -159,7 +179,7 @@ impl RunGuard {
 
     /// Tells the tasks that dispatch, wake and wait for executions of a new state.
     fn announce(&self) {
-        self.runtime.admission.wake.notify_one();
+        self.runtime.admission.wake_dispatchers();
         self.runtime.admission.rest.notify_one();
         self.runtime.admission.moved.notify_waiters();
     }
@@ -209,7 +229,7 @@ impl RunGuard {
             table.wake(*execution, self.runtime.clock.monotonic_now());
         }
         drop(table);
-        admission.wake.notify_one();
+        admission.wake_dispatchers();
         admission.moved.notify_waiters();
         self.report_outcome(id);
     }

@@ -24,7 +24,7 @@ impl Admission {
 
     /// The number of slots that nobody uses or waits for.
     pub(crate) fn free_slots(&self) -> usize {
-        self.slots.available_permits().saturating_sub(self.queued())
+        self.slots.available_permits().saturating_sub(self.waiting_for_slot())
     }
 
     /// Claims executions of the backlog that another node may run as well, the oldest first.
@@ -47,7 +47,7 @@ impl Admission {
         // The first goes to the front last.
         let cancelled = leaving.0.into_iter().rev().filter_map(end).collect();
         drop(table);
-        self.wake.notify_one();
+        self.wake_dispatchers();
         self.moved.notify_waiters();
         cancelled
     }

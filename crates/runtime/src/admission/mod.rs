@@ -2,6 +2,7 @@
 
 mod accept;
 mod adopt;
+mod backlog;
 mod concurrency;
 mod definition;
 mod event_delivery;
@@ -26,14 +27,17 @@ use tokio::sync::{Notify, Semaphore, watch};
 pub(crate) use accept::Slot;
 pub use accept::{AcceptOptions, Acceptance};
 pub(crate) use adopt::Handed;
+use backlog::Lane;
 pub(crate) use definition::StoredDefinitions;
 pub use definition::{Version, read_definition};
-pub(crate) use recent_events::{first_event_key, is_settled};
+use recent_events::EventKeys;
+pub(crate) use recent_events::first_event_key;
 pub use signal::{Answer, SignalError};
 use table::{Cancel, ExecutionTable};
 
 use crate::api::QueueStatus;
 use crate::context::Runtime;
+use crate::memory::Share;
 use crate::metrics::QueueWaits;
 use crate::random::RandomPool;
 use crate::run::Progress;
@@ -44,12 +48,15 @@ pub struct Admission {
     slots: Arc<Semaphore>,
     table: Mutex<ExecutionTable>,
     ids: Mutex<IdSequence>,
+    /// The keys of the events that this process retains.
+    event_keys: EventKeys,
     /// Which definitions the store has.
     pub(crate) definitions: Arc<StoredDefinitions>,
     /// Compiled definitions that are no longer in force and on which executions still run.
     old: Mutex<HashMap<DefinitionHash, Arc<Deployment>>>,
-    /// Notified when the backlog may have an execution to dispatch.
+    /// Notified when the backlog may have an execution to dispatch, one for each queue.
     wake: Notify,
+    wake_large: Notify,
     /// Notified when the next instant at which a suspended execution wakes may have changed.
     rest: Notify,
     /// Notified when an execution comes into memory or leaves it.
@@ -78,9 +85,11 @@ impl Admission {
             slots,
             table: Mutex::new(ExecutionTable::new(queue_waits)),
             ids: Mutex::default(),
+            event_keys: EventKeys::default(),
             definitions: Arc::default(),
             old: Mutex::default(),
             wake: Notify::new(),
+            wake_large: Notify::new(),
             rest: Notify::new(),
             moved: Notify::new(),
             initial_wall_offset,
@@ -107,9 +116,25 @@ impl Admission {
         self.table().queue_status(id)
     }
 
-    /// The number of executions that wait for a slot.
+    /// The number of executions that wait for memory or a slot.
     pub fn queued(&self) -> usize {
         self.table().backlog_len()
+    }
+
+    /// The number of executions that wait for a slot and for nothing else.
+    pub fn waiting_for_slot(&self) -> usize {
+        self.table().waiting_count(Lane::Slot)
+    }
+
+    /// The number of executions that wait for memory for the large data of their triggers.
+    pub fn waiting_for_memory(&self) -> usize {
+        self.table().waiting_count(Lane::Memory)
+    }
+
+    /// Tells the tasks that dispatch that the backlog may have an execution for them.
+    fn wake_dispatchers(&self) {
+        self.wake.notify_one();
+        self.wake_large.notify_one();
     }
 
     /// True if an execution that the automation's schedule started has not ended.
@@ -140,7 +165,7 @@ impl Admission {
             Cancel::Requested => true,
             Cancel::Claimed(queued) => {
                 // It goes on without a slot, only to end at once.
-                runtime.tracker.spawn(runtime.clone().load_and_run(id, queued, None));
+                runtime.tracker.spawn(runtime.clone().load_and_run(id, queued, None, Share::default()));
                 true
             }
         }

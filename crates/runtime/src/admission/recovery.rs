@@ -11,9 +11,11 @@ use store::{ExecutionRow, ReplayLog};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::RunParts;
+use super::backlog::Lane;
 use super::table::Queued;
 use crate::context::Runtime;
 use crate::error::Error;
+use crate::memory::{SMALL_BODY, Share};
 use crate::run::{Exit, Journal, ReplaySource, SnapshotState, StoredLog};
 use catalog::{Catalog, Deployment};
 
@@ -29,6 +31,7 @@ impl Runtime {
         id: ExecutionId,
         queued: Queued,
         permit: Option<OwnedSemaphorePermit>,
+        memory: Share,
     ) {
         match self.load(id, queued.source, queued.wall_offset).await {
             Ok(Some(live)) => {
@@ -41,7 +44,7 @@ impl Runtime {
                         return;
                     }
                 }
-                self.spawn(self.register(live), permit);
+                self.spawn(self.register(RunParts { memory, ..live }), permit);
             }
             Ok(None) => self.give_up(id),
             Err(message) => {
@@ -53,7 +56,7 @@ impl Runtime {
 
     fn give_up(&self, id: ExecutionId) {
         self.admission.table().give_up(id, &*self.clock);
-        self.admission.wake.notify_one();
+        self.admission.wake_dispatchers();
         self.isolation.clear_suspect(id);
     }
 
@@ -112,6 +115,7 @@ impl Runtime {
             started_at: execution.started_at,
             origin: execution.origin,
             results,
+            memory: Share::default(),
         }))
     }
 
@@ -194,12 +198,12 @@ impl Runtime {
         }
         count += self.recover_suspended().await?;
         if count > 0 {
-            self.admission.wake.notify_one();
+            self.admission.wake_dispatchers();
         }
         Ok(count)
     }
 
-    /// Gives free slots to the backlog, in order, until the engine stops.
+    /// Gives free slots to the executions of the backlog that wait for nothing else, in order, until the engine stops.
     pub(crate) async fn dispatch(self: Arc<Self>) {
         loop {
             let permit = tokio::select! {
@@ -212,10 +216,10 @@ impl Runtime {
                 // The store has failed: an execution that started now could not be recorded.
                 return;
             }
-            let next = self.admission.table().claim_next(&*self.clock);
+            let next = self.admission.table().claim_next(Lane::Slot, &*self.clock);
             if let Some((id, queued)) = next {
                 let source = queued.source;
-                let running = self.clone().load_and_run(id, queued, Some(permit));
+                let running = self.clone().load_and_run(id, queued, Some(permit), Share::default());
                 if source == ReplaySource::ThisProcess {
                     self.tracker.spawn(running);
                 } else {
@@ -226,9 +230,39 @@ impl Runtime {
         }
     }
 
+    /// Gives memory and slots to the executions of the backlog with large trigger data, one after the other, until the engine
+    /// stops.
+    pub(crate) async fn dispatch_large(self: Arc<Self>) {
+        while let Some(Some((memory, permit))) = self.closing.run_until_cancelled(self.next_memory()).await {
+            if !self.accepting() {
+                return;
+            }
+            let next = self.admission.table().claim_next(Lane::Memory, &*self.clock);
+            if let Some((id, queued)) = next {
+                // Another one than the memory is for, if that one was cancelled meanwhile.
+                self.memory.resize_at_once(&memory, queued.memory);
+                self.clone().load_and_run(id, queued, Some(permit), memory).await;
+            }
+        }
+    }
+
+    /// Waits for an execution that waits for memory, for the memory that it needs, and for a slot.
+    async fn next_memory(&self) -> Option<(Share, OwnedSemaphorePermit)> {
+        loop {
+            let bytes = self.admission.table().next(Lane::Memory).map(|queued| queued.memory);
+            if let Some(bytes) = bytes {
+                let memory = Share::default();
+                self.memory.reserve(&memory, bytes).await;
+                let permit = self.admission.slots.clone().acquire_owned().await.ok()?;
+                return Some((memory, permit));
+            }
+            self.admission.wake_large.notified().await;
+        }
+    }
+
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if self.admission.table().can_dispatch() {
+            if self.admission.table().next(Lane::Slot).is_some() {
                 return self.admission.slots.clone().acquire_owned().await.ok();
             }
             self.admission.wake.notified().await;
@@ -248,11 +282,11 @@ pub(super) fn may_hold_permit(catalog: &Catalog, row: &ExecutionRow) -> bool {
     known.is_none_or(|automation| automation.concurrency.is_some())
 }
 
-/// Parses `trigger.results` of a payload whose body is on disk, on a thread that may block. `None` for any other payload, and
+/// Parses `trigger.results` of a payload whose body is on disk or large, on a thread that may block. `None` for any other payload, and
 /// if it fails: then it is parsed when the first step begins, which reports the error.
 async fn parse_stored_body(payload: &Payload) -> Option<Value> {
     let Payload::Webhook(request) = payload else { return None };
-    if !request.body.data.is_external() {
+    if !request.body.data.is_external() && request.body.data.len() < SMALL_BODY {
         return None;
     }
     let payload = payload.clone();

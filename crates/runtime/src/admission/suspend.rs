@@ -42,7 +42,7 @@ impl Runtime {
             };
             if has_ended {
                 if self.admission.table().wake(id, self.clock.monotonic_now()) {
-                    self.admission.wake.notify_one();
+                    self.admission.wake_dispatchers();
                 }
                 return;
             }
@@ -66,7 +66,7 @@ impl Runtime {
     fn wake_all_due(&self) {
         let (now, monotonic_now) = (self.clock.now(), self.clock.monotonic_now());
         self.admission.table().wake_due(now, monotonic_now);
-        self.admission.wake.notify_one();
+        self.admission.wake_dispatchers();
     }
 
     /// Reads the suspended executions of the previous process.
@@ -227,7 +227,7 @@ impl Runtime {
     pub(super) fn release(self: &Arc<Self>, id: ExecutionId, state: ExecutionState) {
         let pending_cancel = self.admission.table().release(id, state, self.clock.monotonic_now());
         self.admission.rest.notify_one();
-        self.admission.wake.notify_one();
+        self.admission.wake_dispatchers();
         self.admission.moved.notify_waiters();
         if let Some(reason) = pending_cancel {
             self.admission.cancel(self, id, &reason);

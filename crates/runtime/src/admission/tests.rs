@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
 
+use super::backlog::Lane;
 use super::table::{Cancel, Claim, ExecutionState, ExecutionTable, Queued, Suspended};
 use crate::clock::{Clock, ManualClock};
 use crate::run::Wake;
@@ -32,11 +33,31 @@ fn a_claimed_execution_keeps_its_position_in_the_backlog() {
     table.enqueue(id(1), queued(&clock));
     table.enqueue(id(2), queued(&clock));
     let Claim::Queued(first) = table.claim(id(1)) else { panic!("it is queued") };
-    assert!(table.claim_next(&clock).is_none(), "no later one is dispatched before it");
+    assert!(table.claim_next(Lane::Slot, &clock).is_none(), "no later one is dispatched before it");
     assert!(matches!(table.claim(id(1)), Claim::Unavailable), "one task claims it");
     table.release(id(1), ExecutionState::Queued(first), clock.monotonic_now());
-    assert_eq!(table.claim_next(&clock).map(|(next, _)| next), Some(id(1)));
-    assert_eq!(table.claim_next(&clock).map(|(next, _)| next), Some(id(2)));
+    assert_eq!(table.claim_next(Lane::Slot, &clock).map(|(next, _)| next), Some(id(1)));
+    assert_eq!(table.claim_next(Lane::Slot, &clock).map(|(next, _)| next), Some(id(2)));
+}
+
+#[test]
+fn executions_that_wait_for_memory_hold_up_none_that_wait_for_a_slot() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    for number in [1, 2] {
+        table.enqueue(id(number), Queued { memory: 1 << 20, ..queued(&clock) });
+    }
+    table.enqueue(id(3), queued(&clock));
+    assert_eq!((table.backlog_len(), table.waiting_count(Lane::Slot)), (3, 1));
+    let waits = table.queue_status(id(2)).expect("it is queued");
+    assert_eq!((waits.queued_behind, waits.for_memory), (Some(1), true));
+    assert_eq!(table.claim_next(Lane::Slot, &clock).map(|(next, _)| next), Some(id(3)));
+    assert!(table.claim_next(Lane::Slot, &clock).is_none());
+    clock.advance(Duration::from_secs(2));
+    let (first, queued) = table.claim_next(Lane::Memory, &clock).expect("it is queued");
+    assert_eq!(first, id(1));
+    assert!(matches!(&queued.notes[..], [Event::Waited { reason: DelayReason::Memory, .. }]), "{queued:?}");
+    assert!(matches!(table.cancel(id(2), "no longer wanted", &clock), Cancel::Claimed(_)));
+    assert_eq!(table.backlog_len(), 0);
 }
 
 #[test]
@@ -46,9 +67,9 @@ fn a_wait_for_a_slot_is_noted_when_it_ends() {
     clock.advance(Duration::from_millis(99));
     table.enqueue(id(2), queued(&clock));
     clock.advance(Duration::from_millis(1));
-    let (_, first) = table.claim_next(&clock).expect("it is queued");
+    let (_, first) = table.claim_next(Lane::Slot, &clock).expect("it is queued");
     assert!(matches!(first.notes.as_slice(), [Event::Waited { reason: DelayReason::Slot, ms: 100, .. }]));
-    let (_, second) = table.claim_next(&clock).expect("it is queued");
+    let (_, second) = table.claim_next(Lane::Slot, &clock).expect("it is queued");
     assert_eq!(second.notes, [], "a short wait is not noted");
 }
 
@@ -101,7 +122,8 @@ fn an_execution_that_leaves_is_the_oldest_that_may_and_comes_back_to_its_positio
     assert_eq!(table.end_leaving(third.0, Some(third.1)), None);
     assert_eq!(table.end_leaving(second.0, None).as_deref(), Some("why"), "it is cancelled where it is now");
     assert!(!table.has(id(2)));
-    let order: Vec<_> = std::iter::from_fn(|| table.claim_next(&clock).map(|(id, _)| id)).collect();
+    let order: Vec<_> =
+        std::iter::from_fn(|| table.claim_next(Lane::Slot, &clock).map(|(id, _)| id)).collect();
     assert_eq!(order, [id(3), id(1), id(4)]);
     assert_eq!(table.movable_count(), 0);
 }

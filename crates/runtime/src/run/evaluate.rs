@@ -108,7 +108,7 @@ impl Run {
     /// Evaluates on another thread until a deadline, a cancellation or the end of the daemon's grace period.
     ///
     /// Reserves memory for the largest possible result first, in addition to the `held` bytes of the execution's
-    /// variables.
+    /// variables and those of its trigger.
     async fn evaluate_long(
         &self,
         context: &Context,
@@ -118,6 +118,7 @@ impl Run {
         // Committed first, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
         context.commit_wait.measure(&*self.runtime.clock, self.journal.commit()).await?;
         let largest = self.runtime.settings.limits.result_bytes;
+        let held = held.saturating_add(self.trigger_memory);
         self.reserve_memory(context, held.saturating_add(largest)).await?;
         let value = self.evaluate_elsewhere(context, work).await?;
         let bytes = value.as_ref().map_or(0, |value| value.estimated_size(largest));

@@ -76,7 +76,9 @@ pub(crate) struct Run {
     pub(crate) activity: Activity,
     /// The work since the last yield to other tasks, in units of a [`model::Budget`].
     pub(crate) stretch: AtomicU64,
-    /// The memory reserved for its large values.
+    /// The memory for the data of its trigger, in bytes; 0 if they are small.
+    pub(crate) trigger_memory: usize,
+    /// The memory reserved for its large values: those of the trigger and of its variables.
     pub(crate) memory: Share,
     /// The observation of its isolation, if a crash interrupted it.
     pub(crate) observation: Option<Observation>,

@@ -26,7 +26,7 @@ pub(crate) struct DelayView {
     /// The step that waited; absent if the whole execution did.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
-    /// The cause. No step asked for these: `kind` is `slot`, `permit` (with `key`, and the `holder`, an execution), `commit`,
+    /// The cause. No step asked for these: `kind` is `slot`, `memory`, `permit` (with `key`, and the `holder`, an execution), `commit`,
     /// `host` (with `host`), or `interrupted` (the daemon had stopped). Steps asked for these: `retry`, `time`, `event` (with
     /// `name`), `approval` or `call` (with `execution`).
     #[schema(value_type = DelayReasonInfo)]

@@ -28,8 +28,10 @@ const NAME_BYTES: usize = 200;
 #[schema(as = Waiting, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
 pub(crate) struct WaitingView {
-    /// The number of executions before it in the queue for a slot.
+    /// The number of executions before it in the queue for a slot or for memory.
     queued_behind: Option<usize>,
+    /// True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`).
+    for_memory: Option<bool>,
     /// The holders of its concurrency key, if it waits for a permit of that key.
     turn: Option<TurnView>,
     /// The steps that pause.
@@ -297,7 +299,12 @@ mod tests {
             }],
         };
         let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
-        let queue_status = QueueStatus { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
+        let queue_status = QueueStatus {
+            queued_behind: Some(1),
+            for_memory: false,
+            turn: Some(turn),
+            pauses: vec![pending],
+        };
         let mut written = serde_json::to_value(&queue_status).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());

@@ -188,6 +188,7 @@ pub(super) mod tests {
         let holder = any::<[u8; 16]>().prop_map(model::ExecutionId::from_bytes);
         prop_oneof![
             Just(DelayReason::Slot),
+            Just(DelayReason::Memory),
             Just(DelayReason::Commit),
             "[a-z.]{1,9}".prop_map(|host| DelayReason::Host { host }),
             (".{0,5}", proptest::option::of(holder))

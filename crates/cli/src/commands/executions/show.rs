@@ -107,7 +107,8 @@ fn delays(waits: &[Delay], fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> 
 fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> anyhow::Result<()> {
     let now = time::now();
     if let Some(before) = waiting.queued_behind {
-        fact("queue", &format!("{before} before it"))?;
+        let what = if waiting.for_memory { " in the queue for memory" } else { "" };
+        fact("queue", &format!("{before} before it{what}"))?;
     }
     if let Some(turn) = &waiting.turn {
         let holders: Vec<String> = turn.holders.iter().map(ToString::to_string).collect();

@@ -3,6 +3,7 @@
 use model::execution::ExecutionId;
 
 use super::{ExecutionState, ExecutionTable, Queued};
+use crate::admission::backlog::Lane;
 
 /// The most executions of the backlog that are passed over for others that may leave.
 const MAX_PASSED: usize = 10_000;
@@ -12,7 +13,7 @@ impl ExecutionTable {
     pub(in crate::admission) fn begin_leaving(&mut self, most: usize) -> Vec<(ExecutionId, Queued)> {
         let (mut passed, mut leaving) = (Vec::new(), Vec::new());
         while leaving.len() < most && self.movable > 0 && passed.len() < MAX_PASSED {
-            let Some(id) = self.backlog.pop_front() else { break };
+            let Some(id) = self.backlog.pop(Lane::Slot) else { break };
             let is_movable =
                 |state: &ExecutionState| matches!(state, ExecutionState::Queued(queued) if queued.is_movable);
             if !self.executions.get(&id).is_some_and(is_movable) {
@@ -29,7 +30,7 @@ impl ExecutionTable {
                 leaving.push((id, queued));
             }
         }
-        passed.into_iter().rev().for_each(|id| self.backlog.push_front(id));
+        passed.into_iter().rev().for_each(|id| self.backlog.push_front(Lane::Slot, id));
         leaving
     }
 

@@ -10,6 +10,7 @@ use model::automation::AutomationId;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
 use tokio::sync::watch;
 
+use super::backlog::{Backlog, Lane};
 use crate::api::{ConcurrencyWait, QueueStatus};
 use crate::clock::{Clock, MonotonicTime};
 use crate::metrics::QueueWaits;
@@ -17,7 +18,7 @@ use crate::run::{Progress, ReplaySource, Run, Wake};
 
 /// The state of an execution that is accepted and has not ended.
 pub(super) enum ExecutionState {
-    /// Waits in the backlog for a slot.
+    /// Waits in the backlog for memory or a slot.
     Queued(Queued),
     /// Waits for a permit of its concurrency group.
     WaitingForPermit(Box<PermitWait>),
@@ -50,6 +51,8 @@ pub(crate) struct Queued {
     pub(super) source: ReplaySource,
     /// The wall-clock offset when its last event was recorded.
     pub(super) wall_offset: SignedDuration,
+    /// The memory for the data of its trigger, in bytes, if it has to wait for that; else 0.
+    pub(super) memory: usize,
     /// When the present wait began.
     pub(super) since: MonotonicTime,
     /// Events that explain the history and are not stored yet: waits that have ended, an answer to the caller.
@@ -61,7 +64,23 @@ pub(crate) struct Queued {
 impl Queued {
     /// An execution that has not begun, or has gone back to waiting before its first commit.
     pub(super) fn new(wall_offset: SignedDuration, since: MonotonicTime) -> Self {
-        Self { source: ReplaySource::ThisProcess, wall_offset, since, notes: Vec::new(), is_movable: false }
+        Self {
+            source: ReplaySource::ThisProcess,
+            wall_offset,
+            memory: 0,
+            since,
+            notes: Vec::new(),
+            is_movable: false,
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        if self.memory > 0 { Lane::Memory } else { Lane::Slot }
+    }
+
+    /// What it waits for in the backlog.
+    fn reason(&self) -> DelayReason {
+        if self.memory > 0 { DelayReason::Memory } else { DelayReason::Slot }
     }
 
     /// Ends the present wait, counts it, and notes it if it was long enough.
@@ -141,8 +160,8 @@ pub(super) enum Claim {
 #[derive(Default)]
 pub(super) struct ExecutionTable {
     executions: HashMap<ExecutionId, ExecutionState>,
-    /// Waiting for a slot, in order.
-    backlog: VecDeque<ExecutionId>,
+    /// Waiting for memory or a slot, in order.
+    backlog: Backlog,
     pub(super) groups: HashMap<GroupKey, ConcurrencyGroup>,
     /// When suspended executions wake by the wall clock, and by the monotonic one. An execution may be in both.
     wall_timers: BTreeSet<(Timestamp, ExecutionId)>,
@@ -244,6 +263,11 @@ impl ExecutionTable {
         self.movable
     }
 
+    /// The number of executions that wait in a queue of the backlog.
+    pub(super) fn waiting_count(&self, lane: Lane) -> usize {
+        self.backlog.len_of(lane)
+    }
+
     /// True if the execution is in the table.
     pub(super) fn has(&self, id: ExecutionId) -> bool {
         self.executions.contains_key(&id)
@@ -291,8 +315,9 @@ impl ExecutionTable {
     pub(super) fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
         match self.executions.get(&id)? {
             ExecutionState::Queued(_) | ExecutionState::Claimed { is_in_backlog: true, .. } => {
-                let ahead = self.backlog.iter().position(|queued| *queued == id)?;
-                Some(QueueStatus { queued_behind: Some(ahead), ..QueueStatus::default() })
+                let ahead = self.backlog.position(id)?;
+                let for_memory = self.backlog.is_in(Lane::Memory, id);
+                Some(QueueStatus { queued_behind: Some(ahead), for_memory, ..QueueStatus::default() })
             }
             ExecutionState::WaitingForPermit(wait) => {
                 let key = &wait.group;
@@ -307,14 +332,14 @@ impl ExecutionTable {
 
     /// Appends an execution to the backlog.
     pub(super) fn enqueue(&mut self, id: ExecutionId, queued: Queued) {
+        self.backlog.push_back(queued.lane(), id);
         self.set(id, ExecutionState::Queued(queued));
-        self.backlog.push_back(id);
     }
 
     /// Puts an execution at the front of the backlog.
     pub(super) fn enqueue_first(&mut self, id: ExecutionId, queued: Queued) {
+        self.backlog.push_front(queued.lane(), id);
         self.set(id, ExecutionState::Queued(queued));
-        self.backlog.push_front(id);
     }
 
     pub(super) fn suspend(&mut self, id: ExecutionId, suspended: Suspended) {
@@ -338,8 +363,8 @@ impl ExecutionTable {
         state: ExecutionState,
         watchers: Option<watch::Sender<Progress>>,
     ) {
-        if matches!(state, ExecutionState::Queued(_)) {
-            self.backlog.push_back(id);
+        if let ExecutionState::Queued(queued) = &state {
+            self.backlog.push_back(queued.lane(), id);
         }
         self.set(id, state);
         self.watchers.extend(watchers.map(|watchers| (id, watchers)));
@@ -353,21 +378,22 @@ impl ExecutionTable {
         }
     }
 
-    /// True if a slot can be given to the first of the backlog: it is not claimed. No later one is dispatched before it.
-    pub(super) fn can_dispatch(&self) -> bool {
-        let first = self.backlog.front().and_then(|id| self.executions.get(id));
-        matches!(first, Some(ExecutionState::Queued(_)))
+    /// The first execution of a queue of the backlog; `None` if there is none or if it is claimed. No later one of the queue is
+    /// dispatched before it.
+    pub(super) fn next(&self, lane: Lane) -> Option<&Queued> {
+        match self.executions.get(&self.backlog.first(lane)?) {
+            Some(ExecutionState::Queued(queued)) => Some(queued),
+            _ => None,
+        }
     }
 
-    /// Claims the first of the backlog, for which a slot is free.
-    pub(super) fn claim_next(&mut self, clock: &dyn Clock) -> Option<(ExecutionId, Queued)> {
-        if !self.can_dispatch() {
-            return None;
-        }
-        let id = self.backlog.pop_front()?;
+    /// Claims the first of a queue of the backlog, for which a slot is free.
+    pub(super) fn claim_next(&mut self, lane: Lane, clock: &dyn Clock) -> Option<(ExecutionId, Queued)> {
+        self.next(lane)?;
+        let id = self.backlog.pop(lane)?;
         let claimed = ExecutionState::claimed(false, None);
         let Some(ExecutionState::Queued(mut queued)) = self.set(id, claimed) else { return None };
-        queued.end_wait(DelayReason::Slot, clock, &self.waits);
+        queued.end_wait(queued.reason(), clock, &self.waits);
         Some((id, queued))
     }
 
@@ -388,8 +414,8 @@ impl ExecutionTable {
         let claimed = ExecutionState::claimed(false, Some(reason.to_owned()));
         match self.set(id, claimed) {
             Some(ExecutionState::Queued(mut queued)) => {
-                self.backlog.retain(|other| *other != id);
-                queued.end_wait(DelayReason::Slot, clock, &self.waits);
+                self.backlog.remove(id);
+                queued.end_wait(queued.reason(), clock, &self.waits);
                 Cancel::Claimed(queued)
             }
             Some(ExecutionState::WaitingForPermit(wait)) => {
@@ -443,8 +469,10 @@ impl ExecutionTable {
             }
             state => state,
         };
-        if matches!(state, ExecutionState::Queued(_)) && !is_in_backlog {
-            self.backlog.push_back(id);
+        if let ExecutionState::Queued(queued) = &state
+            && !is_in_backlog
+        {
+            self.backlog.push_back(queued.lane(), id);
         }
         self.set(id, state);
         pending_cancel

@@ -421,6 +421,8 @@ pub(crate) enum WaitReasonInfo {
 pub(crate) enum DelayReasonInfo {
     /// The number of running executions was at its limit.
     Slot,
+    /// The large values of other executions took the memory that the data of its trigger need.
+    Memory,
     /// Other executions held all permits of its concurrency key.
     Permit {
         /// The key; empty if the automation has none.

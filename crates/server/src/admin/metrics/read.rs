@@ -90,7 +90,8 @@ fn executions(engine: &Engine) -> Vec<Family> {
     let runtime = engine.runtime();
     let (metrics, admission) = (&runtime.metrics, &runtime.admission);
     let waiting = [
-        ("slot", admission.queued()),
+        ("slot", admission.waiting_for_slot()),
+        ("memory", admission.waiting_for_memory()),
         ("permit", admission.waiting_for_permit()),
         ("pause", admission.suspended_count()),
     ];
@@ -113,7 +114,7 @@ fn executions(engine: &Engine) -> Vec<Family> {
         histogram(
             "queue_wait_seconds",
             "Waits of executions that had to wait before they ran, by reason",
-            [("slot", &waits.slot), ("permit", &waits.permit)]
+            [("slot", &waits.slot), ("memory", &waits.memory), ("permit", &waits.permit)]
                 .map(|(reason, wait)| (vec![("reason", reason.to_owned())], wait.snapshot())),
         ),
         histogram(
