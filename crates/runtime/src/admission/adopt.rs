@@ -1,7 +1,9 @@
 //! Executions that come from another node.
 
+use std::time::Duration;
+
 use catalog::Catalog;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::execution::{ExecutionId, Status};
 use store::ExecutionRow;
 
@@ -10,6 +12,11 @@ use super::recovery::{has_begun, may_hold_permit};
 use super::table::{Queued, Suspended};
 use crate::clock::{Clock, MonotonicTime};
 use crate::run::{ReplaySource, Wake};
+
+/// The longest wait of an execution at another node that is taken for true. The wall clocks of two nodes tell it.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// The difference between the wall clocks of two nodes that is taken for ordinary.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
 
 /// An execution that this node owns and does not have in memory yet.
 pub(crate) struct Handed {
@@ -53,9 +60,18 @@ impl Admission {
                 _ => ReplaySource::AnotherProcess,
             };
             let waits = row.status == Status::Queued && !has_begun(&row);
-            // It has waited at its last node since it was accepted.
-            let since =
-                if waits { MonotonicTime::from_wall(row.started_at, offset).min(since) } else { since };
+            let (mut offset, mut since) = (offset, since);
+            if waits {
+                // It has waited at its last node since it was accepted, by the clock of that node.
+                let arrived = since;
+                let accepted = MonotonicTime::from_wall(row.started_at, offset);
+                if accepted.after(LONGEST_WAIT) < arrived || accepted > arrived.after(CLOCK_DIFFERENCE) {
+                    // The clocks of the nodes differ, or one was set: its time begins here.
+                    offset = row.started_at.duration_since(arrived.to_wall(SignedDuration::ZERO));
+                } else {
+                    since = accepted.min(arrived);
+                }
+            }
             let queued = Queued { source, ..Queued::new(offset, since) };
             table.enqueue(row.id, queued.movable(&row.origin, is_gated || !waits));
         }

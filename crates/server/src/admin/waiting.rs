@@ -299,12 +299,8 @@ mod tests {
             }],
         };
         let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
-        let queue_status = QueueStatus {
-            queued_behind: Some(1),
-            for_memory: false,
-            turn: Some(turn),
-            pauses: vec![pending],
-        };
+        let queue_status =
+            QueueStatus { queued_behind: Some(1), for_memory: true, turn: Some(turn), pauses: vec![pending] };
         let mut written = serde_json::to_value(&queue_status).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());
