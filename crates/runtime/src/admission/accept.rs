@@ -84,6 +84,8 @@ struct NewRun {
     origin: Origin,
     payload: Arc<Payload>,
     results: Option<Value>,
+    /// The memory for the data of its trigger, in bytes; 0 if they are small.
+    trigger_memory: usize,
     /// The memory reserved for its large values.
     memory: Share,
 }
@@ -165,12 +167,12 @@ impl Runtime {
         let begins = begins && (!gated || self.peers.shards.has(&deployment.automation.id));
         let is_alone = self.store.node().is_none();
         let runs_unaccepted = begins && may_run_unaccepted(&deployment.automation, &origin, is_alone);
-        let (memory, large) = (Share::default(), trigger_memory(&payload, results.as_ref()));
+        let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, results.as_ref()));
         // One that is stored first waits for memory once it has its permit.
-        let has_memory = large == 0
+        let has_memory = trigger_memory == 0
             || !runs_unaccepted
             || slot == Slot::Shared
-            || self.reserve_for_trigger(&memory, large, at_once).await?;
+            || self.reserve_for_trigger(&memory, trigger_memory, at_once).await?;
         let (begins, runs_unaccepted) = (begins && has_memory, runs_unaccepted && has_memory);
         let new = NewExecution {
             id,
@@ -182,7 +184,8 @@ impl Runtime {
             gated,
         };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, memory };
+        let new_run =
+            NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, trigger_memory, memory };
         if runs_unaccepted {
             return self.accept_running(permit, deployment, accept, new_run, at_once).await;
         }
@@ -205,9 +208,9 @@ impl Runtime {
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
         } else if gated && !self.peers.shards.has(&deployment.automation.id) {
-            self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, large);
+            self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, trigger_memory);
         } else {
-            self.enqueue([(id, &new_run.origin)], gated, wall_offset, large);
+            self.enqueue([(id, &new_run.origin)], gated, wall_offset, trigger_memory);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
@@ -438,7 +441,6 @@ impl Runtime {
             parts.journal.observe(Observed::enter(observer, id, &parts.payload, &parts.origin));
         }
         let response = parts.journal.response();
-        let trigger_memory = trigger_memory(&parts.payload, parts.results.as_ref());
         let observation =
             parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
         let mut table = self.admission.table();
@@ -461,7 +463,7 @@ impl Runtime {
             cancelled: Cancellation::default(),
             activity: Activity::default(),
             stretch: AtomicU64::new(0),
-            trigger_memory,
+            trigger_memory: parts.trigger_memory,
             memory: parts.memory,
             observation,
         });
@@ -475,9 +477,19 @@ impl Runtime {
     }
 
     fn begin(self: &Arc<Self>, deployment: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
-        let NewRun { accepted_at: (started_at, _), origin, payload, results, memory, .. } = new_run;
+        let NewRun { accepted_at: (started_at, _), origin, payload, results, trigger_memory, memory, .. } =
+            new_run;
         log_trigger_code(&journal, &payload);
-        self.register(RunParts { deployment, journal, payload, started_at, origin, results, memory })
+        self.register(RunParts {
+            deployment,
+            journal,
+            payload,
+            started_at,
+            origin,
+            results,
+            trigger_memory,
+            memory,
+        })
     }
 
     pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
@@ -521,6 +533,8 @@ pub(super) struct RunParts {
     pub(super) started_at: Timestamp,
     pub(super) origin: Origin,
     pub(super) results: Option<Value>,
+    /// The memory for the data of its trigger, in bytes; 0 if they are small.
+    pub(super) trigger_memory: usize,
     /// The memory reserved for its large values.
     pub(super) memory: Share,
 }

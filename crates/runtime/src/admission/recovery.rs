@@ -15,7 +15,7 @@ use super::backlog::Lane;
 use super::table::Queued;
 use crate::context::Runtime;
 use crate::error::Error;
-use crate::memory::{SMALL_BODY, Share};
+use crate::memory::{SMALL_BODY, Share, trigger_memory};
 use crate::run::{Exit, Journal, ReplaySource, SnapshotState, StoredLog};
 use catalog::{Catalog, Deployment};
 
@@ -107,13 +107,16 @@ impl Runtime {
             // It has only been accepted so far.
             super::accept::log_trigger_code(&journal, &execution.payload);
         }
-        let results = parse_stored_body(&execution.payload).await;
+        let payload = execution.payload;
+        let results = parse_stored_body(&payload).await;
+        let trigger_memory = trigger_memory(&payload, results.as_ref());
         Ok(Some(RunParts {
             deployment,
             journal,
-            payload: execution.payload,
+            payload,
             started_at: execution.started_at,
             origin: execution.origin,
+            trigger_memory,
             results,
             memory: Share::default(),
         }))
