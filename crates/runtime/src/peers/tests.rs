@@ -18,6 +18,7 @@ use store::memory::{FaultPlan, Faults, Operation};
 use tokio::sync::watch;
 
 use super::*;
+use crate::clock::Clock as _;
 use crate::context::RuntimeParts;
 use crate::doubles::{Doubles, StubRequest};
 use crate::{AcceptOptions, Isolation, ManualClock, Secret, Settings, Start};
@@ -52,7 +53,7 @@ impl Faults for NoFaults {
     }
 }
 
-/// What the nodes share.
+/// The project, the store and the clock that all nodes of a test have.
 struct Stage {
     folder: tempfile::TempDir,
     memory: Memory,
@@ -73,6 +74,11 @@ impl Stage {
 
     /// Starts a node with so many slots.
     async fn node(&self, slots: usize) -> Arc<Runtime> {
+        self.node_by(slots, &self.clock).await
+    }
+
+    /// Starts a node with so many slots and this clock.
+    async fn node_by(&self, slots: usize, clock: &ManualClock) -> Arc<Runtime> {
         let mut settings = Settings { watch: false, ..Settings::new(self.folder.path()) };
         settings.limits.in_flight = slots;
         let builtin = Arc::new(catalog::builtin().expect("the connectors load"));
@@ -85,7 +91,7 @@ impl Stage {
             settings,
             store: self.memory.join(Arc::new(NoFaults)).1,
             secret: Secret::new([7; 32]),
-            clock: Arc::new(self.clock.clone()),
+            clock: Arc::new(clock.clone()),
             http: Http::new(options).expect("HTTP is set up"),
             catalog: Arc::new(catalog),
             isolation: Isolation::none(),
@@ -161,6 +167,30 @@ async fn an_execution_that_waits_for_a_slot_begins_at_a_node_that_has_one() {
     assert!(events.iter().filter(waits).count() <= 1, "{events:?}");
     full.closing.cancel();
     free.closing.cancel();
+}
+
+#[tokio::test]
+async fn an_execution_that_a_node_with_another_clock_gets_has_its_whole_timeout() {
+    for hours in [-24, 24] {
+        let stage = Stage::new(CALL);
+        let other =
+            stage.clock.now().checked_add(jiff::SignedDuration::from_hours(hours)).expect("an instant");
+        let other = ManualClock::new(other);
+        let (full, free) = (stage.node(1).await, stage.node_by(1, &other).await);
+        run(&full).await;
+        let given = run(&full).await;
+        let pass = |holds: bool| {
+            other.advance(Duration::from_millis(1));
+            holds
+        };
+        stage.until(|| pass(free.admission.in_flight() == 1)).await;
+        stage.calls.released.send_replace(true);
+        stage.until(|| pass(full.admission.in_flight() + free.admission.in_flight() == 0)).await;
+        let row = full.store.execution(given).await.expect("it is read").expect("it is there");
+        assert_eq!(row.status, Status::Succeeded, "{hours} hours: {row:?}");
+        full.closing.cancel();
+        free.closing.cancel();
+    }
 }
 
 #[tokio::test]
