@@ -245,7 +245,7 @@ impl Server {
         Ok(ready.arg("-q").arg("-h").arg(&self.folder).args(["-t", "5"]).status()?.success())
     }
 
-    /// What it has said.
+    /// The output of the server so far.
     #[must_use]
     pub fn said(&self) -> String {
         self.log("log")

@@ -81,8 +81,9 @@ pub struct Oracle {
     repeated: u64,
     /// How many effects may come again without a crash: their tries are made to fail.
     excused: u32,
-    /// What a daemon that was frozen may have been about to send, and how many of these effects may still come.
+    /// The effects that a frozen daemon may have been about to send.
     about_to_send: BTreeSet<u64>,
+    /// The number of these effects that may still come.
     late_ones: u32,
     late: u32,
     open: usize,

@@ -24,7 +24,7 @@ async fn handed(store: &Arc<dyn Store>) -> Vec<ExecutionId> {
     store.handed().await.expect("they are read").iter().map(|handed| handed.row.id).collect()
 }
 
-/// What holds of every store with two nodes.
+/// Checks the rules of a handover on two nodes of one store.
 async fn keeps_the_rules(one: Arc<dyn Store>, other: Arc<dyn Store>) {
     let definition = definition(&*one).await;
     let queued = |number| NewExecution { starts_running: false, ..new(&definition, number) };

@@ -78,7 +78,7 @@ impl Queued {
         if self.memory > 0 { Lane::Memory } else { Lane::Slot }
     }
 
-    /// What it waits for in the backlog.
+    /// The reason of its wait in the backlog.
     fn reason(&self) -> DelayReason {
         if self.memory > 0 { DelayReason::Memory } else { DelayReason::Slot }
     }
