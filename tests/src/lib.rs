@@ -7,6 +7,7 @@ pub mod wiki;
 pub mod canary;
 pub mod collector;
 pub mod daemon;
+pub mod fake_clock;
 pub mod faults;
 pub mod github;
 pub mod hostile;

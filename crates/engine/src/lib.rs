@@ -46,12 +46,12 @@ pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};
 pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
-    Answer, AutomationStatistics, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, ConnectionTest,
-    DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource, Limits, ListedSecret,
-    LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource, MonotonicTime,
-    Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest, RepeatedCall, ReplayPlan,
-    ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start, StartedLogin, StateScope,
-    StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock, Vault, Version,
+    Answer, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport, ConnectionState,
+    ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource, Limits,
+    ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
+    MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest, RepeatedCall,
+    ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start, StartedLogin,
+    StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock, Vault, Version,
     exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};

@@ -43,7 +43,7 @@ mod wait_listing;
 pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, Version, read_definition};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use attempt_listing::StepAttempt;
-pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
+pub use clock::{Clock, ClusterClock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
     ConnectionReport, ConnectionState, ConnectionTest, Health, LoginCallback, LoginState, StartedLogin,
 };

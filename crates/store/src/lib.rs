@@ -45,8 +45,8 @@ pub use types::{
     ExecutionRow, Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState,
     Listening, Load, Metrics, NewCapture, NewExecution, NewGeneration, NewListening, News, Node, NodeId,
     OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, Recipient, ReplayLog,
-    RunningGeneration, Shard, ShardSet, Snapshot, SnapshotChange, StateEntry, StateRow, StateWrite,
-    Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait, Watermark,
+    RunningGeneration, ServerTime, Shard, ShardSet, Snapshot, SnapshotChange, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait, Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

@@ -34,6 +34,9 @@ pub enum Error {
     /// The database of the daemons does not work.
     #[error(transparent)]
     Database(#[from] postgres_server::Error),
+    /// The clock of a process cannot be faked.
+    #[error(transparent)]
+    Clock(#[from] crate::fake_clock::Error),
     /// The sink does not work.
     #[error(transparent)]
     Sink(#[from] crate::recorder::Error),

@@ -17,11 +17,6 @@ use super::Error;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How big a disk is that is mistreated: the store's log and what a long run leaves have room in it.
 const DISK_BYTES: u64 = 256 << 20;
-/// Where Debian's package `libfaketime` puts the library, by architecture.
-const FAKETIME: [&str; 2] = [
-    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-];
 /// How often a busy disk is asked to let go.
 const UNMOUNT_TRIES: u32 = 100;
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (Linux, `fs/ext4/ext4.h`): from that moment nothing reaches
@@ -63,43 +58,6 @@ pub(super) async fn needs(program: &str, package: &str) -> Result<(), Error> {
         Err(_) => {
             Err(Error::NotHere(format!("it needs `{program}`; `apt-get install {package}` installs it")))
         }
-    }
-}
-
-/// The clock of processes, which can be set. Only what people set: that which measures durations is another one.
-#[derive(Debug)]
-pub(super) struct FakeClock {
-    library: &'static str,
-    file: PathBuf,
-}
-
-impl FakeClock {
-    /// A clock that shows the true time. Its offset is in this file.
-    pub(super) fn new(file: PathBuf) -> Result<Self, Error> {
-        let library = FAKETIME.into_iter().find(|path| Path::new(path).exists());
-        let missing = || "it needs libfaketime; `apt-get install libfaketime` installs it".to_owned();
-        let clock = Self { library: library.ok_or_else(|| Error::NotHere(missing()))?, file };
-        clock.set("+0")?;
-        Ok(clock)
-    }
-
-    /// Variables of the surroundings of a process that has it.
-    pub(super) fn variables(&self) -> Vec<(String, String)> {
-        let variables = [
-            ("LD_PRELOAD", self.library),
-            ("FAKETIME_TIMESTAMP_FILE", &self.file.to_string_lossy()),
-            ("FAKETIME_NO_CACHE", "1"),
-            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        ];
-        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
-    }
-
-    /// Sets it to so many seconds from the true time, with a sign.
-    pub(super) fn set(&self, offset: &str) -> Result<(), Error> {
-        // Renamed, so that nobody reads half of it.
-        let draft = self.file.with_extension("draft");
-        std::fs::write(&draft, offset)?;
-        Ok(std::fs::rename(draft, &self.file)?)
     }
 }
 

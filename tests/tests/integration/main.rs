@@ -12,6 +12,7 @@ mod backup;
 mod canary;
 #[cfg(unix)]
 mod cluster;
+mod cluster_clock;
 #[cfg(unix)]
 mod cluster_pairing;
 #[cfg(unix)]

@@ -21,6 +21,8 @@ pub(crate) struct Site {
     daemon: Option<Daemon>,
     pub(crate) project: Project,
     http: Client,
+    /// Environment variables of the daemon.
+    variables: Vec<(String, String)>,
 }
 
 /// An answer that has been read whole.
@@ -60,12 +62,12 @@ impl Site {
         for (name, yaml) in automations {
             project.automation(name, yaml).unwrap();
         }
-        Self { daemon: None, project, http: client() }
+        Self { daemon: None, project, http: client(), variables: Vec::new() }
     }
 
     /// A project with the daemon that runs on it.
     pub(crate) fn over(project: Project, daemon: Daemon) -> Self {
-        Self { daemon: Some(daemon), project, http: client() }
+        Self { daemon: Some(daemon), project, http: client(), variables: Vec::new() }
     }
 
     /// A project with these automations, served.
@@ -95,12 +97,17 @@ impl Site {
         self.daemon = Some(daemon.start().await.unwrap());
     }
 
+    /// Sets environment variables of the daemon, from its next start on.
+    pub(crate) fn surround(&mut self, variables: Vec<(String, String)>) {
+        self.variables = variables;
+    }
+
     /// Starts the daemon with further arguments.
     pub(crate) async fn start_with(&mut self, arguments: &[&str]) {
         assert!(self.daemon.is_none(), "it runs already");
-        let daemon = arguments
-            .iter()
-            .fold(Daemon::builder(&self.project), |daemon, argument| daemon.argument(argument));
+        let builder = Daemon::builder(&self.project);
+        let builder = self.variables.iter().fold(builder, |daemon, (name, value)| daemon.env(name, value));
+        let daemon = arguments.iter().fold(builder, |daemon, argument| daemon.argument(argument));
         self.daemon = Some(daemon.start().await.unwrap());
     }
 

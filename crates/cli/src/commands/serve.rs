@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use engine::{Catalog, Engine, SystemClock};
+use engine::{Catalog, Clock, ClusterClock, Engine, SystemClock};
 use model::diagnostic::Report;
 use server::{Addresses, Server};
 use store::Store;
@@ -88,7 +88,11 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     settings.observer = telemetry.as_ref().map(Telemetry::observer);
     let telemetry = telemetry.map(|telemetry| telemetry.start(store.clone())).transpose();
     let telemetry = telemetry.map_err(|error| CommandError::usage(error.to_string()))?;
-    let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;
+    let clock: Arc<dyn Clock> = match store.server_time() {
+        Some(readings) => Arc::new(ClusterClock::start(readings)),
+        None => Arc::new(SystemClock),
+    };
+    let engine = Engine::start(settings, store.clone(), clock).await?;
     let mut generations = engine.generations();
     let server = bound.serve(engine.clone())?;
     warn_of_secrets(config);

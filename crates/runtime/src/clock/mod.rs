@@ -1,9 +1,10 @@
-//! The injected clock: the system's, or one that a test moves by hand.
+//! The injected clock: the system's, that of a cluster, or one that a test moves by hand.
 //!
 //! There are two time scales. The *wall clock* serves calendars and what people read; it may be set forward or back at any
 //! moment. The *monotonic* scale is the wall clock without the steps by which it was set since the process began; it serves
 //! durations: timeouts, pauses, the delay before a retry. The *wall offset* is the difference between the two.
 
+mod cluster;
 mod manual;
 mod system;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 
+pub use cluster::ClusterClock;
 pub use manual::ManualClock;
 pub use system::SystemClock;
 

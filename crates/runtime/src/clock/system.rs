@@ -12,7 +12,7 @@ use super::{Clock, MonotonicTime};
 
 /// The maximum time of one sleep before the clock is read again, to notice that the wall clock was set or that the machine
 /// was asleep.
-const MAX_SLEEP: Duration = Duration::from_secs(5);
+pub(super) const MAX_SLEEP: Duration = Duration::from_secs(5);
 /// The difference between the scales, in nanoseconds, above which the wall clock counts as set: more than any drift between
 /// two readings, less than matters to a schedule.
 const MIN_STEP: i64 = 500_000_000;
@@ -81,7 +81,7 @@ impl Clock for SystemClock {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
-fn wall() -> Timestamp {
+pub(super) fn wall() -> Timestamp {
     Timestamp::now()
 }
 

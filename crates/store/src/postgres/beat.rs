@@ -4,14 +4,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tokio::time::MissedTickBehavior;
+use tokio_postgres::Client;
 
 use super::connect::{Session, in_time};
 use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
 use super::schema;
-use crate::types::{Load, News, NodeId, RunningGeneration};
+use crate::types::{Load, News, NodeId, RunningGeneration, ServerTime};
 
 /// The time between two beats.
 const BEAT: Duration = Duration::from_secs(2);
@@ -21,7 +23,9 @@ const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = 
       generation = $5, problem = $6, pid = pg_backend_pid() WHERE id = $1 AND NOT dead RETURNING id) \
     SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b), \
       (SELECT max(generation) FROM deployments), \
-      (SELECT convert_from(value, 'UTF8')::int4 FROM meta WHERE name = 'oldest') FROM nodes n";
+      (SELECT convert_from(value, 'UTF8')::int4 FROM meta WHERE name = 'oldest'), \
+      (extract(epoch FROM clock_timestamp()) * 1e9)::int8 FROM nodes n";
+const SERVER_TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1e9)::int8";
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 const LOCK: &str =
     "SELECT pg_try_advisory_lock(hashtextextended('cogwork:' || current_schema() || ':lock:' || $1, 0))";
@@ -147,6 +151,9 @@ async fn beat(
         .client
         .query(BEAT_ON, &[&shared.node, &in_flight, &queued, &resting, &number, &problem])
         .await?;
+    if let Some(row) = rows.first() {
+        exchange.set_server_time(server_time(row.try_get(7)?, sent));
+    }
     let is_alive = rows.first().map(|row| row.try_get::<_, bool>(4)).transpose()?.unwrap_or_default();
     let oldest: Option<i32> = rows.first().map(|row| row.try_get(6)).transpose()?.flatten();
     if let Some(oldest) = oldest.filter(|oldest| !schema::is_usable(*oldest)) {
@@ -185,6 +192,20 @@ async fn beat(
         exchange.receive(News::Nodes);
     }
     Ok(Beat::Alive)
+}
+
+/// Reads the clock of the server.
+pub(super) async fn read_server_time(client: &Client) -> Result<ServerTime, tokio_postgres::Error> {
+    let sent = Instant::now();
+    let row = client.query_one(SERVER_TIME, &[]).await?;
+    Ok(server_time(row.try_get(0)?, sent))
+}
+
+/// The reading of a query that was sent at this time, whose answer has just come.
+fn server_time(nanoseconds: i64, sent: Instant) -> ServerTime {
+    let received = Instant::now();
+    let told = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::MAX);
+    ServerTime { told, received, round_trip: received.saturating_duration_since(sent) }
 }
 
 impl Link {

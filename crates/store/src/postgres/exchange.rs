@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::Error;
-use crate::types::{Load, News, NodeId, RunningGeneration};
+use crate::types::{Load, News, NodeId, RunningGeneration, ServerTime};
 
 /// The time after its last confirmed beat was sent in which no other node can have declared this one dead. The rest of
 /// the silence after which it counts as dead is the time between the look of the observer and that of this node, and the delay of a beat.
@@ -16,7 +16,8 @@ const CONFIDENCE: Duration = Duration::from_millis(6600);
 /// The most news that wait in each direction. More are lost, and found by looking.
 const NEWS: usize = 1024;
 
-/// The exchange of a node with the others: its load and its generation for the next beat, news in both directions, and the time of its last beat.
+/// The exchange of a node with the others: its load and its generation for the next beat, news in both directions, and the time of its
+/// last beat and the reading of the server's clock that came with it.
 #[derive(Debug)]
 pub(super) struct Exchange {
     load: Mutex<Load>,
@@ -24,6 +25,7 @@ pub(super) struct Exchange {
     begun: Instant,
     /// When the last confirmed beat was sent, in milliseconds after `begun`.
     confirmed: AtomicU64,
+    server_time: watch::Sender<ServerTime>,
     requests: mpsc::Sender<Request>,
     incoming: mpsc::Sender<News>,
     received: tokio::sync::Mutex<mpsc::Receiver<News>>,
@@ -44,13 +46,15 @@ pub(super) enum Request {
 pub(super) type Requests = mpsc::Receiver<Request>;
 
 impl Exchange {
-    /// The exchange of a node that has just joined, and the requests to its beat.
-    pub(super) fn new() -> (Self, Requests) {
+    /// The exchange of a node that has just joined, with a first reading of the server's clock, and the requests to its beat.
+    pub(super) fn new(server_time: ServerTime) -> (Self, Requests) {
         let (requests, waiting) = mpsc::channel(NEWS);
         let (incoming, received) = mpsc::channel(NEWS);
         let (load, running, confirmed) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
         let received = tokio::sync::Mutex::new(received);
-        (Self { load, running, begun: Instant::now(), confirmed, requests, incoming, received }, waiting)
+        let server_time = watch::Sender::new(server_time);
+        let begun = Instant::now();
+        (Self { load, running, begun, confirmed, server_time, requests, incoming, received }, waiting)
     }
 
     /// Returns true if no other node can have declared this one dead yet.
@@ -115,6 +119,16 @@ impl Exchange {
             Some(news) => news,
             None => std::future::pending().await,
         }
+    }
+
+    /// The readings of the server's clock.
+    pub(super) fn server_time(&self) -> watch::Receiver<ServerTime> {
+        self.server_time.subscribe()
+    }
+
+    /// Notes a reading of the server's clock.
+    pub(super) fn set_server_time(&self, read: ServerTime) {
+        self.server_time.send_replace(read);
     }
 
     /// Notes that the beat that was sent at this time has come back.

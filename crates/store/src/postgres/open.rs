@@ -184,7 +184,8 @@ async fn connect(
     let Some(identity) = identity else { return Ok((opened, None)) };
     usage::measure(&reader, &usage).await?;
     let node = node::join(&mut session.client, &identity, &location).await?;
-    let (exchange, requests) = Exchange::new();
+    let server_time = beat::read_server_time(&session.client).await;
+    let (exchange, requests) = Exchange::new(server_time.map_err(|error| failed(explain(&error)))?);
     let shared = Arc::new(Shared {
         node,
         access: Access { config, encryption },

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio_postgres::Row;
 
 use super::definitions::Numbers;
@@ -30,7 +30,7 @@ use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
     LetterState, Load, Metrics, NewGeneration, News, Node, NodeId, Page, PollEntry, PollState, PollWrite,
-    PruneFilter, ReplayLog, RunningGeneration, Shard, ShardSet, StateEntry, StateRow, StateWrite,
+    PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, StateEntry, StateRow, StateWrite,
     Subscription, SuspendedExecution, Wait, Watermark,
 };
 
@@ -341,6 +341,10 @@ impl PeerStore for PostgresStore {
 
     fn may_act(&self) -> bool {
         self.opened.lanes.as_ref().is_none_or(|lanes| lanes.exchange.may_act())
+    }
+
+    fn server_time(&self) -> Option<watch::Receiver<ServerTime>> {
+        self.opened.lanes.as_ref().map(|lanes| lanes.exchange.server_time())
     }
 
     fn report_load(&self, load: Load) {

@@ -9,14 +9,15 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use tokio::sync::watch;
 
 use crate::Error;
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
     LetterState, Load, Metrics, NewGeneration, News, Node, NodeId, Page, PollEntry, PollState, PruneFilter,
-    ReplayLog, RunningGeneration, Shard, ShardSet, StateEntry, StateRow, StateWrite, Subscription,
-    SuspendedExecution, Wait, Watermark,
+    ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, StateEntry, StateRow, StateWrite,
+    Subscription, SuspendedExecution, Wait, Watermark,
 };
 pub use shared::SharedTriggerStore;
 
@@ -352,6 +353,12 @@ pub trait PeerStore: Send + Sync {
     /// begin. Cheap: reads a counter.
     fn may_act(&self) -> bool {
         true
+    }
+
+    /// Returns the latest reading of the clock of the database server, with each beat a new one. `None` if no other process can
+    /// have the store.
+    fn server_time(&self) -> Option<watch::Receiver<ServerTime>> {
+        None
     }
 
     /// Sets the load that the next beat of this node reports.

@@ -23,7 +23,9 @@ pub use generation::{
     DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,
 };
 pub use listening::{Listening, NewCapture, NewListening};
-pub use peer::{HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Recipient, Shard, ShardSet};
+pub use peer::{
+    HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Recipient, ServerTime, Shard, ShardSet,
+};
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};
 pub use replay::{ReplayLog, Snapshot, SnapshotChange};

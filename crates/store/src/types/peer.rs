@@ -1,6 +1,7 @@
 //! The daemons that share a store.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId};
@@ -50,6 +51,25 @@ pub struct Load {
     pub queued: u64,
     /// Those that are suspended.
     pub resting: u64,
+}
+
+/// A reading of the clock of the database server, which is the clock of all nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerTime {
+    /// The time that the server told.
+    pub told: Timestamp,
+    /// When the answer came.
+    pub received: Instant,
+    /// The time between the question and the answer: the server read its clock within it.
+    pub round_trip: Duration,
+}
+
+impl ServerTime {
+    /// The time of the server now, if it read its clock in the middle of the round trip.
+    pub fn now(&self) -> Timestamp {
+        let since = self.received.elapsed().saturating_add(self.round_trip / 2);
+        self.told.checked_add(since).unwrap_or(Timestamp::MAX)
+    }
 }
 
 /// A shard: the Automations whose schedules, polls, subscriptions and gated executions one node has.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::rig::{END_WITHIN, PROGRESS, Parts, Rig};
-use super::super::tools::FakeClock;
 use super::super::{Effort, Error, Verdict};
+use crate::fake_clock::FakeClock;
 
 /// Where the clock goes, in turn: seconds from the true time.
 pub(super) const STEPS: [&str; 5] = ["+3600", "-3600", "+31536000", "-31536000", "+0"];

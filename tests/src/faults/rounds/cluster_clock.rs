@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::rig::{Parts, Rig};
-use super::super::tools::FakeClock;
 use super::super::{Effort, Error, Verdict};
 use super::clock::STEPS;
+use crate::fake_clock::FakeClock;
 use postgres_server::{Server, Setup};
 
 const DAEMONS: usize = 3;
@@ -20,8 +20,10 @@ const PAUSE: &str = "2500ms";
 const PROGRESS: u64 = 20;
 /// How long what was open at a step may take to its end.
 const END_WITHIN: Duration = Duration::from_secs(30);
-/// How a daemon says that its clock was set.
-const STEPPED: &str = "the system's clock was set by";
+/// How a daemon says that the clock that all go by was set.
+const STEPPED: &str = "the clock of the database was set by";
+/// How a daemon says that the clock of its machine is wrong.
+const WRONG: &str = "the clock of this machine differs";
 const DATABASE: &str = "the database";
 /// How a daemon says that it declares another one dead.
 const DECLARED_DEAD: &str = "has stopped beating";
@@ -65,8 +67,13 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
                 }
             }
         }
-        let is_noticed = rig.daemon_at(STEPPING)?.output().contains(STEPPED);
-        rig.blame((!is_noticed).then(|| "the daemon has not noticed that its clock was set".to_owned()));
+        for index in 0..DAEMONS {
+            let said = rig.daemon_at(index)?.output();
+            let is_noticed = said.contains(STEPPED) && (index != STEPPING || said.contains(WRONG));
+            rig.blame(
+                (!is_noticed).then(|| format!("the daemon {index} has not noticed that a clock was set")),
+            );
+        }
         rig.verdict().rounds += 1;
     }
     rig.settle().await
