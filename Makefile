@@ -19,7 +19,7 @@ MANIFEST_TOOLS := $(TARGET)/manifests-$(CHECK_JSONSCHEMA_VERSION)-$(KUBERNETES_V
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests postgres-there cluster cluster-check examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests postgres-there cluster cluster-check examples-check examples-test docs-check \
 	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -31,7 +31,7 @@ run: ## Build and start a small wiki and the daemon over automations/, say what 
 cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say what to try; Ctrl-C ends all
 	@scripts/cluster.sh
 
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -93,6 +93,12 @@ build-tests: # All at once, also the programs that the integration tests start: 
 
 unit-tests: postgres-there
 	$(CARGO) nextest run --workspace --locked
+
+# The end-to-end tests once more, with their stores on PostgreSQL. Those of files as stores, and those that start a server anyway, are not
+# among them.
+SERVER_TESTS = binary(integration) & not test(/^(backup|canary|cluster|deployments|migrate|postgres|upgrade)/)
+server-tests: postgres-there
+	COGWORK_TEST_STORE=postgresql $(CARGO) nextest run --workspace --locked -E '$(SERVER_TESTS)'
 
 postgres-there: # What the tests of the store on a server start.
 	@scripts/need.sh postgresql

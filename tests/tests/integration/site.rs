@@ -6,12 +6,16 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use store::conformance::PostgresServer;
 use tests::canary;
-use tests::daemon::{Daemon, cogwork};
+use tests::daemon::{Builder, Daemon, cogwork};
 use tests::project::Project;
 use tests::recorder::Recorder;
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN};
 
+/// The environment variable that selects the store of the daemons: with `postgresql`, each site has a server of its own. A file
+/// otherwise.
+const STORE: &str = "COGWORK_TEST_STORE";
 /// How long to wait for something that a test expects.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,6 +27,8 @@ pub(crate) struct Site {
     http: Client,
     /// Environment variables of the daemon.
     variables: Vec<(String, String)>,
+    /// The server with the store; `None` if the store is a file.
+    _server: Option<PostgresServer>,
 }
 
 /// An answer that has been read whole.
@@ -62,12 +68,20 @@ impl Site {
         for (name, yaml) in automations {
             project.automation(name, yaml).unwrap();
         }
-        Self { daemon: None, project, http: client(), variables: Vec::new() }
+        Self::of(project, None)
     }
 
     /// A project with the daemon that runs on it.
     pub(crate) fn over(project: Project, daemon: Daemon) -> Self {
-        Self { daemon: Some(daemon), project, http: client(), variables: Vec::new() }
+        Self::of(project, Some(daemon))
+    }
+
+    fn of(project: Project, daemon: Option<Daemon>) -> Self {
+        let server = std::env::var_os(STORE).filter(|store| store == "postgresql");
+        let server = server.map(|_| PostgresServer::start().expect("PostgreSQL is installed"));
+        let variables = server.iter().map(|server| ("COGWORK_STORE".to_owned(), server.space().url()));
+        let variables = variables.collect();
+        Self { daemon, project, http: client(), variables, _server: server }
     }
 
     /// A project with these automations, served.
@@ -92,23 +106,25 @@ impl Site {
     /// Starts the daemon with these variables.
     pub(crate) async fn start_in(&mut self, variables: &[(&str, &str)]) {
         assert!(self.daemon.is_none(), "it runs already");
-        let builder = Daemon::builder(&self.project);
-        let daemon = variables.iter().fold(builder, |daemon, (name, value)| daemon.env(name, value));
+        let daemon = variables.iter().fold(self.builder(), |daemon, (name, value)| daemon.env(name, value));
         self.daemon = Some(daemon.start().await.unwrap());
     }
 
     /// Sets environment variables of the daemon, from its next start on.
     pub(crate) fn surround(&mut self, variables: Vec<(String, String)>) {
-        self.variables = variables;
+        self.variables.extend(variables);
     }
 
     /// Starts the daemon with further arguments.
     pub(crate) async fn start_with(&mut self, arguments: &[&str]) {
         assert!(self.daemon.is_none(), "it runs already");
-        let builder = Daemon::builder(&self.project);
-        let builder = self.variables.iter().fold(builder, |daemon, (name, value)| daemon.env(name, value));
-        let daemon = arguments.iter().fold(builder, |daemon, argument| daemon.argument(argument));
+        let daemon = arguments.iter().fold(self.builder(), |daemon, argument| daemon.argument(argument));
         self.daemon = Some(daemon.start().await.unwrap());
+    }
+
+    fn builder(&self) -> Builder<'_> {
+        let builder = Daemon::builder(&self.project);
+        self.variables.iter().fold(builder, |daemon, (name, value)| daemon.env(name, value))
     }
 
     /// Kills the daemon without a warning.
@@ -137,7 +153,9 @@ impl Site {
 
     /// Runs `cogwork` in the project. What it says holds no secret.
     pub(crate) async fn cogwork(&self, arguments: &[&str]) -> Output {
-        let output = cogwork(&self.project).unwrap().args(arguments).output().await.unwrap();
+        let mut command = cogwork(&self.project).unwrap();
+        command.args(arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let output = command.output().await.unwrap();
         canary::look(&output.stdout, "what a command printed");
         canary::look(&output.stderr, "what a command said");
         output
