@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp, Unit};
 use store::ServerTime;
 use tokio::sync::watch;
 
-use super::system::{MAX_SLEEP, SystemClock, wall};
+use super::system::{SystemClock, sleep_until_wall, wall};
 use super::{Clock, MonotonicTime, shifted};
 
 /// The difference to the clock of the server from which on this clock is set: more than the jitter of readings, less than matters
@@ -100,15 +99,7 @@ impl Clock for ClusterClock {
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        let clock = self.clone();
-        Box::pin(async move {
-            while let Ok(left) = Duration::try_from(clock.now().duration_until(at)) {
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(MAX_SLEEP)).await;
-            }
-        })
+        Box::pin(sleep_until_wall(self.clone(), at))
     }
 
     fn monotonic_now(&self) -> MonotonicTime {
@@ -126,7 +117,7 @@ impl Clock for ClusterClock {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
 

@@ -12,7 +12,7 @@ use super::{Clock, MonotonicTime};
 
 /// The maximum time of one sleep before the clock is read again, to notice that the wall clock was set or that the machine
 /// was asleep.
-pub(super) const MAX_SLEEP: Duration = Duration::from_secs(5);
+const MAX_SLEEP: Duration = Duration::from_secs(5);
 /// The difference between the scales, in nanoseconds, above which the wall clock counts as set: more than any drift between
 /// two readings, less than matters to a schedule.
 const MIN_STEP: i64 = 500_000_000;
@@ -45,15 +45,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        let clock = *self;
-        Box::pin(async move {
-            while let Ok(left) = Duration::try_from(clock.now().duration_until(at)) {
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(MAX_SLEEP)).await;
-            }
-        })
+        Box::pin(sleep_until_wall(*self, at))
     }
 
     fn monotonic_now(&self) -> MonotonicTime {
@@ -83,6 +75,16 @@ impl Clock for SystemClock {
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub(super) fn wall() -> Timestamp {
     Timestamp::now()
+}
+
+/// Sleeps until the wall clock shows `at` or later. Reads the clock at least each [`MAX_SLEEP`], since it may be set.
+pub(super) async fn sleep_until_wall(clock: impl Clock, at: Timestamp) {
+    while let Ok(left) = Duration::try_from(clock.now().duration_until(at)) {
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(MAX_SLEEP)).await;
+    }
 }
 
 /// The reading of [`MONOTONIC`] in nanoseconds.
