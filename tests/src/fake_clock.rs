@@ -36,7 +36,7 @@ impl FakeClock {
     pub fn new(file: PathBuf) -> Result<Self, Error> {
         let library = LIBRARIES.into_iter().find(|path| Path::new(path).exists());
         let clock = Self { library: library.ok_or(Error::NotInstalled)?, file };
-        clock.set("+0")?;
+        clock.set(0)?;
         Ok(clock)
     }
 
@@ -51,14 +51,14 @@ impl FakeClock {
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
     }
 
-    /// Sets the clock to so many seconds from the true time, with a sign.
+    /// Sets the clock to so many seconds from the true time.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn set(&self, offset: &str) -> Result<(), Error> {
+    pub fn set(&self, seconds: i64) -> Result<(), Error> {
         // Renamed, so that no process reads half of it.
         let draft = self.file.with_extension("draft");
-        std::fs::write(&draft, offset)?;
+        std::fs::write(&draft, format!("{seconds:+}"))?;
         Ok(std::fs::rename(draft, &self.file)?)
     }
 }

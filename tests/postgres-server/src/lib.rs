@@ -26,12 +26,22 @@ const LOOK: Duration = Duration::from_millis(50);
 /// server, and deletes the folder unless the server is to be started again.
 const RUN: &str = r#"
 trap '' INT
-env $4 "$1/postgres" -D "$2/data" -k "$2" $3 >>"$2/log" 2>&1 </dev/null &
+"$1/postgres" -D "$2/data" -k "$2" $3 >>"$2/log" 2>&1 </dev/null &
 read -r _
 "$1/pg_ctl" stop -m immediate -w -D "$2/data" >/dev/null 2>&1
 wait
 [ -e "$2/stopped" ] || rm -rf "$2" 2>/dev/null
 "#;
+
+/// A function that hides the one of the system and returns a shifted time. It must be in the search path of all sessions, before the
+/// functions of the system; the tables that they create come into its schema.
+const SHIFTED_CLOCK: &str = "
+    CREATE SCHEMA shifted;
+    CREATE TABLE shifted.clock (seconds int8 NOT NULL);
+    INSERT INTO shifted.clock VALUES (0);
+    CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+        'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 s'' FROM shifted.clock';
+    ALTER ROLE cogwork SET search_path = shifted, pg_catalog";
 
 /// The options of a server.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +54,6 @@ pub struct Setup {
     pub initdb: Vec<String>,
     /// Further arguments, such as `-c fsync=off`.
     pub arguments: String,
-    /// Variables of its surroundings, without spaces.
-    pub variables: Vec<(String, String)>,
     /// A network namespace in which it listens at this address, on the usual port, and trusts everybody.
     pub network: Option<(String, String)>,
 }
@@ -216,9 +224,7 @@ impl Server {
             inside.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
             command = inside;
         }
-        let variables = self.setup.variables.iter().map(|(name, value)| format!("{name}={value}"));
-        let variables = variables.collect::<Vec<_>>().join(" ");
-        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).args([&arguments, &variables]);
+        command.args(["-c", RUN, "sh"]).args([&self.programs, &self.folder]).arg(&arguments);
         self.running = Some(command.stdin(Stdio::piped()).spawn()?);
         blocking(|| self.wait_until_ready())
     }
@@ -320,6 +326,24 @@ impl Server {
             blocking(|| std::thread::park_timeout(LOOK));
         }
         Ok(())
+    }
+
+    /// Lets `clock_timestamp()` return a time that [`Self::shift_clock`] sets, in all sessions that begin from now on. The timers of the
+    /// server keep the true time. `libfaketime` cannot do this: it allocates memory in the server's signal handlers, of which the
+    /// server dies.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn make_clock_shiftable(&self) -> Result<(), Error> {
+        self.sql(SHIFTED_CLOCK).map(drop)
+    }
+
+    /// Sets the clock to so many seconds from the true time.
+    ///
+    /// # Errors
+    /// The clock is not shiftable, or the server refuses.
+    pub fn shift_clock(&self, seconds: i64) -> Result<(), Error> {
+        self.sql(&format!("UPDATE shifted.clock SET seconds = {seconds}")).map(drop)
     }
 
     /// Runs one of the server's programs to its end.

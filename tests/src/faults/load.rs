@@ -26,6 +26,9 @@ const WINDOW: usize = 96;
 const AGAIN: Duration = Duration::from_millis(20);
 /// How long a sender waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// How long a connection may be idle before a request takes a new one. The daemon closes one after 15 s, and a request that is on its
+/// way at that moment has no response.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// Where a daemon takes requests now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,5 +221,5 @@ impl Load {
     reason = "what the daemon may call is guarded, and this is not the daemon"
 )]
 pub(super) fn client() -> Result<Client, reqwest::Error> {
-    Client::builder().timeout(PATIENCE).pool_max_idle_per_host(64).build()
+    Client::builder().timeout(PATIENCE).pool_idle_timeout(IDLE).pool_max_idle_per_host(64).build()
 }

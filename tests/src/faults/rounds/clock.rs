@@ -7,7 +7,7 @@ use super::super::{Effort, Error, Verdict};
 use crate::fake_clock::FakeClock;
 
 /// Where the clock goes, in turn: seconds from the true time.
-pub(super) const STEPS: [&str; 5] = ["+3600", "-3600", "+31536000", "-31536000", "+0"];
+pub(super) const STEPS: [i64; 5] = [3600, -3600, 31_536_000, -31_536_000, 0];
 /// How long a step may take to be noticed.
 const NOTICED: Duration = Duration::from_millis(200);
 

@@ -1,6 +1,5 @@
 //! The clock of one of three daemons steps, and that of their database.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +8,7 @@ use super::super::rig::{Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use super::clock::STEPS;
 use crate::fake_clock::FakeClock;
-use postgres_server::{Server, Setup};
+use postgres_server::Server;
 
 const DAEMONS: usize = 3;
 /// The daemon whose clock steps.
@@ -30,11 +29,9 @@ const DECLARED_DEAD: &str = "has stopped beating";
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     let folder = tempfile::tempdir()?;
-    // The database runs as another user.
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
-    let of_database = FakeClock::new(folder.path().join("database"))?;
     let of_daemon = FakeClock::new(folder.path().join("daemon"))?;
-    let server = Server::start_as(Setup { variables: of_database.variables(), ..Setup::default() })?;
+    let server = Server::start()?;
+    server.make_clock_shiftable()?;
     let stores = vec![Server::url(&[&server]); DAEMONS];
     let parts = Parts { ticks: true, has_gaps: true, pause: Some(PAUSE), stores, ..Parts::default() };
     let mut rig = Rig::new("cluster-clock", effort.seed, parts).await?;
@@ -42,15 +39,19 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     rig.start().await?;
     rig.load();
     for round in 0..effort.rounds {
-        for (clock, whose) in [(&of_daemon, "a daemon"), (&of_database, DATABASE)] {
+        for whose in ["a daemon", DATABASE] {
             for step in STEPS {
                 rig.progress(PROGRESS).await;
                 let owed = rig.shared().oracle().open_numbers();
-                clock.set(step)?;
-                let should_differ = whose == DATABASE && step != "+0";
+                if whose == DATABASE {
+                    server.shift_clock(step)?;
+                } else {
+                    of_daemon.set(step)?;
+                }
+                let should_differ = whose == DATABASE && step != 0;
                 let is_right = differs(&server)? == should_differ;
                 rig.blame((!is_right).then(|| "the clock of the database is not as it was set".to_owned()));
-                let when = format!("when the clock of {whose} stepped to {step} in round {round}");
+                let when = format!("when the clock of {whose} stepped to {step:+} s in round {round}");
                 rig.wait(END_WITHIN, &format!("what was open {when} did not end"), |oracle| {
                     oracle.have_ended(&owed)
                 })
