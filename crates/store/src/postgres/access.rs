@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::Config;
+use tokio_postgres::{Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connect::{Session, message};
@@ -16,9 +16,11 @@ const UNKNOWN: u32 = 2;
 
 /// The process of a connection.
 pub(super) const PID: &str = "SELECT pg_backend_pid()";
-/// One row while the server works on a request; true while the commit waits for a standby.
-const WORK: &str = "SELECT coalesce(wait_event = 'SyncRep', false) FROM pg_stat_activity \
+/// One row while the server works on a request: the type and the name of the event that it waits for.
+const WORK: &str = "SELECT wait_event_type, wait_event FROM pg_stat_activity \
     WHERE pid = $1 AND coalesce(state, 'active') = 'active'";
+/// The event for which a commit waits that a synchronous standby has yet to confirm.
+const STANDBY_WAIT: &str = "SyncRep";
 
 /// The settings with which connections are opened.
 #[derive(Clone)]
@@ -29,8 +31,8 @@ pub(super) struct Access {
 
 /// The work of a process of the server on a request whose answer is late.
 pub(super) enum Late {
-    /// It works on the request.
-    Active,
+    /// It works on the request; the event for which it waits, such as `Lock: transactionid`, or `none`.
+    Active(String),
     /// It has committed, and waits for the standby.
     WaitsForStandby,
     /// It does not answer the question, for this reason.
@@ -62,8 +64,7 @@ impl Access {
             }
             let work = tokio::time::timeout(PATIENCE, self.work(pid)).await;
             let work = match work.unwrap_or_else(|_| Err("there is no answer".to_owned())) {
-                Ok(Some(true)) => Late::WaitsForStandby,
-                Ok(Some(false)) => Late::Active,
+                Ok(Some(work)) => work,
                 Ok(None) => {
                     unknown += 1;
                     if unknown >= UNKNOWN {
@@ -79,9 +80,18 @@ impl Access {
     }
 
     /// Asks the server what this process of it does; `None` if it waits for a request, or is gone.
-    async fn work(&self, pid: i32) -> Result<Option<bool>, String> {
+    async fn work(&self, pid: i32) -> Result<Option<Late>, String> {
         let session = self.open("SET statement_timeout = '5s'").await.map_err(|error| message(&error))?;
         let row = session.client.query_opt(WORK, &[&pid]).await.map_err(|error| message(&error))?;
-        row.map(|row| row.try_get(0)).transpose().map_err(|error| message(&error))
+        row.map(|row| waits(&row)).transpose().map_err(|error| message(&error))
     }
+}
+
+fn waits(row: &Row) -> Result<Late, tokio_postgres::Error> {
+    let (kind, event): (Option<&str>, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(match (kind, event) {
+        (_, Some(STANDBY_WAIT)) => Late::WaitsForStandby,
+        (Some(kind), Some(event)) => Late::Active(format!("{kind}: {event}")),
+        _ => Late::Active("none".to_owned()),
+    })
 }

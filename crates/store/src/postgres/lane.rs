@@ -21,6 +21,8 @@ use crate::poison::Poison;
 /// The pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The time after which a write on which the server still works counts as an outage.
+const LONG: Duration = Duration::from_secs(10);
 /// The most attempts for a batch that other transactions are in the way of.
 const MAX_CONTENTIONS: u32 = 100;
 
@@ -170,7 +172,10 @@ impl Lane {
                     }
                     tokio::time::sleep(Duration::from_millis(contentions.into())).await;
                 }
-                // A new connection finds out whether it is committed.
+                Err(Failure::Unknown(reason)) if self.shared.outage.is_closing() => {
+                    return Err(self.stop(&reason));
+                }
+                // A new connection finds out if it is committed.
                 Err(Failure::Unknown(reason)) => {
                     tracing::warn!(lane = self.index, reason, "a connection to the database is lost")
                 }
@@ -222,22 +227,31 @@ impl Lane {
     }
 
     /// Waits for the answer to a write, as long as the server works on it: a commit may wait for a standby, and is never cancelled.
-    /// New requests are refused while one does, or while the server does not answer. Returns the reason if the server does not work
-    /// on the write, so that its answer is lost on the way.
+    /// New requests are refused while one does, while the server does not answer, and while it works longer than [`LONG`], such as
+    /// behind the lock of another session. Returns the reason if the server does not work on the write, so that its answer is lost on
+    /// the way, or if the store closes and the server still works on it.
     async fn watch<T>(&self, pid: i32, write: impl Future<Output = T>) -> Result<T, String> {
         let mut is_out = false;
-        let late = |late: Late, begun| {
+        let mut lost = "the answer to a write is lost".to_owned();
+        let late = |late: Late, begun: Instant| {
             let reason = match late {
                 Late::WaitsForStandby => "commits wait for the synchronous standby".to_owned(),
                 Late::Unreachable(reason) => reason,
-                Late::Active => return Ok(()),
+                Late::Active(event) if self.shared.outage.is_closing() => {
+                    lost = format!("a write has not ended; the server waits for {event}");
+                    return Err(Lost);
+                }
+                Late::Active(event) if begun.elapsed() >= LONG => {
+                    format!("a write takes longer than {} s; the server waits for {event}", LONG.as_secs())
+                }
+                Late::Active(_) => return Ok(()),
             };
             is_out = true;
             self.shared.outage.began(&reason, begun);
             Ok(())
         };
         let answer = self.shared.access.watch(pid, write, late).await;
-        let answer = answer.map_err(|Lost| "the answer to a write is lost".to_owned())?;
+        let answer = answer.map_err(|Lost| lost)?;
         if is_out {
             self.shared.outage.ended();
         }

@@ -45,11 +45,11 @@ struct State {
 }
 
 impl Outage {
-    /// Notes that a connection could not be opened, or that a write has had no answer since then.
+    /// Notes that a connection could not be opened, or that a write has had no response since then.
     pub(super) fn began(&self, reason: &str, since: Instant) {
         let mut state = self.state();
         if state.since.is_none() {
-            tracing::error!(reason, "the database does not answer; writes wait for it");
+            tracing::error!(reason, "writes wait for the database");
         }
         let since = state.since.as_ref().map_or(since, |(since, _)| *since);
         state.since = Some((since, reason.to_owned()));

@@ -10,6 +10,7 @@ mod shared;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use model::{
@@ -23,6 +24,7 @@ use store::{
     News, Options, Recipient, RunningGeneration, Shard, Store,
 };
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 fn server() -> PostgresServer {
     PostgresServer::start().expect("PostgreSQL is installed")
@@ -366,6 +368,52 @@ async fn a_daemon_goes_on_after_a_restart_of_the_server_program() {
     server.restart();
     accept(&*store, new(&definition, 2)).await.expect("it is accepted");
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 2);
+}
+
+/// A server with a store whose writes of executions wait for the lock of another session, and one such write.
+async fn blocked_write(
+    folder: &TempDir,
+) -> (PostgresServer, Arc<dyn Store>, Definition, JoinHandle<Result<Vec<AcceptOutcome>, Error>>) {
+    let server =
+        PostgresServer::start_with("-c max_prepared_transactions=1").expect("PostgreSQL is installed");
+    let space = server.space();
+    let store = open(&space, folder);
+    let definition = definition(&*store).await;
+    server.run(&format!("BEGIN; LOCK TABLE {}.live; PREPARE TRANSACTION 'held'", space.schema()));
+    let (writer, written) = (store.clone(), new(&definition, 1));
+    let write = tokio::spawn(async move { accept(&*writer, written).await });
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while server.run(waiting) != "1" {}
+    (server, store, definition, write)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_session() {
+    let folder = folder();
+    let (server, store, definition, write) = blocked_write(&folder).await;
+    let mut refusal = None;
+    for number in 2..200 {
+        let later = accept(&*store, new(&definition, number));
+        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_millis(300), later).await {
+            refusal = Some(error.to_string());
+            break;
+        }
+    }
+    let refusal = refusal.expect("one is refused");
+    assert!(refusal.contains("a write takes longer than 10 s; the server waits for Lock: relation"), "{refusal}");
+    server.run("ROLLBACK PREPARED 'held'");
+    assert_eq!(write.await.expect("no panic").expect("it is accepted"), [AcceptOutcome::New]);
+    while accept(&*store, new(&definition, 1000)).await.is_err() {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_closes_though_a_write_waits_for_the_lock_of_another_session() {
+    let folder = folder();
+    let (_server, store, _, write) = blocked_write(&folder).await;
+    let unfinished = store.close().await.expect_err("a write has not ended").to_string();
+    assert!(unfinished.contains("a write has not ended; the server waits for Lock: relation"), "{unfinished}");
+    let lost = write.await.expect("no panic").expect_err("it is not written");
+    assert!(lost.outcome_unknown(), "{lost}");
 }
 
 #[test]
