@@ -133,3 +133,33 @@ async fn each_of_many_kept_events_ends_one_turn_and_is_recorded_once() {
     assert_eq!(end(&engine, id).await, format!(r#"{{"got":[{}]}}"#, expected.join(",")));
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn the_snapshot_of_a_loop_over_events_contains_the_last_ones_only() {
+    let steps = "  - repeat: {max: 300}\n    steps:\n      - {id: paid, waitFor: {event: paid}}\n";
+    let project = Project::with(&manual(steps));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    let mut most = [0, 0];
+    for number in 0..300 {
+        let stored = engine.store().replay_log(id).await.expect("it is read").expect("it is there").snapshot;
+        let most = &mut most[number / 150];
+        *most = stored.map_or(0, |snapshot| snapshot.body.len()).max(*most);
+        let before = engine.store().execution(id).await.expect("it is read").expect("it is there").events;
+        engine.runtime().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
+        soon(async {
+            loop {
+                let row = engine.store().execution(id).await.expect("it is read").expect("it is there");
+                if row.status.is_terminal() || (row.events > before && engine.runtime().status().resting == 1)
+                {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    let [early, late] = most;
+    assert!(early > 200 && late < early + 100, "{early} bytes in the first turns, {late} in the last");
+    stop(engine).await;
+}

@@ -209,11 +209,9 @@ impl Run {
         };
         let mut accepted = self.journal.accepted_events(&step.id);
         let passed = accepted.passed.get(&name).cloned();
-        let begin = passed.clone().unwrap_or_else(|| first_event_key(self.journal.id()));
+        let begin = passed.unwrap_or_else(|| first_event_key(self.journal.id()));
         let found = self.next_earlier_event(wait, &name, key, begin, &mut accepted, scope, context).await;
-        if accepted.passed.get(&name) != passed.as_ref() {
-            self.journal.set_accepted_events(&step.id, accepted);
-        }
+        self.journal.set_accepted_events(&step.id, accepted);
         found
     }
 

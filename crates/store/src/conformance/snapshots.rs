@@ -29,10 +29,17 @@ pub(super) async fn replay_begins_there(fixture: &dyn Fixture) {
     assert_eq!(log.events, [all[0].clone(), all[3].clone()]);
     assert_eq!((log.count, all.len()), (4, 4));
 
-    let end = append(execution, 4, vec![finished(9, success())], Status::Succeeded);
+    // One that is written later than the events for which it stands.
+    let late = append(execution, 4, vec![step("a", 4_u32)], Status::Running);
+    store.append(&Append { snapshot: put(3, "late"), ..late }).await.expect("it is appended");
+    let log = store.replay_log(execution).await.expect("it is read").expect("it is there");
+    assert_eq!(log.snapshot, Some(Snapshot { events: 3, body: "late".to_owned() }));
+    assert_eq!((log.count, log.events.len()), (5, 3));
+
+    let end = append(execution, 5, vec![finished(9, success())], Status::Succeeded);
     store.append(&Append { snapshot: SnapshotChange::Delete, ..end }).await.expect("it is appended");
     let log = store.replay_log(execution).await.expect("it is read").expect("it is there");
-    assert_eq!((log.snapshot, log.events.len(), log.count), (None, 5, 5));
+    assert_eq!((log.snapshot, log.events.len(), log.count), (None, 6, 6));
     assert_eq!(store.replay_log(id(50, 0)).await.expect("it is read"), None);
 }
 

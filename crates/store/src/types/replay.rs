@@ -26,17 +26,17 @@ pub enum SnapshotChange {
     /// No change.
     #[default]
     Keep,
-    /// A new snapshot, which replaces an earlier one.
+    /// A new snapshot, which replaces an earlier one. It stands for all events before its append, or for fewer.
     Put(Snapshot),
     /// The snapshot is deleted.
     Delete,
 }
 
 impl SnapshotChange {
-    /// Returns an error if the snapshot is too large, or does not stand for the `first` events before its append.
+    /// Returns an error if the snapshot is too large, or stands for more than the `first` events before its append.
     pub(crate) fn check(&self, first: u32) -> Result<(), Error> {
         let Self::Put(Snapshot { events, body }) = self else { return Ok(()) };
-        if *events != first {
+        if *events > first {
             let reason = format!("a snapshot of {events} events cannot be written with event {first}");
             return Err(Error::Invalid { reason });
         }

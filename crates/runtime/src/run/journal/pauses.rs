@@ -372,7 +372,9 @@ impl Journal {
 
     /// Replaces the list of events that ended waits of a step by a shorter one with the same meaning.
     pub(crate) fn set_accepted_events(&self, id: &str, accepted: AcceptedEvents) {
-        self.state().accepted_events.insert(id.to_owned(), accepted);
+        let mut state = self.state();
+        state.loops.pass_events(id, &accepted);
+        state.accepted_events.insert(id.to_owned(), accepted);
     }
 
     /// Returns true if the wait of the step ended by its time limit.

@@ -4,7 +4,7 @@
 //! nothing reads their outcomes again but the variables, which it contains. Only a journal that was restored from a long log
 //! takes one, at the first turn that begins after the replay and outside of parallel branches, where nothing else runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -52,8 +52,18 @@ pub(super) struct Loops {
     active: Vec<LoopPosition>,
     /// True if the store has a snapshot.
     is_stored: bool,
+    /// The snapshot that this journal has taken.
+    taken: Option<Taken>,
     /// The change of the next commit.
     pub(super) change: SnapshotChange,
+}
+
+/// A snapshot, with the steps that have looked for earlier events since.
+struct Taken {
+    /// The number of events that the snapshot stands for.
+    events: u32,
+    snapshot: SnapshotState,
+    looked: HashSet<String>,
 }
 
 /// The stored form of a snapshot. Times are wall-clock times with the wall offset of the snapshot.
@@ -176,17 +186,36 @@ impl Journal {
         let transit = self.transit.lock().await;
         let mut state = self.state();
         if !transit.is_under_way() && state.rests_between_turns() {
-            let snapshot = state.snapshot(self, automation).and_then(|snapshot| {
-                let body = serde_json::to_string(&snapshot).ok()?;
-                (body.len() <= Snapshot::MAX_BYTES).then_some(body)
+            let events = transit.next();
+            let stored = state.snapshot(self, automation).and_then(|snapshot| {
+                let stored = snapshot.stored(events)?;
+                Some((snapshot, stored))
             });
-            if let Some(body) = snapshot {
-                state.loops.change = SnapshotChange::Put(Snapshot { events: transit.next(), body });
+            if let Some((snapshot, stored)) = stored {
+                state.loops.change = SnapshotChange::Put(stored);
                 state.loops.is_stored = true;
+                state.loops.taken = Some(Taken { events, snapshot, looked: HashSet::new() });
             }
         }
         state.loops.active.clear();
         Ok(())
+    }
+}
+
+impl Loops {
+    /// Notes that the step with this id has looked for earlier events. At its first wait since the snapshot none has ended a wait
+    /// meanwhile, so that the events that it passed are passed in the snapshot too: the next journal does not read them again.
+    pub(super) fn pass_events(&mut self, id: &str, accepted: &AcceptedEvents) {
+        let Some(taken) = &mut self.taken else { return };
+        if !taken.looked.insert(id.to_owned()) {
+            return;
+        }
+        let known = taken.snapshot.accepted_events.insert(id.to_owned(), accepted.clone());
+        if known.unwrap_or_default().passed != accepted.passed
+            && let Some(stored) = taken.snapshot.stored(taken.events)
+        {
+            self.change = SnapshotChange::Put(stored);
+        }
     }
 }
 
@@ -262,6 +291,12 @@ impl State {
 }
 
 impl SnapshotState {
+    /// The stored form, for so many events; `None` if it is too large.
+    fn stored(&self, events: u32) -> Option<Snapshot> {
+        let body = serde_json::to_string(self).ok()?;
+        (body.len() <= Snapshot::MAX_BYTES).then_some(Snapshot { events, body })
+    }
+
     /// True if its values are small enough, and all of them are in the log.
     fn fits(&self) -> bool {
         let outcomes = self.finished.iter().filter_map(|(_, outcome)| match outcome {
