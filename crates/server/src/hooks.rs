@@ -88,14 +88,14 @@ impl Hooks {
         body: Incoming,
     ) -> Answer {
         let Some(limit) = target.body_limit() else {
-            return answer(
-                self.engine.ingress().receive_on(target, request(head, fragment, Data::default())).await,
-            );
+            let plain = self.engine.ingress().receive_on(target, request(head, fragment, Data::default())).await;
+            return self.answer(plain).await;
         };
         match self.body(head, target, body, limit).await {
             // The bytes count against the budget until the answer is there, not only while they arrive.
             Ok(held) => {
-                answer(self.engine.ingress().receive_on(target, request(head, fragment, held.data())).await)
+                let request = request(head, fragment, held.data());
+                self.answer(self.engine.ingress().receive_on(target, request).await).await
             }
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
@@ -109,6 +109,21 @@ impl Hooks {
                 };
                 self.engine.ingress().refuse_early(target, refusal.code, refusal.status.as_u16(), request);
                 refusal.into_response()
+            }
+        }
+    }
+
+    /// The engine's answer as HTTP. Without room for a large body the caller gets 503 with the id of the execution.
+    async fn answer(&self, mut plain: HttpResponse) -> Answer {
+        match self.budget.outgoing(std::mem::take(&mut plain.body)).await {
+            Ok(body) => answer(plain, body),
+            Err(refusal) => {
+                let mut refused: Answer = refusal.into_response();
+                let id = plain.headers.into_iter().find(|(name, _)| name == trigger::response::EXECUTION_ID);
+                if let Some(id) = id.and_then(|(_, id)| HeaderValue::from_maybe_shared(bytes_of(id)).ok()) {
+                    refused.headers_mut().insert(trigger::response::EXECUTION_ID, id);
+                }
+                refused
             }
         }
     }
@@ -233,8 +248,8 @@ fn headers(map: &HeaderMap) -> Vec<(String, Vec<u8>)> {
 
 /// The engine's answer as HTTP. What is no header or no status was kept out where the answer was made; here it would
 /// only be dropped, never sent half.
-fn answer(plain: HttpResponse) -> Answer {
-    let mut response = Response::new(Outgoing::from(plain.body));
+fn answer(plain: HttpResponse, body: Outgoing) -> Answer {
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(plain.status)
         .ok()
         .filter(|status| !status.is_informational())
@@ -332,7 +347,7 @@ mod tests {
         let plain = HttpResponse::new(101, "text/plain", "x")
             .with_header("x-a", "1\r\nx-b: 2")
             .with_header("x-c", "3");
-        let response = answer(plain);
+        let response = answer(plain, Outgoing::from(Bytes::new()));
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let names: Vec<_> = response.headers().keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["content-type", "x-c"]);

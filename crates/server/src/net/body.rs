@@ -12,6 +12,7 @@ use model::value::Data;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
+use super::outgoing::Outgoing;
 use super::spool::{Share, Spool, Spooled};
 use super::{BUFFER, Refusal};
 use crate::options::Deadlines;
@@ -54,6 +55,18 @@ impl Budget {
             left: AtomicUsize::new(bytes),
             given_back: Notify::new(),
             spool,
+        })
+    }
+
+    /// The body of a response; a large one is written to disk first.
+    ///
+    /// # Errors
+    /// There is no room for it on the disk.
+    pub(crate) async fn outgoing(&self, data: Data) -> Result<Outgoing, Refusal> {
+        let Some(spool) = &self.spool else { return Ok(data.into()) };
+        Outgoing::on_disk_if_large(data, spool).await.map_err(|error| {
+            tracing::warn!(%error, "the body of a response could not be kept until it is read");
+            Refusal::no_room_for_response()
         })
     }
 

@@ -2,20 +2,48 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use engine::StreamingBody;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
-use model::value::Data;
+use model::value::{CHUNK_SIZE, Data};
+
+use super::spool::{Share, Spool};
+
+/// The length from which a body in memory is written to disk before it is sent, in bytes. The bodies of all connections would
+/// otherwise stay in memory for as long as their readers like.
+const LARGE: usize = 256 << 10;
 
 /// The body of a response, of known length.
 pub(crate) enum Outgoing {
     /// At once.
     Whole(Full<Bytes>),
-    /// One piece at a time, each read when the one before it is gone: a slow reader holds no more memory than that.
-    Streamed(StreamingBody),
+    /// One piece at a time, each read when the one before it is gone: a slow reader holds no more memory than that. The share is that
+    /// of a body that is on disk until it is sent.
+    Streamed { body: StreamingBody, _share: Option<Share> },
+}
+
+impl Outgoing {
+    /// The body of a response; a large one is written to disk first.
+    ///
+    /// # Errors
+    /// The disk fails or is full, or too many bodies are on it.
+    pub(super) async fn on_disk_if_large(data: Data, spool: &Arc<Spool>) -> io::Result<Self> {
+        let bytes = match data {
+            Data::InMemory(bytes) if bytes.len() >= LARGE => bytes,
+            data => return Ok(data.into()),
+        };
+        let mut spooled = spool.begin().await?;
+        for part in bytes.chunks(CHUNK_SIZE) {
+            spooled.push(part).await?;
+        }
+        drop(bytes);
+        let (data, share) = spooled.finish().await?;
+        Ok(Self::Streamed { body: StreamingBody::new([data]), _share: Some(share) })
+    }
 }
 
 impl From<Bytes> for Outgoing {
@@ -28,7 +56,7 @@ impl From<Data> for Outgoing {
     fn from(data: Data) -> Self {
         match data {
             Data::InMemory(bytes) => bytes.into(),
-            Data::External(_) => Self::Streamed(StreamingBody::new([data])),
+            Data::External(_) => Self::Streamed { body: StreamingBody::new([data]), _share: None },
         }
     }
 }
@@ -40,21 +68,45 @@ impl Body for Outgoing {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never| match never {}),
-            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
+            Self::Streamed { body, .. } => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
-            Self::Streamed(body) => body.is_end_stream(),
+            Self::Streamed { body, .. } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(whole) => whole.size_hint(),
-            Self::Streamed(body) => body.size_hint(),
+            Self::Streamed { body, .. } => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use model::value::MemoryFiles;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_body_is_on_disk_until_it_is_sent_and_a_small_one_is_not() {
+        let spool = Spool::new(Arc::new(MemoryFiles));
+        let outgoing = async |length: usize| {
+            Outgoing::on_disk_if_large(Data::from(vec![7_u8; length]), &spool).await.expect("there is room")
+        };
+        assert!(matches!(outgoing(LARGE - 1).await, Outgoing::Whole(_)));
+        let large = outgoing(3 * LARGE + 1).await;
+        assert!(matches!(large, Outgoing::Streamed { _share: Some(_), .. }));
+        assert_eq!(large.size_hint().exact(), Some(3 * LARGE as u64 + 1));
+        assert_eq!(spool.used(), 3 * LARGE + 1);
+        let sent = large.collect().await.expect("it is read").to_bytes();
+        assert!(sent.len() == 3 * LARGE + 1 && sent.iter().all(|byte| *byte == 7));
+        assert_eq!(spool.used(), 0);
     }
 }

@@ -62,6 +62,11 @@ impl Refusal {
         Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
     }
 
+    pub(crate) fn no_room_for_response() -> Self {
+        let message = "the execution has ended, and there is no room for its response at this moment";
+        Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
+    }
+
     pub(crate) fn fault() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the daemon failed on this request")
     }

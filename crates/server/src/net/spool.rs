@@ -1,4 +1,4 @@
-//! Where large bodies are while they arrive: on disk, so that a slow sender holds no memory.
+//! The place of large bodies while they arrive or are sent: on disk, so that a slow peer holds no memory.
 //!
 //! They are written where the store keeps files, so one that starts an execution only gets its name there, and is not copied. Any
 //! other is gone with its request, and all of them with the process, whatever ends that.
@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 /// The bytes of bodies that may be on disk at one time.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The place of bodies that arrive.
+/// The place of bodies that arrive or are sent.
 #[derive(Debug)]
 pub(crate) struct Spool {
     files: Arc<dyn FileStorage>,
@@ -30,7 +30,7 @@ pub(super) struct Spooled {
 
 /// The part of what may be on disk that a body takes, for as long as this is held.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     bytes: usize,
     spool: Arc<Spool>,
 }
@@ -47,6 +47,14 @@ impl Spool {
         let file = spawn_blocking(move || files.create()).await.map_err(io::Error::other)??;
         let share = Share { bytes: 0, spool: Arc::clone(self) };
         Ok(Spooled { file: Some(file), buffer: Vec::new(), share })
+    }
+}
+
+#[cfg(test)]
+impl Spool {
+    /// The bytes of bodies that are on disk.
+    pub(super) fn used(&self) -> usize {
+        MOST_BYTES - self.left.load(Ordering::Relaxed)
     }
 }
 
