@@ -88,7 +88,8 @@ impl Hooks {
         body: Incoming,
     ) -> Answer {
         let Some(limit) = target.body_limit() else {
-            let plain = self.engine.ingress().receive_on(target, request(head, fragment, Data::default())).await;
+            let plain =
+                self.engine.ingress().receive_on(target, request(head, fragment, Data::default())).await;
             return self.answer(plain).await;
         };
         match self.body(head, target, body, limit).await {

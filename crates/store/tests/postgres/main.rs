@@ -400,7 +400,10 @@ async fn new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_
         }
     }
     let refusal = refusal.expect("one is refused");
-    assert!(refusal.contains("a write takes longer than 10 s; the server waits for Lock: relation"), "{refusal}");
+    assert!(
+        refusal.contains("a write takes longer than 10 s; the server waits for Lock: relation"),
+        "{refusal}"
+    );
     server.run("ROLLBACK PREPARED 'held'");
     assert_eq!(write.await.expect("no panic").expect("it is accepted"), [AcceptOutcome::New]);
     while accept(&*store, new(&definition, 1000)).await.is_err() {}
@@ -411,7 +414,10 @@ async fn a_store_closes_though_a_write_waits_for_the_lock_of_another_session() {
     let folder = folder();
     let (_server, store, _, write) = blocked_write(&folder).await;
     let unfinished = store.close().await.expect_err("a write has not ended").to_string();
-    assert!(unfinished.contains("a write has not ended; the server waits for Lock: relation"), "{unfinished}");
+    assert!(
+        unfinished.contains("a write has not ended; the server waits for Lock: relation"),
+        "{unfinished}"
+    );
     let lost = write.await.expect("no panic").expect_err("it is not written");
     assert!(lost.outcome_unknown(), "{lost}");
 }
