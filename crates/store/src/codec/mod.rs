@@ -10,7 +10,7 @@ mod start;
 mod text_room;
 
 pub(crate) use columns::{id_prefix, key_name, status_code, status_of, to_ns};
-pub(crate) use compress::{compress, decompress, holds};
+pub(crate) use compress::{compress, decompress};
 pub(crate) use events::DecodedEvent;
 pub(crate) use external::{ExternalValue, ExternalValues};
 pub(crate) use externalize::{find_large, remove, restore};

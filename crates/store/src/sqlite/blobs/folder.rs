@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufReader, Error as IoError, ErrorKind, Read as _, Write as _};
+use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use super::super::paths::{StorePaths, sync_directory};
 use super::super::usage::Usage;
 use super::file::FileBlob;
 use crate::Error;
-use crate::codec::{compress, decompress, holds};
+use crate::codec::{compress, decompress};
 
 /// The name of a blob: the SHA-256 of its content.
 pub(in super::super) type Hash = [u8; 32];
@@ -330,16 +330,16 @@ impl Folder {
 
     /// Returns the size of the file if it has this content.
     fn holding(&self, path: &Path, content: &[u8]) -> std::io::Result<Option<u64>> {
-        let file = match File::open(path) {
+        let stored = match read_at_most(path, content.len()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file?,
+            stored => stored?,
         };
-        let bytes = file.metadata()?.len();
-        let is_sound = holds(BufReader::new(file), content)?;
-        if !is_sound {
+        let bytes = u64::try_from(stored.len()).unwrap_or(u64::MAX);
+        let sound = decompress(stored, content.len()).is_some_and(|found| found == content);
+        if !sound {
             tracing::warn!(blob = %path.display(), "the blob was damaged; it is written again");
         }
-        Ok(is_sound.then_some(bytes))
+        Ok(sound.then_some(bytes))
     }
 }
 
