@@ -47,8 +47,18 @@ async fn replayed(engine: &Engine, id: ExecutionId) -> usize {
 
 /// Lets a rest of one hour pass. Returns false once the execution has ended.
 async fn next_turn(project: &Project, engine: &Engine, id: ExecutionId) -> bool {
-    let before = engine.store().execution(id).await.expect("it is read").expect("it is there").events;
+    let before = events(engine, id).await;
     project.clock.advance(HOUR);
+    rests_again(engine, id, before).await
+}
+
+/// The number of events of an execution.
+async fn events(engine: &Engine, id: ExecutionId) -> u32 {
+    engine.store().execution(id).await.expect("it is read").expect("it is there").events
+}
+
+/// Waits until an execution rests with more events than `before`. Returns false once it has ended.
+async fn rests_again(engine: &Engine, id: ExecutionId, before: u32) -> bool {
     soon(async {
         loop {
             let row = engine.store().execution(id).await.expect("it is read").expect("it is there");
@@ -145,19 +155,9 @@ async fn the_snapshot_of_a_loop_over_events_contains_the_last_ones_only() {
         let stored = engine.store().replay_log(id).await.expect("it is read").expect("it is there").snapshot;
         let most = &mut most[number / 150];
         *most = stored.map_or(0, |snapshot| snapshot.body.len()).max(*most);
-        let before = engine.store().execution(id).await.expect("it is read").expect("it is there").events;
+        let before = events(&engine, id).await;
         engine.runtime().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
-        soon(async {
-            loop {
-                let row = engine.store().execution(id).await.expect("it is read").expect("it is there");
-                if row.status.is_terminal() || (row.events > before && engine.runtime().status().resting == 1)
-                {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        assert_eq!(rests_again(&engine, id, before).await, number < 299);
     }
     let [early, late] = most;
     assert!(early > 200 && late < early + 100, "{early} bytes in the first turns, {late} in the last");

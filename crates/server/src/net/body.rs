@@ -17,8 +17,8 @@ use super::spool::{Share, Spool, Spooled};
 use super::{BUFFER, Refusal};
 use crate::options::Deadlines;
 
-/// The largest body that is in memory while it arrives (semantics 3.2).
-const SMALL: usize = 256 << 10;
+/// The largest body that is in memory while it arrives (semantics 3.2) or is sent.
+pub(super) const SMALL: usize = 256 << 10;
 /// The bytes a second at which a body may take longer than the deadline.
 const GOOD_PACE: f64 = (256 << 10) as f64;
 /// How much of a large body is looked at to see what it is.

@@ -11,11 +11,8 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use model::value::{CHUNK_SIZE, Data};
 
+use super::body::SMALL;
 use super::spool::{Share, Spool};
-
-/// The length from which a body in memory is written to disk before it is sent, in bytes. The bodies of all connections would
-/// otherwise stay in memory for as long as their readers like.
-const LARGE: usize = 256 << 10;
 
 /// The body of a response, of known length.
 pub(crate) enum Outgoing {
@@ -27,13 +24,13 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
-    /// The body of a response; a large one is written to disk first.
+    /// The body of a response; a large one is written to disk first. It would otherwise stay in memory for as long as its reader likes.
     ///
     /// # Errors
     /// The disk fails or is full, or too many bodies are on it.
     pub(super) async fn on_disk_if_large(data: Data, spool: &Arc<Spool>) -> io::Result<Self> {
         let bytes = match data {
-            Data::InMemory(bytes) if bytes.len() >= LARGE => bytes,
+            Data::InMemory(bytes) if bytes.len() > SMALL => bytes,
             data => return Ok(data.into()),
         };
         let mut spooled = spool.begin().await?;
@@ -100,13 +97,13 @@ mod tests {
         let outgoing = async |length: usize| {
             Outgoing::on_disk_if_large(Data::from(vec![7_u8; length]), &spool).await.expect("there is room")
         };
-        assert!(matches!(outgoing(LARGE - 1).await, Outgoing::Whole(_)));
-        let large = outgoing(3 * LARGE + 1).await;
+        assert!(matches!(outgoing(SMALL).await, Outgoing::Whole(_)));
+        let large = outgoing(3 * SMALL + 1).await;
         assert!(matches!(large, Outgoing::Streamed { _share: Some(_), .. }));
-        assert_eq!(large.size_hint().exact(), Some(3 * LARGE as u64 + 1));
-        assert_eq!(spool.used(), 3 * LARGE + 1);
+        assert_eq!(large.size_hint().exact(), Some(3 * SMALL as u64 + 1));
+        assert_eq!(spool.used(), 3 * SMALL + 1);
         let sent = large.collect().await.expect("it is read").to_bytes();
-        assert!(sent.len() == 3 * LARGE + 1 && sent.iter().all(|byte| *byte == 7));
+        assert!(sent.len() == 3 * SMALL + 1 && sent.iter().all(|byte| *byte == 7));
         assert_eq!(spool.used(), 0);
     }
 }
