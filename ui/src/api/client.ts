@@ -6,6 +6,8 @@ import { parse } from "../value/exact";
 import type { paths } from "./schema";
 
 const SECRET = "cogwork-session";
+/** The header with the second secret of the session. */
+const HEADER = "x-cogwork-session";
 /** The codes of the problems that end the session. */
 const OVER = ["unauthorized", "session_over", "session_header_missing"];
 
@@ -39,7 +41,7 @@ export function keepSecret(value: string | null): void {
 
 /** The fields of every request. */
 export function fields(): Record<string, string> {
-  return { "x-cogwork-session": secret() ?? "" };
+  return { [HEADER]: secret() ?? "" };
 }
 
 const problems: Middleware = {
@@ -48,7 +50,7 @@ const problems: Middleware = {
       request.headers.set(name, value);
     }
   },
-  async onResponse({ response, options }) {
+  async onResponse({ request, response, options }) {
     if (response.status === 304) {
       return;
     }
@@ -56,7 +58,8 @@ const problems: Middleware = {
       return options.parseAs === "json" && response.status !== 204 ? exactly(response) : undefined;
     }
     const body = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
-    if (OVER.includes(body.code ?? "")) {
+    // A late answer to a request of the session before says nothing of the session that a login in another tab has begun.
+    if (OVER.includes(body.code ?? "") && request.headers.get(HEADER) === fields()[HEADER]) {
       session.over();
     }
     throw new Problem(response.status, body.code ?? "unknown", body.detail ?? response.statusText, body);
