@@ -119,6 +119,16 @@ mod tests {
         line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
     }
 
+    /// Requests a purge, and waits until the process holds less memory than this.
+    fn wait_until_below(bytes: usize) {
+        request_purge();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while resident() > bytes {
+            assert!(std::time::Instant::now() < deadline, "{} MiB remain", resident() >> 20);
+            thread::yield_now();
+        }
+    }
+
     fn values(count: usize) -> Vec<Vec<u8>> {
         (0..count).map(|_| vec![1; LARGE / 16]).collect()
     }
@@ -138,17 +148,27 @@ mod tests {
         assert_eq!(after, SETTINGS.map(|setting| setting.value));
     }
 
+    /// `MI_ENABLE_LARGE_PAGES=0` in `.cargo/config.toml`.
+    #[test]
+    fn a_value_that_lives_does_not_keep_the_memory_of_others_of_its_size() {
+        let before = resident();
+        let mut values: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; LARGE / 10]).collect();
+        assert!(resident() > before + 90 * LARGE, "{before}");
+        let mut index = 0;
+        values.retain(|_| {
+            index += 1;
+            index % 32 == 0
+        });
+        wait_until_below(before + 32 * LARGE);
+        assert_eq!(values.len(), 31);
+    }
+
     #[test]
     fn the_memory_of_values_that_another_thread_has_freed_returns_to_the_system() {
         let before = resident();
         let large = values(64 * 16);
         assert!(resident() > before + 60 * LARGE, "{before}");
         thread::spawn(move || drop(large)).join().unwrap();
-        request_purge();
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while resident() > before + 16 * LARGE {
-            assert!(std::time::Instant::now() < deadline, "{} MiB remain", resident() >> 20);
-            thread::yield_now();
-        }
+        wait_until_below(before + 16 * LARGE);
     }
 }
