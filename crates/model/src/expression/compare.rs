@@ -2,6 +2,7 @@
 //!
 //! In expressions a boolean equals its number (`true == 1`); in JSONPath values of different types are never equal.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -232,20 +233,20 @@ pub(super) fn charge_whole(value: &Value, budget: &Budget) -> Result<usize, Exce
 static ENTRIES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A value as a key of a hash table, with the equality of [`equal`].
-pub(super) struct HashKey<'v>(pub(super) &'v Value);
+pub(super) struct HashKey<V>(pub(super) V);
 
-impl PartialEq for HashKey<'_> {
+impl<V: Borrow<Value>> PartialEq for HashKey<V> {
     fn eq(&self, other: &Self) -> bool {
         // The caller charged the work when it created the keys.
-        equal(self.0, other.0, &Budget::default()).unwrap_or(false)
+        equal(self.0.borrow(), other.0.borrow(), &Budget::default()).unwrap_or(false)
     }
 }
 
-impl Eq for HashKey<'_> {}
+impl<V: Borrow<Value>> Eq for HashKey<V> {}
 
-impl Hash for HashKey<'_> {
+impl<V: Borrow<Value>> Hash for HashKey<V> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        hash(self.0, state);
+        hash(self.0.borrow(), state);
     }
 }
 

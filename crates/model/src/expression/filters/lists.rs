@@ -184,8 +184,16 @@ fn keys<'i>(items: &'i [Value], call: &Call<'_>) -> Result<Vec<Cow<'i, Value>>, 
 /// `sort`: sorts by the items, or by `attribute` (several separated by commas).
 pub(super) fn sort(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
-    let keys = keys(&items, call)?;
     let order = SortOptions::new(call);
+    if call.argument("attribute").is_none() {
+        order.charge(items.iter(), call)?;
+        call.budget().allocate_list(items.len())?;
+        // In place: the characters of a large text exist only once.
+        let mut items = items.into_owned();
+        items.sort_by(|a, b| order.compare(a, b));
+        return ok(items);
+    }
+    let keys = keys(&items, call)?;
     order.charge(keys.iter().map(Cow::as_ref), call)?;
     call.budget().allocate_list(items.len().saturating_mul(2))?;
     let mut indices: Vec<usize> = (0..items.len()).collect();
@@ -226,20 +234,37 @@ fn select_extreme(call: &Call<'_>, replaces: fn(Ordering) -> bool) -> EvalResult
 /// `unique`: keeps the first of equal items.
 pub(super) fn unique(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
-    let mut keys = keys(&items, call)?;
     call.budget().allocate_list(items.len().saturating_mul(2))?;
-    for key in &mut keys {
-        compare::charge_whole(key, call.budget())?;
-        if let (Value::String(text), false) = (key.as_ref(), call.flag("case_sensitive")) {
-            call.budget().allocate(text.len().saturating_mul(2))?;
-            *key = Cow::Owned(Value::from(text.to_lowercase()));
+    let is_exact = call.flag("case_sensitive");
+    let mut distinct = HashSet::new();
+    let mut is_first = |key: Cow<'_, Value>| -> Result<bool, Failure> {
+        compare::charge_whole(&key, call.budget())?;
+        let key = match key.as_ref() {
+            Value::String(text) if !is_exact => {
+                call.budget().allocate(text.len().saturating_mul(2))?;
+                Value::from(text.to_lowercase())
+            }
+            _ => key.into_owned(),
+        };
+        Ok(distinct.insert((std::mem::discriminant(&key), HashKey(key))))
+    };
+    let keep: Vec<bool> = match call.argument("attribute") {
+        None => items.iter().map(|item| is_first(Cow::Borrowed(item))).collect::<Result<_, _>>()?,
+        Some(_) => keys(&items, call)?.into_iter().map(is_first).collect::<Result<_, _>>()?,
+    };
+    drop(distinct);
+    match items {
+        Cow::Borrowed(items) => {
+            let unique = items.iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item.clone());
+            ok(unique.collect::<Vec<_>>())
+        }
+        Cow::Owned(mut items) => {
+            let mut keep = keep.into_iter();
+            items.retain(|_| keep.next().unwrap_or_default());
+            items.shrink_to_fit();
+            ok(items)
         }
     }
-    let mut distinct = HashSet::with_capacity(items.len());
-    let first = |key: &Cow<'_, Value>| std::mem::discriminant(key.as_ref());
-    let keep: Vec<bool> = keys.iter().map(|key| distinct.insert((first(key), HashKey(key)))).collect();
-    let unique = items.iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item.clone());
-    ok(unique.collect::<Vec<_>>())
 }
 
 /// `groupby`: returns pairs of a key and its items, sorted by key.
@@ -458,7 +483,7 @@ fn choose(call: &Call<'_>, expected: bool, attribute: Option<&str>, arguments: &
 }
 
 /// The list operand of `in` as a hash table, so that the filter does not search the list for every item.
-struct Index<'l>(HashSet<HashKey<'l>>);
+struct Index<'l>(HashSet<HashKey<&'l Value>>);
 
 impl<'l> Index<'l> {
     fn build(test: &Predicate, arguments: &'l [Value], call: &Call<'_>) -> Result<Option<Self>, Failure> {
