@@ -15,8 +15,9 @@ pub use mimalloc::MiMalloc as Allocator;
 /// The number of bytes from which on values are large.
 const LARGE: usize = 1 << 20;
 
-/// The time between a request and the purge. It covers the values that are freed together.
-const DELAY: Duration = Duration::from_millis(10);
+/// The time between a request and the purge. It covers the values that are freed together. The next large values come within
+/// milliseconds on a busy daemon, and would add to what the ones before them left.
+const DELAY: Duration = Duration::from_millis(1);
 
 /// An option of mimalloc that [`configure`] sets.
 struct Setting {
@@ -31,11 +32,12 @@ struct Setting {
 }
 
 const SETTINGS: [Setting; 2] = [
-    // Milliseconds after which freed memory may return to the system.
+    // Milliseconds after which freed memory may return to the system. Measured with hostile bodies of 5 MB: 10 leave some 20 MiB more
+    // at the peak; 1 costs some 5 % of the processor time of an acknowledgement.
     Setting {
         option: 15,
         variable: "MIMALLOC_PURGE_DELAY",
-        value: 10,
+        value: 3,
         #[cfg(test)]
         usual: 1000,
     },
@@ -76,7 +78,7 @@ pub fn note_freed(bytes: usize) {
     }
 }
 
-/// Requests that the memory of freed values return to the system in about 10 milliseconds. Does not wait for it.
+/// Requests that the memory of freed values return to the system in about a millisecond. Does not wait for it.
 ///
 /// mimalloc returns memory only while a thread allocates. A thread that does nothing else purges in its place. Many requests
 /// become one purge.
