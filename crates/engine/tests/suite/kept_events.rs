@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::Engine;
-use model::Event;
+use model::{Event, ExecutionId};
+use store::StateStore as _;
 
 use crate::checking::check_steps;
 use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, stop};
@@ -170,6 +171,106 @@ async fn an_event_ends_one_iteration_and_not_the_next() {
         }
     }
     assert_eq!(end(&engine, id).await, "[1,2,3]");
+    stop(engine).await;
+}
+
+/// Waits until an execution waits in this iteration of the step `next`.
+async fn waits_in(engine: &Engine, id: ExecutionId, iteration: u32) {
+    let step = format!("next[{iteration}]");
+    soon(async {
+        loop {
+            let pending = engine.runtime().pending(id).await.expect("it is read");
+            if pending.iter().any(|pending| pending.step == step) && engine.runtime().status().resting == 1 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until the event `next` is retained, and returns how often.
+async fn retained(store: &Watched) -> usize {
+    soon(async {
+        loop {
+            let kept = store.list_state("events:next", None, 10).await.expect("it is read").len();
+            if kept > 0 {
+                return kept;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_event_that_is_delivered_late_does_not_end_a_second_iteration() {
+    let steps = "  - set: {got: []}\n  - repeat: {max: 4}\n    steps:\n      - {id: next, waitFor: {event: next}}\n      - set: {got: \"${{ vars.got + [steps.next.results] }}\"}\n  - set: {got: \"${{ vars.got }}\"}\n";
+    let project = Project::with(&manual(steps));
+    let watched = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(watched.clone()).await;
+    let id = start_and_rest(&engine, "{}").await;
+    watched.searching.forget_permits(1 << 20);
+    let runtime = engine.runtime().clone();
+    let late = tokio::spawn(async move { runtime.emit("next", json("2"), None).await });
+    retained(&watched).await;
+    // Sent to the execution itself. The second iteration then finds the event that is retained.
+    engine.runtime().signal(id, None, json("1"), None).await.expect("it waits");
+    waits_in(&engine, id, 2).await;
+    watched.searching.add_permits(1 << 20);
+    assert_eq!(late.await.expect("it ends").expect("it is sent"), 0, "no step waits for it any more");
+    for n in ["3", "4"] {
+        assert_eq!(emit(&engine, "next", n).await, 1);
+        if n == "3" {
+            waits_in(&engine, id, 3).await;
+        }
+    }
+    assert_eq!(end(&engine, id).await, r#"{"got":[1,2,3,4]}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_event_ends_all_iterations_that_wait_at_once() {
+    let steps = "  - forEach: [1, 2, 3]\n    concurrency: 3\n    steps:\n      - {id: next, waitFor: {event: next}}\n";
+    let project = Project::with(&manual(steps));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    assert_eq!(emit(&engine, "next", "7").await, 3);
+    assert_eq!(end(&engine, id).await, "[7,7,7]");
+    stop(engine).await;
+}
+
+/// Sends the event `next`, or waits for one that never comes.
+const SENDS_OR_WAITS: &str = "trigger: {manual: {}}
+inputs: {sends: {type: boolean}}
+steps:
+  - if: inputs.sends
+    then:
+      - {action: events.emit, with: {name: next, data: 2}}
+    else:
+      - waitFor: {event: next, if: event.data is odd}
+";
+
+#[tokio::test]
+async fn a_step_that_sends_its_event_again_after_a_crash_keeps_one_event() {
+    let project = Project::with(SENDS_OR_WAITS);
+    let watched = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(watched.clone()).await;
+    start_and_rest(&engine, r#"{"sends": false}"#).await;
+    watched.searching.forget_permits(1 << 20);
+    let id = start_with(&engine, r#"{"sends": true}"#).await;
+    retained(&watched).await;
+    let runtime = engine.runtime().clone();
+    tokio::join!(crash(engine), async {
+        while runtime.status().accepting {
+            tokio::task::yield_now().await;
+        }
+        watched.searching.add_permits(1 << 20);
+    });
+    let watched = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(watched.clone()).await;
+    assert_eq!(end(&engine, id).await, r#"{"delivered":0}"#);
+    assert_eq!(retained(&watched).await, 1);
     stop(engine).await;
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Watched {
     pub(crate) gate: Semaphore,
     /// As `gate`, for the reads of logs.
     pub(crate) reading: Semaphore,
+    /// As `gate`, for the searches for steps that wait for an event.
+    pub(crate) searching: Semaphore,
     /// Told once a read finds the file damaged.
     pub(crate) damaged: Notify,
     /// An execution that is not found.
@@ -43,7 +45,7 @@ pub(crate) struct Watched {
 impl Watched {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
         let zero = || AtomicU64::new(0);
-        let (gate, reading) = (Semaphore::new(1 << 20), Semaphore::new(1 << 20));
+        let open = || Semaphore::new(1 << 20);
         Self {
             inner,
             accepts: zero(),
@@ -53,8 +55,9 @@ impl Watched {
             waiting: zero(),
             fail: zero(),
             full: zero(),
-            gate,
-            reading,
+            gate: open(),
+            reading: open(),
+            searching: open(),
             damaged: Notify::new(),
             hidden: Mutex::new(None),
         }
@@ -199,6 +202,7 @@ impl WaitStore for Watched {
         after: Option<EventWaiter>,
         limit: u32,
     ) -> Result<Vec<EventWaiter>, Error> {
+        self.searching.acquire().await.expect("the gate stays").forget();
         self.inner.waiting_for_event(name, path, value, after, limit).await
     }
 

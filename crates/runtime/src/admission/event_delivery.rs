@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
-use model::execution::Signal;
+use model::execution::{ExecutionId, Signal};
 use store::EventWaiter;
 
 use super::signal::SignalError;
 use crate::context::Runtime;
+use crate::detached::spawn_on_drop;
 use crate::error::Error;
 use crate::event_filter::{Candidates, FilteredEvent};
+use crate::run::Delivery;
 
 /// The number of executions to which one event is delivered concurrently.
 const AT_ONCE: usize = 16;
@@ -17,10 +19,33 @@ const AT_ONCE: usize = 16;
 const PAGE: u32 = 1000;
 
 impl Runtime {
-    /// Delivers an event to every step that waits for it, and returns their number.
-    pub(crate) async fn deliver_event(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
-        // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there.
-        self.retain_event(signal).await?;
+    /// Delivers an event to every step that waits for it, and returns their number. `repeats` is the sender if it may have sent
+    /// the event before; then the event keeps its key, so that no step takes it twice.
+    pub(crate) async fn deliver_event(
+        self: &Arc<Self>,
+        signal: Signal,
+        repeats: Option<ExecutionId>,
+    ) -> Result<u64, Error> {
+        let runtime = self.clone();
+        // The sender may stop waiting.
+        spawn_on_drop(&self.tracker, async move {
+            let retained = match repeats {
+                Some(sender) => runtime.retained_key(&signal, sender).await?,
+                None => None,
+            };
+            // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there. It may have
+            // taken the event when it is found here; the key tells.
+            let key = match retained {
+                Some(key) => Some(key),
+                None => runtime.retain_event(&signal).await?,
+            };
+            runtime.deliver_retained(&Delivery { signal, key }).await
+        })
+        .await
+    }
+
+    async fn deliver_retained(self: &Arc<Self>, delivery: &Delivery) -> Result<u64, Error> {
+        let signal = &delivery.signal;
         let mut event = FilteredEvent::new(signal);
         let mut delivered = 0;
         for path in self.store.event_paths(&signal.name).await? {
@@ -31,12 +56,15 @@ impl Runtime {
             };
             let mut after = None;
             loop {
+                if !self.accepting() {
+                    return Err(Error::Closing);
+                }
                 let name = &signal.name;
                 let page =
                     self.store.waiting_for_event(name, &path, value.as_deref(), after.take(), PAGE).await?;
                 let Some(last) = page.last().cloned() else { break };
                 after = Some(last);
-                delivered += self.deliver_page(signal, page, &mut event).await?;
+                delivered += self.deliver_page(delivery, page, &mut event).await?;
             }
         }
         Ok(delivered)
@@ -45,7 +73,7 @@ impl Runtime {
     /// Delivers an event to those of the steps whose condition it satisfies, and returns their number.
     async fn deliver_page(
         self: &Arc<Self>,
-        signal: &Signal,
+        delivery: &Delivery,
         page: Vec<EventWaiter>,
         event: &mut FilteredEvent,
     ) -> Result<u64, Error> {
@@ -57,7 +85,7 @@ impl Runtime {
             tokio::task::consume_budget().await;
         }
         let taken: Vec<Result<bool, SignalError>> = stream::iter(concerned)
-            .map(|waiter| self.deliver(waiter.execution, waiter.step, signal.clone()))
+            .map(|waiter| self.deliver(waiter.execution, waiter.step, delivery.clone()))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;

@@ -4,7 +4,7 @@
 //! orders it. A step that starts to wait reads the events since its execution was accepted.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{ExecutionId, Signal};
@@ -13,8 +13,8 @@ use store::StateWrite;
 
 use super::Admission;
 use crate::context::Runtime;
-use crate::detached::spawn_on_drop;
 use crate::error::Error;
+use crate::run::Delivery;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
@@ -79,37 +79,50 @@ impl IssuedKeys {
 }
 
 impl Runtime {
-    /// Retains an event if an automation in force may wait for it. The event is durable when the future completes.
-    pub(crate) async fn retain_event(self: &Arc<Self>, signal: &Signal) -> Result<(), Error> {
+    /// Retains an event if an automation in force may wait for it, and returns its key. The event is durable when the future
+    /// completes, which must not be dropped before: the key counts as being written until then.
+    pub(super) async fn retain_event(&self, signal: &Signal) -> Result<Option<String>, Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
-            return Ok(());
+            return Ok(None);
         }
-        let Ok(value) = serde_json::to_value(signal).map(Value::from_serde) else { return Ok(()) };
+        let Ok(value) = serde_json::to_value(signal).map(Value::from_serde) else { return Ok(None) };
         if value.estimated_size(StateWrite::MAX_VALUE_BYTES) >= StateWrite::MAX_VALUE_BYTES {
             tracing::warn!(
                 event = signal.name,
                 "an event of 1 MiB or more is not kept for steps that wait for it later"
             );
-            return Ok(());
+            return Ok(None);
         }
-        let (runtime, scope) = (self.clone(), scope(&signal.name));
-        // The sender may stop waiting. The key counts as being written until the write is over.
-        spawn_on_drop(&self.tracker, async move {
-            let (now, keys) = (runtime.clock.now(), &runtime.admission.event_keys);
-            let key = keys.begin(&runtime.admission, now);
-            let write = StateWrite {
-                scope,
-                key: key.to_string(),
-                expected: None,
-                value: Some(value),
-                expires_at: now.checked_add(RETAINED_FOR).ok(),
-            };
-            let written = runtime.store.write_state(vec![write]).await;
-            keys.written(key);
-            written.inspect_err(|error| runtime.lost(error))
-        })
-        .await?;
-        Ok(())
+        let (now, keys) = (self.clock.now(), &self.admission.event_keys);
+        let key = keys.begin(&self.admission, now);
+        let write = StateWrite {
+            scope: scope(&signal.name),
+            key: key.to_string(),
+            expected: None,
+            value: Some(value),
+            expires_at: now.checked_add(RETAINED_FOR).ok(),
+        };
+        let written = self.store.write_state(vec![write]).await;
+        keys.written(key);
+        written.inspect_err(|error| self.lost(error))?;
+        Ok(Some(key.to_string()))
+    }
+
+    /// Finds the key of an event that an execution may have sent before; `None` if it is not retained.
+    pub(super) async fn retained_key(
+        &self,
+        signal: &Signal,
+        sender: ExecutionId,
+    ) -> Result<Option<String>, Error> {
+        let mut after = first_event_key(sender);
+        loop {
+            let (events, last) = self.retained_events(&signal.name, &after, self.clock.now()).await?;
+            if let Some(event) = events.into_iter().find(|event| event.signal.id == signal.id) {
+                return Ok(event.key);
+            }
+            let Some(last) = last else { return Ok(None) };
+            after = last;
+        }
     }
 
     /// The key below which all retained events are written already: none with a smaller key appears after this call.
@@ -123,22 +136,22 @@ impl Runtime {
         ExecutionId::new(before, [0; 10]).to_string()
     }
 
-    /// Reads a page of the events with a name that were sent after the key `after`, oldest first, each with its key; and the
-    /// key of the last one; `None` after the last page.
+    /// Reads a page of the events with a name that were sent after the key `after`, oldest first; and the key of the last one;
+    /// `None` after the last page.
     pub(crate) async fn retained_events(
         &self,
         name: &str,
         after: &str,
         now: Timestamp,
-    ) -> Result<(Vec<(String, Signal)>, Option<String>), store::Error> {
+    ) -> Result<(Vec<Delivery>, Option<String>), store::Error> {
         let page = self.store.list_state(&scope(name), Some(after), PAGE).await?;
         let last = page.last().map(|row| row.key.clone());
         let alive = page.into_iter().filter(|row| row.entry.expires_at.is_none_or(|at| at > now));
-        let signals = alive.filter_map(|row| {
+        let events = alive.filter_map(|row| {
             let signal = serde_json::from_str(&row.entry.value.to_json()).ok()?;
-            Some((row.key, signal))
+            Some(Delivery { signal, key: Some(row.key) })
         });
-        Ok((signals.collect(), last))
+        Ok((events.collect(), last))
     }
 }
 
@@ -149,6 +162,8 @@ pub(crate) fn first_event_key(id: ExecutionId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn admission() -> Admission {

@@ -16,7 +16,7 @@ use crate::api::Pending;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::inputs::check_declared;
-use crate::run::{ReplaySource, Taken};
+use crate::run::{Delivery, ReplaySource, Taken};
 
 /// A person's answer to an approval.
 #[derive(Clone, Debug, Default)]
@@ -133,22 +133,22 @@ impl Runtime {
         self: &Arc<Self>,
         id: ExecutionId,
         step: String,
-        signal: Signal,
+        delivery: Delivery,
     ) -> Result<bool, SignalError> {
         if !self.accepting() {
             return Err(Error::Closing.into());
         }
         // In a task of its own: a claim must be released even if the caller stops waiting.
         let runtime = self.clone();
-        let delivery = self.tracker.spawn(async move { runtime.deliver_to(id, &step, signal).await });
-        delivery.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
+        let delivering = self.tracker.spawn(async move { runtime.deliver_to(id, &step, delivery).await });
+        delivering.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
     }
 
     async fn deliver_to(
         self: &Arc<Self>,
         id: ExecutionId,
         step: &str,
-        signal: Signal,
+        delivery: Delivery,
     ) -> Result<bool, SignalError> {
         let give_up = self.clock.monotonic_now().after(PATIENCE);
         loop {
@@ -157,7 +157,7 @@ impl Runtime {
             moved.as_mut().enable();
             let claim = self.admission.table().claim(id);
             match claim {
-                Claim::Running(run) => match run.journal.signal(step, signal.clone()) {
+                Claim::Running(run) => match run.journal.signal(step, delivery.clone()) {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
@@ -166,9 +166,9 @@ impl Runtime {
                         return Ok(new);
                     }
                 },
-                Claim::Queued(queued) => return self.deliver_queued(id, queued, step, signal).await,
+                Claim::Queued(queued) => return self.deliver_queued(id, queued, step, delivery).await,
                 Claim::Suspended(suspended) => {
-                    return self.deliver_suspended(id, suspended, step, signal).await;
+                    return self.deliver_suspended(id, suspended, step, delivery).await;
                 }
                 Claim::Unavailable => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
@@ -178,7 +178,7 @@ impl Runtime {
                         Some(_) => {}
                     }
                     if let Some(owner) = self.elsewhere(id).await? {
-                        return self.deliver_elsewhere(owner, id, step, signal).await;
+                        return self.deliver_elsewhere(owner, id, step, delivery).await;
                     }
                 }
             }
@@ -195,9 +195,9 @@ impl Runtime {
         id: ExecutionId,
         mut queued: Queued,
         step: &str,
-        signal: Signal,
+        delivery: Delivery,
     ) -> Result<bool, SignalError> {
-        let result = self.record_signal(id, queued.source, &mut queued.wall_offset, step, signal).await;
+        let result = self.record_signal(id, queued.source, &mut queued.wall_offset, step, delivery).await;
         self.release(id, ExecutionState::Queued(queued));
         result
     }
@@ -208,10 +208,10 @@ impl Runtime {
         id: ExecutionId,
         mut suspended: Suspended,
         step: &str,
-        signal: Signal,
+        delivery: Delivery,
     ) -> Result<bool, SignalError> {
         let result =
-            self.record_signal(id, ReplaySource::Suspended, &mut suspended.wall_offset, step, signal).await;
+            self.record_signal(id, ReplaySource::Suspended, &mut suspended.wall_offset, step, delivery).await;
         let state = match result {
             Err(SignalError::NotWaiting) => ExecutionState::Suspended(suspended),
             _ => ExecutionState::Queued(suspended.into_queued(self.clock.monotonic_now())),
@@ -227,11 +227,11 @@ impl Runtime {
         source: ReplaySource,
         wall_offset: &mut SignedDuration,
         step: &str,
-        signal: Signal,
+        delivery: Delivery,
     ) -> Result<bool, SignalError> {
         let live = self.load(id, source, *wall_offset).await.map_err(Error::Input)?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
-        let new = taken(live.journal.signal(step, signal))?;
+        let new = taken(live.journal.signal(step, delivery))?;
         self.committed(&live.journal).await?;
         *wall_offset = live.journal.wall_offset();
         Ok(new)
@@ -269,7 +269,7 @@ impl Runtime {
         // The first answer counts.
         let signal =
             Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
-        match self.deliver(id, pending.step, signal).await? {
+        match self.deliver(id, pending.step, signal.into()).await? {
             true => Ok(()),
             false => Err(SignalError::NotWaiting),
         }
@@ -290,7 +290,7 @@ impl Runtime {
         let pending = self.one_pending(id, step, listens).await?;
         let WaitReason::Event { name } = pending.on else { return Err(SignalError::NotWaiting) };
         let signal = Signal { id: uuid::Uuid::new_v4().to_string(), name, data, by };
-        self.deliver(id, pending.step, signal).await.map(|_| ())
+        self.deliver(id, pending.step, signal.into()).await.map(|_| ())
     }
 
     async fn one_pending(

@@ -17,7 +17,8 @@ impl Run {
             data: self.journal.redact_value(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };
-        match self.runtime.deliver_event(&signal).await {
+        let repeats = self.journal.may_have_begun(key).then(|| self.journal.id());
+        match self.runtime.deliver_event(signal, repeats).await {
             Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
             Err(crate::error::Error::Closing) => Err(Exit::ShuttingDown),
             Err(error) => Err(Exit::Failed(ActionError::new(ErrorKind::Internal, error.to_string()))),

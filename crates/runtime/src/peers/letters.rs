@@ -14,6 +14,7 @@ use crate::admission::SignalError;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::random::random;
+use crate::run::Delivery;
 
 /// The time that a sender waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,7 +36,13 @@ pub trait ShardRequests: Send + Sync {
 #[serde(rename_all = "camelCase")]
 enum Request {
     /// Deliver a signal to a waiting step.
-    Signal { step: String, signal: Signal },
+    Signal {
+        step: String,
+        signal: Signal,
+        /// The key of a retained event. Releases before this member send none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
     /// End the execution.
     Cancel { reason: String },
     /// Record an event that explains the history.
@@ -63,9 +70,10 @@ impl Runtime {
         owner: NodeId,
         id: ExecutionId,
         step: &str,
-        signal: Signal,
+        delivery: Delivery,
     ) -> Result<bool, SignalError> {
-        let request = Request::Signal { step: step.to_owned(), signal };
+        let Delivery { signal, key } = delivery;
+        let request = Request::Signal { step: step.to_owned(), signal, key };
         match self.ask(owner, id, &request).await? {
             Reply::Done => Ok(true),
             Reply::Known => Ok(false),
@@ -214,13 +222,15 @@ impl Runtime {
         let request = request
             .inspect_err(|error| tracing::error!(%id, %error, "a letter of another daemon cannot be read"));
         Some(match request.ok()? {
-            Request::Signal { step, signal } => match self.deliver(id, step, signal).await {
-                Ok(true) => Reply::Done,
-                Ok(false) => Reply::Known,
-                Err(SignalError::TooMany) => Reply::TooMany,
-                Err(SignalError::Engine(_)) => return None,
-                Err(_) => Reply::NotWaiting,
-            },
+            Request::Signal { step, signal, key } => {
+                match self.deliver(id, step, Delivery { signal, key }).await {
+                    Ok(true) => Reply::Done,
+                    Ok(false) => Reply::Known,
+                    Err(SignalError::TooMany) => Reply::TooMany,
+                    Err(SignalError::Engine(_)) => return None,
+                    Err(_) => Reply::NotWaiting,
+                }
+            }
             Request::Cancel { reason } => match self.admission.cancel(self, id, &reason) {
                 true => Reply::Done,
                 false => Reply::NotWaiting,

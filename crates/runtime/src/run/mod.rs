@@ -40,8 +40,8 @@ pub use code::{level, to_action_error};
 pub use determinism::Secret;
 pub use evaluate::expression_error;
 pub(crate) use journal::{
-    Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StoredLog, Suspension, Taken,
-    Wake,
+    Delivery, Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StoredLog, Suspension,
+    Taken, Wake,
 };
 use scope::Scope;
 use step::Context;

@@ -10,7 +10,7 @@ use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
 use model::value::Value;
 use store::Wait;
 
-use super::journal::{AcceptedEvents, Due, Taken, Times};
+use super::journal::{Due, Taken, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
@@ -159,7 +159,7 @@ impl Run {
             self.journal.set_event_filter(key, self.event_filter(wait, scope));
         }
         if begins || self.journal.is_resumed() {
-            self.load_earlier_events(step, wait, key, scope, context).await?;
+            self.load_earlier_events(wait, key, scope, context).await?;
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
@@ -198,7 +198,6 @@ impl Run {
     /// accepted.
     async fn load_earlier_events(
         &self,
-        step: &Step,
         wait: &WaitForStep,
         key: &str,
         scope: &Scope,
@@ -207,25 +206,21 @@ impl Run {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
         };
-        let mut accepted = self.journal.accepted_events(&step.id);
-        let passed = accepted.passed.get(&name).cloned();
-        let begin = passed.unwrap_or_else(|| first_event_key(self.journal.id()));
-        let found = self.next_earlier_event(wait, &name, key, begin, &mut accepted, scope, context).await;
-        self.journal.set_accepted_events(&step.id, accepted);
+        let found = self.next_earlier_event(wait, &name, key, scope, context).await;
+        self.journal.looked_for_events(key);
         found
     }
 
-    #[expect(clippy::too_many_arguments, reason = "it is the loop of the function above")]
     async fn next_earlier_event(
         &self,
         wait: &WaitForStep,
         name: &str,
         key: &str,
-        mut after: String,
-        accepted: &mut AcceptedEvents,
         scope: &Scope,
         context: &Context,
     ) -> Result<(), Exit> {
+        let passed = self.journal.passed_events(key);
+        let mut after = passed.unwrap_or_else(|| first_event_key(self.journal.id()));
         let own = format!("{}.", self.journal.id());
         let condition = wait.condition();
         let known_result = condition.is_none_or(|condition| !condition.is_nondeterministic());
@@ -237,23 +232,23 @@ impl Run {
             // Before the page is read: an event that is written meanwhile may be missing in it.
             let settled = self.runtime.events_settled_until(now);
             let page = self.runtime.retained_events(name, &after, now).await;
-            let (signals, last) = page.map_err(|error| self.store_failed(error))?;
-            for (event_key, signal) in signals {
-                let is_accepted = signal.id.starts_with(&own) || accepted.ids.contains(&signal.id);
+            let (events, last) = page.map_err(|error| self.store_failed(error))?;
+            for event in events {
+                let is_accepted = event.signal.id.starts_with(&own) || self.journal.is_accepted(key, &event);
                 // Others would fill the log. One with an error is recorded, so that the step fails with it.
                 let is_other = !is_accepted
                     && known_result
-                    && matches!(self.matches_condition(wait, &signal, scope, context).await, Ok(false));
+                    && matches!(self.matches_condition(wait, &event.signal, scope, context).await, Ok(false));
                 if is_accepted || is_other {
-                    is_passed &= (is_accepted || same_result) && event_key < settled;
+                    is_passed &= (is_accepted || same_result)
+                        && event.key.as_ref().is_some_and(|event_key| *event_key < settled);
                     if is_passed {
-                        accepted.ids.remove(&signal.id);
-                        accepted.passed.insert(name.to_owned(), event_key);
+                        self.journal.pass_event(key, &event);
                     }
                     continue;
                 }
                 is_passed = false;
-                let taken = self.journal.signal(key, signal);
+                let taken = self.journal.signal(key, event);
                 if known_result {
                     // It ends the wait.
                     return Ok(());

@@ -1,6 +1,7 @@
 //! The journal of an execution in memory: its recorded state, the events that are not committed yet, and their commit.
 
 mod acceptance;
+mod accepted_events;
 mod background;
 mod commit;
 mod pauses;
@@ -26,9 +27,11 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use acceptance::PendingAcceptance;
+use accepted_events::AcceptedEvents;
+pub(crate) use accepted_events::Delivery;
 use commit::CommitState;
 use pauses::Pauses;
-pub(crate) use pauses::{AcceptedEvents, Due, Suspension, Taken, Times, Wake};
+pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
 pub(crate) use replay::{ReplaySource, StoredLog};
 use retries::UnknownAttempt;
 pub(crate) use retries::{Inside, Tries};
@@ -309,6 +312,13 @@ impl Journal {
     /// True if a try of the step was in progress when the previous process stopped.
     pub(crate) fn was_interrupted(&self, step: &str) -> bool {
         self.resumed && self.state().interrupted.contains(step)
+    }
+
+    /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it is tried again. Steps in
+    /// parallel branches whose start was not committed count until another step has ended.
+    pub(crate) fn may_have_begun(&self, step: &str) -> bool {
+        let repeats = self.resumed && !self.has_passed();
+        repeats || self.attempt() > 1 || self.was_interrupted(step) || self.tries(step).failed > 0
     }
 
     /// The start of the step, if it was recorded.

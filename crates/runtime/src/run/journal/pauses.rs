@@ -1,14 +1,13 @@
 //! Waiting steps of an execution: what each waits for, its time limit, and the signals that have arrived.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{Event, ExecutionId, Signal, StepWait, WaitReason};
-use serde::{Deserialize, Serialize};
 use store::{AwaitedEvent, Wait};
 
-use super::{Journal, State};
+use super::{AcceptedEvents, Delivery, Journal, State};
 use crate::clock::MonotonicTime;
 use crate::event_filter::EventFilter;
 
@@ -32,15 +31,8 @@ pub(super) struct Pauses {
     /// Start of the current period with at least one wait, and the total of earlier periods.
     since: Option<MonotonicTime>,
     total: Duration,
-}
-
-/// The events that ended waits of one step.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct AcceptedEvents {
-    /// For each name of an event a key in the order of retained events: no event up to it can end a later wait.
-    pub(crate) passed: HashMap<String, String>,
-    /// The ids of the events after it that ended a wait.
-    pub(crate) ids: HashSet<String>,
+    /// The number of waits that signals have ended.
+    ended_by_signals: u64,
 }
 
 struct Pause {
@@ -55,6 +47,10 @@ struct Pause {
     signals: VecDeque<Signal>,
     /// Ids of all signals that have arrived.
     known: Vec<String>,
+    /// The number of waits of the execution that signals had ended when this one began.
+    began_after: u64,
+    /// The key in the order of retained events up to which none can end the wait; `None` if all count.
+    passed: Option<String>,
 }
 
 /// End of a wait.
@@ -136,7 +132,8 @@ pub(crate) enum Taken {
 }
 
 impl Pauses {
-    pub(super) fn begin(&mut self, step: &str, waiting: StepWait, times: Times) {
+    /// Adds a wait, which no event up to the key `passed` can end.
+    fn begin(&mut self, step: &str, waiting: StepWait, times: Times, passed: Option<String>) {
         let Times { since, due, limit } = times;
         if self.open.is_empty() {
             self.since = Some(since);
@@ -148,6 +145,8 @@ impl Pauses {
             limit,
             signals: VecDeque::new(),
             known: Vec::new(),
+            began_after: self.ended_by_signals,
+            passed,
         };
         self.open.insert(step.to_owned(), pause);
         self.changed = true;
@@ -195,6 +194,39 @@ impl Pauses {
         }
         self.tries_ahead.clear();
         self.total = Duration::ZERO;
+    }
+
+    /// Counts a wait that a signal ended, and returns its number.
+    pub(super) fn ended_by_signal(&mut self) -> u64 {
+        self.ended_by_signals += 1;
+        self.ended_by_signals
+    }
+
+    /// True if the signal is an event that ended an earlier wait of the step, or that the wait has passed.
+    pub(super) fn is_accepted(
+        &self,
+        step: &str,
+        event: &Delivery,
+        accepted: Option<&AcceptedEvents>,
+    ) -> bool {
+        let Some(pause) = self.open.get(step) else { return false };
+        if !matches!(pause.waiting.on, WaitReason::Event { .. }) {
+            // An answer has the same id in each iteration.
+            return false;
+        }
+        let is_passed =
+            event.key.as_ref().zip(pause.passed.as_ref()).is_some_and(|(key, passed)| key <= passed);
+        is_passed || accepted.is_some_and(|accepted| accepted.contains(&event.signal.id, pause.began_after))
+    }
+
+    pub(super) fn passed(&self, step: &str) -> Option<String> {
+        self.open.get(step)?.passed.clone()
+    }
+
+    pub(super) fn pass(&mut self, step: &str, key: &str) {
+        if let Some(pause) = self.open.get_mut(step) {
+            pause.passed = Some(key.to_owned());
+        }
     }
 
     pub(super) fn take(&mut self, step: &str, signal: Signal) -> Taken {
@@ -253,12 +285,17 @@ impl Pauses {
 }
 
 impl State {
+    /// Adds the wait of a step.
+    pub(super) fn wait_begins(&mut self, step: &str, waiting: StepWait, times: Times) {
+        let passed = self.passed(step, &waiting.on);
+        self.pauses.begin(step, waiting, times, passed);
+    }
+
     /// Records the end of a step's wait.
     pub(super) fn wait_ended(&mut self, step: &str, signal: Option<&str>) {
         match signal {
             Some(signal) => {
-                let id = step.split('[').next().unwrap_or_default();
-                self.accepted_events.entry(id.to_owned()).or_default().ids.insert(signal.to_owned());
+                self.accept(step, signal);
                 self.timed_out.remove(step);
             }
             None => drop(self.timed_out.insert(step.to_owned())),
@@ -341,7 +378,7 @@ impl Journal {
     pub(crate) fn pause_begins(&self, step: &str, waiting: &StepWait, times: Times) {
         let mut state = self.state();
         let limit = times.limit.map(|limit| limit.to_wall(self.clock.wall_offset()));
-        state.pauses.begin(step, waiting.clone(), times);
+        state.wait_begins(step, waiting.clone(), times);
         let event = Event::Waiting {
             at: waiting.since,
             step: step.to_owned(),
@@ -365,35 +402,9 @@ impl Journal {
         state.record(&*self.clock, Event::WaitEnded { at: self.clock.now(), step: step.to_owned(), signal });
     }
 
-    /// The events that ended waits of the step with this id in any iteration.
-    pub(crate) fn accepted_events(&self, id: &str) -> AcceptedEvents {
-        self.state().accepted_events.get(id).cloned().unwrap_or_default()
-    }
-
-    /// Replaces the list of events that ended waits of a step by a shorter one with the same meaning.
-    pub(crate) fn set_accepted_events(&self, id: &str, accepted: AcceptedEvents) {
-        let mut state = self.state();
-        state.loops.pass_events(id, &accepted);
-        state.accepted_events.insert(id.to_owned(), accepted);
-    }
-
     /// Returns true if the wait of the step ended by its time limit.
     pub(crate) fn timed_out(&self, step: &str) -> bool {
         self.state().timed_out.contains(step)
-    }
-
-    /// Records a signal for a step. The caller must commit.
-    pub(crate) fn signal(&self, step: &str, signal: Signal) -> Taken {
-        let mut state = self.state();
-        if state.outcome.is_some() {
-            return Taken::NotWaiting;
-        }
-        let taken = state.pauses.take(step, signal.clone());
-        if taken == Taken::New {
-            let event = Event::Signalled { at: self.clock.now(), step: step.to_owned(), signal };
-            state.record(&*self.clock, event);
-        }
-        taken
     }
 
     /// Ends the waits of steps that will not continue. Returns the child executions that they waited for.

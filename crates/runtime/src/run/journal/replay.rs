@@ -236,7 +236,7 @@ impl Replay<'_> {
                     _ => Due::After(scale.steady(until)),
                 });
                 let limit = limit.map(|limit| scale.steady(limit));
-                state.pauses.begin(step, waiting, Times { since: scale.steady(*at), due, limit });
+                state.wait_begins(step, waiting, Times { since: scale.steady(*at), due, limit });
             }
             Event::Signalled { step, signal, .. } => self.pauses.came(step, signal),
             Event::WaitEnded { step, signal, .. } => state.wait_ended(step, signal.as_deref()),

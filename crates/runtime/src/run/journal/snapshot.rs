@@ -16,9 +16,8 @@ use model::value::Value;
 use serde::{Deserialize, Serialize};
 use store::{Snapshot, SnapshotChange};
 
-use super::pauses::AcceptedEvents;
 use super::retries::{Inside, split_turns};
-use super::{Journal, State, StepStart};
+use super::{AcceptedEvents, Journal, State, StepStart};
 use crate::clock::MonotonicTime;
 use crate::run::Exit;
 

@@ -1,0 +1,237 @@
+//! An event ends one wait of a step: it is not taken by a wait of the same step that begins later, however late and however
+//! often it is delivered.
+
+use std::collections::HashMap;
+
+use model::execution::{Event, Signal, WaitReason};
+use serde::{Deserialize, Serialize};
+
+use super::pauses::Taken;
+use super::{Journal, State};
+
+/// A signal on its way to a waiting step.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) signal: Signal,
+    /// The event's key in the order of retained events; `None` if it is not retained.
+    pub(crate) key: Option<String>,
+}
+
+impl From<Signal> for Delivery {
+    /// A signal that is not a retained event.
+    fn from(signal: Signal) -> Self {
+        Self { signal, key: None }
+    }
+}
+
+/// The events that ended waits of one step.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct AcceptedEvents {
+    /// For each name of an event a key in the order of retained events: no event up to it can end a later wait.
+    pub(super) passed: HashMap<String, String>,
+    /// The ids of the events after it that ended a wait, each with the number of that wait: signals had ended so many waits of the
+    /// execution, this one included. The stored form has no numbers, and 0 is read: all later waits begin after a snapshot.
+    #[serde(with = "stored_ids")]
+    ids: HashMap<String, u64>,
+}
+
+impl AcceptedEvents {
+    /// Adds the event that ended the wait with this number.
+    pub(super) fn insert(&mut self, id: &str, number: u64) {
+        self.ids.insert(id.to_owned(), number);
+    }
+
+    /// True if the event ended a wait up to the one with this number.
+    pub(super) fn contains(&self, id: &str, until: u64) -> bool {
+        self.ids.get(id).is_some_and(|number| *number <= until)
+    }
+}
+
+/// The stored form of the ids: a list.
+mod stored_ids {
+    use std::collections::HashMap;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(ids: &HashMap<String, u64>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(ids.keys())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<HashMap<String, u64>, D::Error> {
+        Ok(Vec::deserialize(from)?.into_iter().map(|id| (id, 0)).collect())
+    }
+}
+
+/// The id of the step in the key of one of its iterations.
+fn step_id(key: &str) -> &str {
+    key.split('[').next().unwrap_or_default()
+}
+
+impl State {
+    /// The events that ended waits of a step, by the key of one of its iterations.
+    fn accepted_events(&self, key: &str) -> Option<&AcceptedEvents> {
+        self.accepted_events.get(step_id(key))
+    }
+
+    /// Records that a signal ended a wait.
+    pub(super) fn accept(&mut self, key: &str, signal: &str) {
+        let number = self.pauses.ended_by_signal();
+        self.accepted_events.entry(step_id(key).to_owned()).or_default().insert(signal, number);
+    }
+
+    /// The key up to which no event of the name can end a wait of the step that begins now.
+    pub(super) fn passed(&self, key: &str, on: &WaitReason) -> Option<String> {
+        let WaitReason::Event { name } = on else { return None };
+        self.accepted_events(key)?.passed.get(name).cloned()
+    }
+
+    fn is_accepted(&self, key: &str, delivery: &Delivery) -> bool {
+        self.pauses.is_accepted(key, delivery, self.accepted_events(key))
+    }
+}
+
+impl Journal {
+    /// Records a signal for a step. The caller must commit.
+    pub(crate) fn signal(&self, step: &str, delivery: Delivery) -> Taken {
+        let mut state = self.state();
+        if state.outcome.is_some() {
+            return Taken::NotWaiting;
+        }
+        if state.is_accepted(step, &delivery) {
+            return Taken::Known;
+        }
+        let signal = delivery.signal;
+        let taken = state.pauses.take(step, signal.clone());
+        if taken == Taken::New {
+            let event = Event::Signalled { at: self.clock.now(), step: step.to_owned(), signal };
+            state.record(&*self.clock, event);
+        }
+        taken
+    }
+
+    /// True if the event ended an earlier wait of the step that waits now.
+    pub(crate) fn is_accepted(&self, step: &str, delivery: &Delivery) -> bool {
+        self.state().is_accepted(step, delivery)
+    }
+
+    /// The key up to which no event can end the present wait of a step; `None` if all events count.
+    pub(crate) fn passed_events(&self, step: &str) -> Option<String> {
+        self.state().pauses.passed(step)
+    }
+
+    /// Notes that no event with this name can end the present wait or a later one of a step, up to this one.
+    pub(crate) fn pass_event(&self, step: &str, event: &Delivery) {
+        let Some(key) = &event.key else { return };
+        let mut state = self.state();
+        state.pauses.pass(step, key);
+        let accepted = state.accepted_events.entry(step_id(step).to_owned()).or_default();
+        accepted.ids.remove(&event.signal.id);
+        let passed = accepted.passed.entry(event.signal.name.clone()).or_default();
+        if *passed < *key {
+            passed.clone_from(key);
+        }
+    }
+
+    /// Notes that a waiting step has looked for earlier events.
+    pub(crate) fn looked_for_events(&self, step: &str) {
+        let mut state = self.state();
+        let state = &mut *state;
+        if let Some(accepted) = state.accepted_events.get(step_id(step)) {
+            state.loops.pass_events(step_id(step), accepted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use model::diagnostic::Source;
+    use model::execution::{ExecutionId, StepWait};
+    use model::redact::Redactor;
+    use model::value::Value;
+    use store::Memory;
+    use tokio::sync::broadcast;
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::{JournalContext, Times};
+    use super::*;
+    use crate::clock::{Clock, ManualClock};
+
+    fn journal() -> Journal {
+        let yaml = "trigger: {manual: {}}\nsteps: [{id: paid, waitFor: {event: paid}}]\n";
+        let source = Arc::new(Source::new("automations/x.yaml", yaml));
+        let automation = model::load::automation(source, "x").value.expect("it loads");
+        let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
+        let around = JournalContext {
+            store: Memory::default().open(),
+            closing: CancellationToken::new(),
+            clock: Arc::new(clock.clone()),
+            notices: broadcast::channel(1).0,
+            redactor: Redactor::default(),
+        };
+        let id = ExecutionId::new(clock.now(), [7; 10]);
+        Journal::new(id, &automation, (clock.now(), clock.wall_offset()), around)
+    }
+
+    fn wait(journal: &Journal, step: &str) {
+        let on = WaitReason::Event { name: "paid".to_owned() };
+        let waiting = StepWait { since: Timestamp::UNIX_EPOCH, until: None, on };
+        let since = journal.clock.monotonic_now();
+        journal.pause_begins(step, &waiting, Times { since, due: None, limit: None });
+    }
+
+    fn end(journal: &Journal, step: &str, event: &Delivery) {
+        assert_eq!(journal.signal(step, event.clone()), Taken::New, "{step}");
+        journal.wait_ended(step, Some(&event.signal.id));
+        journal.abandon(|waiting| waiting == step);
+    }
+
+    fn event(key: &str) -> Delivery {
+        let signal = Signal { id: format!("id {key}"), name: "paid".to_owned(), data: Value::Null, by: None };
+        Delivery { signal, key: Some(key.to_owned()) }
+    }
+
+    #[test]
+    fn an_event_ends_each_wait_that_began_before_it_ended_the_first_and_none_that_began_later() {
+        let journal = journal();
+        wait(&journal, "paid[0]");
+        wait(&journal, "paid[1]");
+        end(&journal, "paid[0]", &event("b"));
+        wait(&journal, "paid[2]");
+        assert_eq!(journal.signal("paid[2]", event("b")), Taken::Known);
+        // Another wait of the same name is not concerned.
+        wait(&journal, "other[2]");
+        end(&journal, "other[2]", &event("b"));
+        end(&journal, "paid[1]", &event("b"));
+        end(&journal, "paid[2]", &event("c"));
+    }
+
+    #[test]
+    fn an_event_that_a_step_has_passed_is_known_by_its_key() {
+        let journal = journal();
+        wait(&journal, "paid[0]");
+        wait(&journal, "paid[1]");
+        end(&journal, "paid[0]", &event("b"));
+        wait(&journal, "paid[2]");
+        journal.pass_event("paid[2]", &event("b"));
+        assert_eq!(journal.signal("paid[2]", event("b")), Taken::Known, "for the wait that passed it");
+        end(&journal, "paid[2]", &event("c"));
+        wait(&journal, "paid[3]");
+        assert_eq!(journal.signal("paid[3]", event("a")), Taken::Known, "for a later wait");
+        assert_eq!(journal.signal("paid[3]", event("b")), Taken::Known, "for a later wait");
+        end(&journal, "paid[1]", &event("b"));
+    }
+
+    #[test]
+    fn the_stored_form_of_accepted_events_is_a_list_of_ids_that_ended_earlier_waits() {
+        let mut accepted = AcceptedEvents::default();
+        accepted.insert("x", 7);
+        assert!(!accepted.contains("x", 6) && accepted.contains("x", 7));
+        let stored = serde_json::to_string(&accepted).expect("it is written");
+        assert_eq!(stored, r#"{"passed":{},"ids":["x"]}"#);
+        let read: AcceptedEvents = serde_json::from_str(&stored).expect("it is read");
+        assert!(read.contains("x", 0));
+    }
+}
