@@ -63,11 +63,12 @@ impl Runtime {
     /// Commits the journal of an execution that does not run. A failure of the store stops the engine, since no run would
     /// report it and waiting callers would wait forever.
     pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
-        journal.commit().await.map_err(|exit| {
-            if let Exit::StoreFailed(error) = exit {
+        journal.commit().await.map_err(|exit| match exit {
+            Exit::StoreFailed(error) => {
                 self.lost(&error);
+                Error::Store(Arc::unwrap_or_clone(error))
             }
-            Error::Closing
+            _ => Error::Closing,
         })
     }
 

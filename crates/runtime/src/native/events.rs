@@ -1,9 +1,12 @@
 //! `events.emit`: sends an event to the executions that wait for it.
 
+use std::sync::Arc;
+
 use model::action::{ActionError, ErrorKind};
 use model::execution::Signal;
 use model::value::{Map, Value};
 
+use crate::error::Error;
 use crate::run::{Exit, Run};
 
 impl Run {
@@ -20,7 +23,9 @@ impl Run {
         let repeats = self.journal.may_have_begun(key).then(|| self.journal.id());
         match self.runtime.deliver_event(signal, repeats).await {
             Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
-            Err(crate::error::Error::Closing) => Err(Exit::ShuttingDown),
+            Err(Error::Closing) if !self.runtime.accepting() => Err(Exit::ShuttingDown),
+            // The step is repeated, and the steps that have the event already know it.
+            Err(Error::Store(error)) => Err(Exit::StoreFailed(Arc::new(error))),
             Err(error) => Err(Exit::Failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
         }
     }
