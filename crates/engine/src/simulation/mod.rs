@@ -159,7 +159,7 @@ parts!(
 
 #[test]
 fn an_execution_of_which_a_write_is_refused_goes_on_as_after_a_crash() {
-    for seed in (0..20_000).step_by(100) {
+    for seed in (0..20_000).step_by(50) {
         simulate_with(seed, 3);
     }
 }

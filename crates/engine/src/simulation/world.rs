@@ -74,6 +74,8 @@ struct Process {
     done: HashSet<(ExecutionId, String)>,
     /// Running calls.
     under_way: HashSet<(ExecutionId, String)>,
+    /// Executions whose last write was refused: what they have done since their last commit, they do again.
+    refused: HashSet<ExecutionId>,
     /// The crash record on its disk.
     record: Arc<RecordMemory>,
 }
@@ -185,7 +187,7 @@ impl World {
         if process.is_dead {
             return Err(format!("`{key}` begins on a node that the others have declared dead"));
         }
-        if process.done.contains(&name) {
+        if process.done.contains(&name) && !process.refused.contains(&effect.id) {
             return Err(format!("`{key}` begins again although it ended well in this process"));
         }
         if process.under_way.contains(&name) {
@@ -307,10 +309,13 @@ impl State {
         let process = self.process(life);
         let has_result = append.events.iter().any(|event| matches!(event, Event::StepFinished { .. }));
         if process.refusals == 0 || !has_result {
+            if process.refused.remove(&append.execution) {
+                process.done.retain(|(id, _)| *id != append.execution);
+            }
             return false;
         }
         process.refusals -= 1;
-        process.done.retain(|(id, _)| *id != append.execution);
+        process.refused.insert(append.execution);
         true
     }
 
