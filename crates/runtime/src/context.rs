@@ -192,7 +192,12 @@ impl Runtime {
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            admission: Admission::new(settings.limits.in_flight, clock.wall_offset(), queue_waits),
+            admission: Admission::new(
+                settings.limits.in_flight,
+                clock.wall_offset(),
+                queue_waits,
+                doubles.as_ref().and_then(|doubles| doubles.id_bits()),
+            ),
             peers: Peers::default(),
             evaluator: Evaluator::new(),
             large_work: LargeWork::new(LARGE_WORK_THREADS),

@@ -26,6 +26,12 @@ pub trait Doubles: Send + Sync + 'static {
         None
     }
 
+    /// Returns the bits of all ids behind time and sequence, so that a simulation takes the same course again; `None` for random
+    /// ones.
+    fn id_bits(&self) -> Option<[u8; 8]> {
+        None
+    }
+
     /// Returns true if requests need no verification.
     fn trusts_senders(&self) -> bool {
         true

@@ -414,7 +414,7 @@ fn a_step_of_an_execution_that_is_tried_again_has_one_wait() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    for seed in (0..1000).step_by(100) {
+    for seed in (0..1000).step_by(50) {
         assert_eq!(simulate(seed), simulate(seed), "seed {seed}");
     }
 }
@@ -430,7 +430,7 @@ fn executions_that_wait_for_a_slot_begin_at_other_nodes_and_end_once() {
         let (_, adopted) = run(simulation, seed);
         moved += if is_plain { adopted } else { 0 };
     }
-    assert!(moved > 10, "{moved}");
+    assert!(moved > 5, "{moved}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use model::execution::{Event, Execution, ExecutionId, Origin, StepOutcome};
+use model::execution::{Event, Execution, ExecutionId, Origin, StepOutcome, WaitReason};
 use model::value::Value;
 use store::{ExecutionFilter, ExecutionRow, Page};
 
@@ -84,6 +84,7 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<Timestamp>, 
                 row.id
             ));
         }
+        check_waits(&events).map_err(|error| format!("{}: {error}", row.id))?;
         match &row.origin {
             Origin::Call { execution, step, .. } => {
                 *children.entry((*execution, step.clone())).or_default() += 1
@@ -115,6 +116,26 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<Timestamp>, 
     }
     check_count(world, increments)?;
     Ok(ticks)
+}
+
+/// Checks that no event has ended two waits of a step, the second of which began after the end of the first.
+fn check_waits(events: &[Event]) -> Result<(), String> {
+    let (mut begun, mut ended) = (HashMap::new(), HashMap::new());
+    for (position, event) in events.iter().enumerate() {
+        match event {
+            Event::Waiting { step, on: WaitReason::Event { .. }, .. } => drop(begun.insert(step, position)),
+            Event::WaitEnded { step, signal: Some(signal), .. } => {
+                let Some(begun) = begun.get(step) else { continue };
+                let id = step.split('[').next().unwrap_or_default();
+                let first = *ended.entry((id, signal)).or_insert(position);
+                if first < *begun {
+                    return Err(format!("the event {signal} ended two waits, that of `{step}` too"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each instant of the schedule ran once, without gaps between the first and the last.

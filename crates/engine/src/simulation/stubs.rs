@@ -37,6 +37,10 @@ impl Drop for RunningCall {
 }
 
 impl Doubles for SimulatedActions {
+    fn id_bits(&self) -> Option<[u8; 8]> {
+        Some(u64::from(self.outside.life).to_be_bytes())
+    }
+
     fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         if asked.called.name() != "http.request" {
             return None;

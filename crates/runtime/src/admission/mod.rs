@@ -72,6 +72,8 @@ struct IdSequence {
     last_millisecond: i64,
     sequence: u16,
     random: RandomPool,
+    /// The bits behind the sequence in a simulation; `None` for random ones.
+    fixed: Option<[u8; 8]>,
 }
 
 impl Admission {
@@ -79,12 +81,14 @@ impl Admission {
         in_flight: usize,
         initial_wall_offset: SignedDuration,
         queue_waits: Arc<QueueWaits>,
+        fixed_id_bits: Option<[u8; 8]>,
     ) -> Self {
+        let ids = IdSequence { fixed: fixed_id_bits, ..IdSequence::default() };
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
             slots,
             table: Mutex::new(ExecutionTable::new(queue_waits)),
-            ids: Mutex::default(),
+            ids: Mutex::new(ids),
             event_keys: EventKeys::default(),
             definitions: Arc::default(),
             old: Mutex::default(),
@@ -188,6 +192,9 @@ impl Admission {
         ids.sequence = if ids.last_millisecond == millisecond { ids.sequence.wrapping_add(1) } else { 0 };
         ids.last_millisecond = millisecond;
         bits[..2].copy_from_slice(&(ids.sequence & 0x0fff).to_be_bytes());
+        if let Some(fixed) = ids.fixed {
+            bits[2..].copy_from_slice(&fixed);
+        }
         ExecutionId::new(now, bits)
     }
 }

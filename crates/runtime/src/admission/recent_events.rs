@@ -18,7 +18,7 @@ use crate::run::Delivery;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
-/// The time within which another node has written an event after it gave it a key.
+/// The time within which another node has written and delivered an event after it gave it a key.
 const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
@@ -37,8 +37,20 @@ pub(crate) struct EventKeys {
 #[derive(Default)]
 struct IssuedKeys {
     last: Option<ExecutionId>,
-    /// The keys of the events that are being written.
-    writing: BTreeSet<ExecutionId>,
+    /// The keys of the events that are being written and delivered.
+    under_way: BTreeSet<ExecutionId>,
+}
+
+/// An event that is retained. Its delivery is over when this is dropped.
+pub(super) struct Retained<'a> {
+    keys: &'a EventKeys,
+    key: ExecutionId,
+}
+
+impl Drop for Retained<'_> {
+    fn drop(&mut self) {
+        self.keys.issued().under_way.remove(&self.key);
+    }
 }
 
 impl EventKeys {
@@ -46,22 +58,24 @@ impl EventKeys {
         self.issued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the key of an event that is written from now on, until [`written`](Self::written).
-    fn begin(&self, admission: &Admission, now: Timestamp) -> ExecutionId {
+    /// Creates the key of an event that is written and delivered from now on.
+    fn begin(&self, admission: &Admission, now: Timestamp) -> Retained<'_> {
         let mut issued = self.issued();
         let key = issued.next(admission, now);
-        issued.writing.insert(key);
-        key
+        issued.under_way.insert(key);
+        Retained { keys: self, key }
     }
 
-    fn written(&self, key: ExecutionId) {
-        self.issued().writing.remove(&key);
+    /// Makes all later keys greater than the id of an execution that a process before has accepted.
+    pub(super) fn continue_after(&self, newest: ExecutionId) {
+        let last = &mut self.issued().last;
+        *last = Some(last.map_or(newest, |last| last.max(newest)));
     }
 
-    /// The key below which this process writes no event from now on.
+    /// The key below which this process neither writes nor delivers an event from now on.
     fn settled_until(&self, admission: &Admission, now: Timestamp) -> ExecutionId {
         let mut issued = self.issued();
-        let first = issued.writing.first().copied();
+        let first = issued.under_way.first().copied();
         first.unwrap_or_else(|| issued.next(admission, now))
     }
 }
@@ -79,9 +93,9 @@ impl IssuedKeys {
 }
 
 impl Runtime {
-    /// Retains an event if an automation in force may wait for it, and returns its key. The event is durable when the future
-    /// completes, which must not be dropped before: the key counts as being written until then.
-    pub(super) async fn retain_event(&self, signal: &Signal) -> Result<Option<String>, Error> {
+    /// Retains an event if an automation in force may wait for it. The event is durable when the future completes, which must not
+    /// be dropped before.
+    pub(super) async fn retain_event(&self, signal: &Signal) -> Result<Option<Retained<'_>>, Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(None);
         }
@@ -93,28 +107,23 @@ impl Runtime {
             );
             return Ok(None);
         }
-        let (now, keys) = (self.clock.now(), &self.admission.event_keys);
-        let key = keys.begin(&self.admission, now);
+        let now = self.clock.now();
+        let retained = self.admission.event_keys.begin(&self.admission, now);
         let write = StateWrite {
             scope: scope(&signal.name),
-            key: key.to_string(),
+            key: retained.key.to_string(),
             expected: None,
             value: Some(value),
             expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
-        let written = self.store.write_state(vec![write]).await;
-        keys.written(key);
-        written.inspect_err(|error| self.lost(error))?;
-        Ok(Some(key.to_string()))
+        self.store.write_state(vec![write]).await.inspect_err(|error| self.lost(error))?;
+        Ok(Some(retained))
     }
 
-    /// Finds the key of an event that an execution may have sent before; `None` if it is not retained.
-    pub(super) async fn retained_key(
-        &self,
-        signal: &Signal,
-        sender: ExecutionId,
-    ) -> Result<Option<String>, Error> {
-        let mut after = first_event_key(sender);
+    /// Finds the key of an event that may have been sent before; `None` if it is not retained.
+    pub(super) async fn retained_key(&self, signal: &Signal) -> Result<Option<String>, Error> {
+        // From the first one, since the clock may have been set back after the sender was accepted.
+        let mut after = String::new();
         loop {
             let (events, last) = self.retained_events(&signal.name, &after, self.clock.now()).await?;
             if let Some(event) = events.into_iter().find(|event| event.signal.id == signal.id) {
@@ -125,9 +134,9 @@ impl Runtime {
         }
     }
 
-    /// The key below which all retained events are written already: none with a smaller key appears after this call.
+    /// The key below which all retained events are written and delivered already: none with a smaller key appears after this call.
     ///
-    /// It is exact on a node that is alone. Other nodes give keys, too, and write within [`WRITTEN_WITHIN`].
+    /// It is exact on a node that is alone. Other nodes give keys, too, and write and deliver within [`WRITTEN_WITHIN`].
     pub(crate) fn events_settled_until(&self, now: Timestamp) -> String {
         if self.store.node().is_none() {
             return self.admission.event_keys.settled_until(&self.admission, now).to_string();
@@ -167,7 +176,7 @@ mod tests {
     use super::*;
 
     fn admission() -> Admission {
-        Admission::new(1, SignedDuration::ZERO, Arc::default())
+        Admission::new(1, SignedDuration::ZERO, Arc::default(), None)
     }
 
     fn at(millisecond: i64) -> Timestamp {
@@ -177,25 +186,34 @@ mod tests {
     #[test]
     fn each_key_is_greater_than_the_one_before_also_if_the_clock_is_set_back() {
         let (admission, keys) = (admission(), EventKeys::default());
-        let mut last = keys.begin(&admission, at(5000));
+        let mut last = keys.begin(&admission, at(5000)).key;
         for now in [at(5000), at(4000), at(4000), at(5000), at(4999), at(5001), at(9000)] {
             // An execution that is accepted in between takes ids from the same sequence.
             admission.next_id(now);
-            let key = keys.begin(&admission, now);
+            let key = keys.begin(&admission, now).key;
             assert!(key > last, "{key} after {last}");
             last = key;
         }
     }
 
     #[test]
-    fn an_event_is_settled_once_no_event_with_a_smaller_key_is_being_written() {
+    fn an_event_is_settled_once_no_event_up_to_it_is_being_written_or_delivered() {
         let (admission, keys) = (admission(), EventKeys::default());
         let (slow, fast) = (keys.begin(&admission, at(1)), keys.begin(&admission, at(2)));
-        keys.written(fast);
-        assert!(fast > keys.settled_until(&admission, at(3)), "the slow one can still appear before it");
-        keys.written(slow);
+        let fast_key = fast.key;
+        drop(fast);
+        assert!(fast_key > keys.settled_until(&admission, at(3)), "the slow one can still appear before it");
+        drop(slow);
         let settled = keys.settled_until(&admission, at(3));
-        assert!(fast < settled);
-        assert!(keys.begin(&admission, at(0)) > settled, "and none appears before it from now on");
+        assert!(fast_key < settled);
+        assert!(keys.begin(&admission, at(0)).key > settled, "and none appears before it from now on");
+    }
+
+    #[test]
+    fn keys_follow_the_newest_execution_of_the_process_before_also_if_the_clock_was_set_back() {
+        let (admission, keys) = (admission(), EventKeys::default());
+        let newest = ExecutionId::new(at(5000), [7; 10]);
+        keys.continue_after(newest);
+        assert!(keys.begin(&admission, at(1)).key > newest);
     }
 }

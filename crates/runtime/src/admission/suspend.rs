@@ -101,11 +101,13 @@ impl Runtime {
     }
 
     /// Returns true if the wall clock was set back while no process ran, to before the newest execution. Then the stored wake
-    /// times are unreliable, and each execution is loaded to work them out from its log.
+    /// times are unreliable, and each execution is loaded to work them out from its log. Events get later keys than that execution.
     async fn clock_was_set_back(&self) -> Result<bool, Error> {
         let newest = Page { before: None, limit: 1 };
         let newest = self.store.executions(&ExecutionFilter::default(), newest).await?;
-        Ok(newest.first().is_some_and(|row| row.started_at > self.clock.now()))
+        let Some(newest) = newest.first() else { return Ok(false) };
+        self.admission.event_keys.continue_after(newest.id);
+        Ok(newest.started_at > self.clock.now())
     }
 
     /// Waits for the end of an execution; `None` as soon as it is suspended or waits for a slot or a permit, or if another node

@@ -20,8 +20,7 @@ impl Run {
             data: self.journal.redact_value(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };
-        let repeats = self.journal.may_have_begun(key).then(|| self.journal.id());
-        match self.runtime.deliver_event(signal, repeats).await {
+        match self.runtime.deliver_event(signal, self.journal.may_have_begun(key)).await {
             Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
             Err(Error::Closing) if !self.runtime.accepting() => Err(Exit::ShuttingDown),
             // The step is repeated, and the steps that have the event already know it.

@@ -39,7 +39,7 @@ enum Request {
     Signal {
         step: String,
         signal: Signal,
-        /// The key of a retained event. Releases before this member send none.
+        /// The key of an event that is sent again. Releases before this member send none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },

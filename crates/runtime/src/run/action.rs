@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use catalog::NativeAction;
 use connector::{Call, LogSink, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -67,14 +68,16 @@ impl Run {
             }
             _ => None,
         };
+        let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
         let mut started_at = None;
         if effect {
-            let began = self.begin_effect(step, self.action_effect(call), key, attempt, context).await?;
+            // In a parallel branch, only a recorded start tells after a crash that the event may have been sent.
+            let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
+            let durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
+            let began = self.begin_effect(self.action_effect(call), key, attempt, context, durably).await?;
             started_at = Some(began);
         }
-        if double.is_none()
-            && let Some(native) = catalog::find_native(&call.action.name)
-        {
+        if let Some(native) = native {
             let value = self.native(native, &inputs, key).await?;
             return Ok(self.externalize_files(value).await);
         }
@@ -124,11 +127,11 @@ impl Run {
     /// time.
     async fn begin_effect(
         &self,
-        step: &Step,
         effect: Effect,
         key: &str,
         attempt: u32,
         context: &Context,
+        durably: bool,
     ) -> Result<Timestamp, Exit> {
         // A change may depend on all earlier results, so none of them may be lost once it has happened.
         self.await_commit(key, context, self.journal.before_effect(effect)).await?;
@@ -136,7 +139,7 @@ impl Run {
             return Err(Exit::ShuttingDown);
         }
         let started_at = self.journal.step_started(key, attempt);
-        if step.on_interrupt == OnInterrupt::Fail {
+        if durably {
             // The start must be durable before the call is made (guarantee G6).
             self.await_commit(key, context, self.journal.commit()).await?;
         }

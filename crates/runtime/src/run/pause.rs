@@ -225,8 +225,8 @@ impl Run {
         let condition = wait.condition();
         let known_result = condition.is_none_or(|condition| !condition.is_nondeterministic());
         let same_result = known_result && condition.is_none_or(is_same_in_each_turn);
-        // True while no event so far can end a later wait of this step.
-        let mut is_passed = true;
+        // True while no event so far can end this wait; and none a later wait of this step.
+        let (mut is_passed, mut of_all) = (true, true);
         loop {
             let now = self.runtime.clock.now();
             // Before the page is read: an event that is written meanwhile may be missing in it.
@@ -243,7 +243,7 @@ impl Run {
                     is_passed &= (is_accepted || same_result)
                         && event.key.as_ref().is_some_and(|event_key| *event_key < settled);
                     if is_passed {
-                        self.journal.pass_event(key, &event);
+                        of_all = self.journal.pass_event(key, &event, of_all);
                     }
                     continue;
                 }

@@ -13,12 +13,12 @@ use super::{Journal, State};
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     pub(crate) signal: Signal,
-    /// The event's key in the order of retained events; `None` if it is not retained.
+    /// The key in the order of retained events of an event that the step may have passed; `None` if it is sent for the first time.
     pub(crate) key: Option<String>,
 }
 
 impl From<Signal> for Delivery {
-    /// A signal that is not a retained event.
+    /// A signal that is not sent again.
     fn from(signal: Signal) -> Self {
         Self { signal, key: None }
     }
@@ -36,9 +36,9 @@ pub(super) struct AcceptedEvents {
 }
 
 impl AcceptedEvents {
-    /// Adds the event that ended the wait with this number.
+    /// Adds the event that ended the wait with this number. Of parallel waits, the first counts.
     pub(super) fn insert(&mut self, id: &str, number: u64) {
-        self.ids.insert(id.to_owned(), number);
+        self.ids.entry(id.to_owned()).or_insert(number);
     }
 
     /// True if the event ended a wait up to the one with this number.
@@ -119,17 +119,30 @@ impl Journal {
         self.state().pauses.passed(step)
     }
 
-    /// Notes that no event with this name can end the present wait or a later one of a step, up to this one.
-    pub(crate) fn pass_event(&self, step: &str, event: &Delivery) {
-        let Some(key) = &event.key else { return };
+    /// Notes that no event with this name, up to this one, can end the present wait of a step; and if `of_all`, none of the waits
+    /// that begin later. Returns false if a parallel wait of the step still needs to know that the event ended an earlier one.
+    pub(crate) fn pass_event(&self, step: &str, event: &Delivery, of_all: bool) -> bool {
+        let Some(key) = &event.key else { return false };
         let mut state = self.state();
+        let state = &mut *state;
         state.pauses.pass(step, key);
-        let accepted = state.accepted_events.entry(step_id(step).to_owned()).or_default();
-        accepted.ids.remove(&event.signal.id);
-        let passed = accepted.passed.entry(event.signal.name.clone()).or_default();
+        if !of_all {
+            return false;
+        }
+        let (id, signal) = (step_id(step), &event.signal);
+        let accepted = state.accepted_events.entry(id.to_owned()).or_default();
+        if let Some(number) = accepted.ids.get(&signal.id) {
+            let same_step = |waiting: &str| step_id(waiting) == id;
+            if state.pauses.has_not_passed(&signal.name, key, *number, same_step) {
+                return false;
+            }
+            accepted.ids.remove(&signal.id);
+        }
+        let passed = accepted.passed.entry(signal.name.clone()).or_default();
         if *passed < *key {
             passed.clone_from(key);
         }
+        true
     }
 
     /// Notes that a waiting step has looked for earlier events.
@@ -205,6 +218,7 @@ mod tests {
         wait(&journal, "other[2]");
         end(&journal, "other[2]", &event("b"));
         end(&journal, "paid[1]", &event("b"));
+        assert_eq!(journal.signal("paid[2]", event("b")), Taken::Known, "after the second wait too");
         end(&journal, "paid[2]", &event("c"));
     }
 
@@ -215,13 +229,32 @@ mod tests {
         wait(&journal, "paid[1]");
         end(&journal, "paid[0]", &event("b"));
         wait(&journal, "paid[2]");
-        journal.pass_event("paid[2]", &event("b"));
+        assert!(journal.pass_event("paid[2]", &event("b"), true));
         assert_eq!(journal.signal("paid[2]", event("b")), Taken::Known, "for the wait that passed it");
         end(&journal, "paid[2]", &event("c"));
         wait(&journal, "paid[3]");
         assert_eq!(journal.signal("paid[3]", event("a")), Taken::Known, "for a later wait");
         assert_eq!(journal.signal("paid[3]", event("b")), Taken::Known, "for a later wait");
         end(&journal, "paid[1]", &event("b"));
+    }
+
+    #[test]
+    fn an_event_is_not_forgotten_while_a_parallel_wait_that_began_later_has_not_passed_it() {
+        let journal = journal();
+        wait(&journal, "paid[0]");
+        end(&journal, "paid[0]", &event("b"));
+        wait(&journal, "paid[1]");
+        wait(&journal, "paid[2]");
+        assert!(!journal.pass_event("paid[1]", &event("b"), true));
+        assert!(!journal.pass_event("paid[1]", &event("c"), false), "no later event is passed either");
+        assert_eq!(journal.passed_events("paid[1]").as_deref(), Some("c"));
+        assert_eq!(journal.signal("paid[2]", event("b")), Taken::Known);
+        wait(&journal, "paid[3]");
+        assert_eq!(journal.passed_events("paid[3]"), None);
+        assert!(!journal.pass_event("paid[2]", &event("b"), true));
+        assert!(journal.pass_event("paid[3]", &event("b"), true));
+        wait(&journal, "paid[4]");
+        assert_eq!(journal.passed_events("paid[4]").as_deref(), Some("b"));
     }
 
     #[test]

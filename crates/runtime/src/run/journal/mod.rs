@@ -314,8 +314,8 @@ impl Journal {
         self.resumed && self.state().interrupted.contains(step)
     }
 
-    /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it is tried again. Steps in
-    /// parallel branches whose start was not committed count until another step has ended.
+    /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it is tried again. Of steps in
+    /// parallel branches, that is exact only for those whose start is committed before their effect.
     pub(crate) fn may_have_begun(&self, step: &str) -> bool {
         let repeats = self.resumed && !self.has_passed();
         repeats || self.attempt() > 1 || self.was_interrupted(step) || self.tries(step).failed > 0

@@ -223,6 +223,22 @@ impl Pauses {
         self.open.get(step)?.passed.clone()
     }
 
+    /// True if a wait for this name has not passed the key, and began after the one with this number had ended.
+    pub(super) fn has_not_passed(
+        &self,
+        name: &str,
+        key: &str,
+        number: u64,
+        is_concerned: impl Fn(&str) -> bool,
+    ) -> bool {
+        self.open.iter().any(|(step, pause)| {
+            pause.began_after >= number
+                && pause.passed.as_deref().is_none_or(|passed| passed < key)
+                && matches!(&pause.waiting.on, WaitReason::Event { name: waiting } if waiting == name)
+                && is_concerned(step)
+        })
+    }
+
     pub(super) fn pass(&mut self, step: &str, key: &str) {
         if let Some(pause) = self.open.get_mut(step) {
             pause.passed = Some(key.to_owned());
