@@ -196,7 +196,7 @@ impl Runtime {
                 settings.limits.in_flight,
                 clock.wall_offset(),
                 queue_waits,
-                doubles.as_ref().and_then(|doubles| doubles.id_bits()),
+                doubles.as_ref().and_then(|doubles| doubles.first_id_bits()),
             ),
             peers: Peers::default(),
             evaluator: Evaluator::new(),

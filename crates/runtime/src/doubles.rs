@@ -26,9 +26,9 @@ pub trait Doubles: Send + Sync + 'static {
         None
     }
 
-    /// Returns the bits of all ids behind time and sequence, so that a simulation takes the same course again; `None` for random
-    /// ones.
-    fn id_bits(&self) -> Option<[u8; 8]> {
+    /// Returns a number from which the bits of ids behind time and sequence are counted up, so that a simulation takes the same
+    /// course again; `None` for random ones.
+    fn first_id_bits(&self) -> Option<u64> {
         None
     }
 

@@ -37,8 +37,8 @@ impl Drop for RunningCall {
 }
 
 impl Doubles for SimulatedActions {
-    fn id_bits(&self) -> Option<[u8; 8]> {
-        Some(u64::from(self.outside.life).to_be_bytes())
+    fn first_id_bits(&self) -> Option<u64> {
+        Some(u64::from(self.outside.life) << 32)
     }
 
     fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {

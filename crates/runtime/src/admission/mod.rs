@@ -72,8 +72,8 @@ struct IdSequence {
     last_millisecond: i64,
     sequence: u16,
     random: RandomPool,
-    /// The bits behind the sequence in a simulation; `None` for random ones.
-    fixed: Option<[u8; 8]>,
+    /// The bits behind the sequence in a simulation, which are counted up; `None` for random ones.
+    counted: Option<u64>,
 }
 
 impl Admission {
@@ -81,9 +81,9 @@ impl Admission {
         in_flight: usize,
         initial_wall_offset: SignedDuration,
         queue_waits: Arc<QueueWaits>,
-        fixed_id_bits: Option<[u8; 8]>,
+        first_id_bits: Option<u64>,
     ) -> Self {
-        let ids = IdSequence { fixed: fixed_id_bits, ..IdSequence::default() };
+        let ids = IdSequence { counted: first_id_bits, ..IdSequence::default() };
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
             slots,
@@ -192,8 +192,9 @@ impl Admission {
         ids.sequence = if ids.last_millisecond == millisecond { ids.sequence.wrapping_add(1) } else { 0 };
         ids.last_millisecond = millisecond;
         bits[..2].copy_from_slice(&(ids.sequence & 0x0fff).to_be_bytes());
-        if let Some(fixed) = ids.fixed {
-            bits[2..].copy_from_slice(&fixed);
+        if let Some(counted) = &mut ids.counted {
+            *counted += 1;
+            bits[2..].copy_from_slice(&counted.to_be_bytes());
         }
         ExecutionId::new(now, bits)
     }
