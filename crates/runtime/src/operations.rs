@@ -78,7 +78,7 @@ impl Runtime {
     /// The store failed.
     pub async fn emit(self: &Arc<Self>, name: &str, data: Value, by: Option<String>) -> Result<u64, Error> {
         let id = uuid::Uuid::new_v4().to_string();
-        self.deliver_event(Signal { id, name: name.to_owned(), data, by }, false).await
+        self.deliver_event(Signal { id, name: name.to_owned(), data, by }, None, false).await
     }
 
     /// The secrets that there are, by name, never with their values: those of the store, then those of the folder.

@@ -424,13 +424,13 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 fn executions_that_wait_for_a_slot_begin_at_other_nodes_and_end_once() {
     let mut moved = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..400 {
         let simulation = ClusterSimulation::saturated(seed);
         let is_plain = simulation.faults == 0 && !simulation.state.program.text.contains("concurrency");
         let (_, adopted) = run(simulation, seed);
         moved += if is_plain { adopted } else { 0 };
     }
-    assert!(moved > 5, "{moved}");
+    assert!(moved > 10, "{moved}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
-use model::execution::Signal;
+use model::execution::{ExecutionId, Signal};
 use store::EventWaiter;
 
 use super::signal::SignalError;
@@ -19,22 +19,26 @@ const AT_ONCE: usize = 16;
 const PAGE: u32 = 1000;
 
 impl Runtime {
-    /// Delivers an event to every step that waits for it, and returns their number. `may_repeat` is true if the event may have been
-    /// sent before; then steps that have passed it know it by its key.
+    /// Delivers an event to every step that waits for it, and returns their number. `sender` is the execution that sends it.
+    /// `may_repeat` is true if it may have sent the event before; then steps that have passed it know it by its key.
     pub(crate) async fn deliver_event(
         self: &Arc<Self>,
         signal: Signal,
+        sender: Option<ExecutionId>,
         may_repeat: bool,
     ) -> Result<u64, Error> {
         let runtime = self.clone();
         // The sender may stop waiting.
         spawn_on_drop(&self.tracker, async move {
-            let key = if may_repeat { runtime.retained_key(&signal).await? } else { None };
+            let key = match sender.filter(|_| may_repeat) {
+                Some(sender) => runtime.retained_key(&signal, sender).await?,
+                None => None,
+            };
             // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there. Such a step may
             // have taken the event when it is found here. It does not forget that until the delivery is over.
             let _retained = match key {
                 Some(_) => None,
-                None => runtime.retain_event(&signal).await?,
+                None => runtime.retain_event(&signal, sender).await?,
             };
             runtime.deliver_to_waiting(&Delivery { signal, key }).await
         })

@@ -66,10 +66,10 @@ impl EventKeys {
         Retained { keys: self, key }
     }
 
-    /// Makes all later keys greater than the id of an execution that a process before has accepted.
-    pub(super) fn continue_after(&self, newest: ExecutionId) {
+    /// Makes all later keys greater than the id of an execution.
+    pub(super) fn continue_after(&self, execution: ExecutionId) {
         let last = &mut self.issued().last;
-        *last = Some(last.map_or(newest, |last| last.max(newest)));
+        *last = Some(last.map_or(execution, |last| last.max(execution)));
     }
 
     /// The key below which this process neither writes nor delivers an event from now on.
@@ -94,8 +94,12 @@ impl IssuedKeys {
 
 impl Runtime {
     /// Retains an event if an automation in force may wait for it. The event is durable when the future completes, which must not
-    /// be dropped before.
-    pub(super) async fn retain_event(&self, signal: &Signal) -> Result<Option<Retained<'_>>, Error> {
+    /// be dropped before. Its key is greater than that of its sender, also if the clock was set back since.
+    pub(super) async fn retain_event(
+        &self,
+        signal: &Signal,
+        sender: Option<ExecutionId>,
+    ) -> Result<Option<Retained<'_>>, Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(None);
         }
@@ -108,7 +112,11 @@ impl Runtime {
             return Ok(None);
         }
         let now = self.clock.now();
-        let retained = self.admission.event_keys.begin(&self.admission, now);
+        let keys = &self.admission.event_keys;
+        if let Some(sender) = sender {
+            keys.continue_after(sender);
+        }
+        let retained = keys.begin(&self.admission, now);
         let write = StateWrite {
             scope: scope(&signal.name),
             key: retained.key.to_string(),
@@ -120,10 +128,13 @@ impl Runtime {
         Ok(Some(retained))
     }
 
-    /// Finds the key of an event that may have been sent before; `None` if it is not retained.
-    pub(super) async fn retained_key(&self, signal: &Signal) -> Result<Option<String>, Error> {
-        // From the first one, since the clock may have been set back after the sender was accepted.
-        let mut after = String::new();
+    /// Finds the key of an event that its sender may have sent before; `None` if it is not retained.
+    pub(super) async fn retained_key(
+        &self,
+        signal: &Signal,
+        sender: ExecutionId,
+    ) -> Result<Option<String>, Error> {
+        let mut after = first_event_key(sender);
         loop {
             let (events, last) = self.retained_events(&signal.name, &after, self.clock.now()).await?;
             if let Some(event) = events.into_iter().find(|event| event.signal.id == signal.id) {

@@ -20,7 +20,8 @@ impl Run {
             data: self.journal.redact_value(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };
-        match self.runtime.deliver_event(signal, self.journal.may_have_begun(key)).await {
+        let (sender, may_repeat) = (self.journal.id(), self.journal.may_have_begun(key));
+        match self.runtime.deliver_event(signal, Some(sender), may_repeat).await {
             Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
             Err(Error::Closing) if !self.runtime.accepting() => Err(Exit::ShuttingDown),
             // The step is repeated, and the steps that have the event already know it.
