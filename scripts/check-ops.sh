@@ -5,21 +5,26 @@
 set -euo pipefail
 
 binaries=$(realpath "$1")
-tools=$binaries/../promtool
 work=$(mktemp -d)
 daemon=
 trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
 
-# promtool comes with the package of the server, which need not be installed for it.
-promtool=$(command -v promtool || true)
-if [ -z "$promtool" ]; then
-	promtool=$tools/usr/bin/promtool
-	if [ ! -x "$promtool" ]; then
-		command -v apt-get >/dev/null || { echo 'this check needs promtool: install Prometheus first' >&2; exit 1; }
-		(cd "$work" && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; }) 2>/dev/null
-		mkdir -p "$tools" && dpkg-deb -x "$work"/prometheus_*.deb "$tools"
+# Takes programs out of Debian packages whose servers need not run. On other systems the programs have to be installed.
+fetched=$binaries/../ops-programs
+program() {
+	local package=$1 path=$2
+	if ! command -v apt-get >/dev/null; then
+		PATH=$PATH:/usr/sbin command -v "${path##*/}" || { echo "this check needs ${path##*/}: install $package first" >&2; return 1; }
+		return
 	fi
-fi
+	if [ ! -x "$fetched/$path" ]; then
+		(cd "$work" && { apt-get download -qq "$package" || { as_root apt-get update -qq && apt-get download -qq "$package"; }; }) >&2
+		mkdir -p "$fetched" && dpkg-deb -x "$work/${package}"_*.deb "$fetched"
+	fi
+	echo "$fetched/$path"
+}
+as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
+promtool=$(program prometheus usr/bin/promtool)
 
 "$promtool" check rules ops/prometheus/alerts.yaml >/dev/null
 "$promtool" test rules ops/prometheus/alerts.test.yaml >/dev/null
@@ -44,28 +49,17 @@ done
 admin=$(sed -n 's/.*"admin":"\([^"]*\)".*/\1/p' "$work/project/.cogwork/daemon.json")
 # The linter knows the older text form only.
 curl -fsS -H 'Accept: text/plain' "http://$admin/metrics" | "$promtool" check metrics
-# The reverse proxies, where their programs are installed or a package of Debian has them.
-proxies=$binaries/../proxies
-if command -v apt-get >/dev/null && [ ! -x "$proxies/usr/bin/caddy" ]; then
-	(cd "$work" && apt-get download -qq caddy nginx) 2>/dev/null || true
-	for package in "$work"/caddy_*.deb "$work"/nginx_*.deb; do
-		[ -f "$package" ] && mkdir -p "$proxies" && dpkg-deb -x "$package" "$proxies"
-	done
-fi
-caddy=$(command -v caddy || echo "$proxies/usr/bin/caddy")
-if [ -x "$caddy" ]; then
-	HOME=$work "$caddy" validate --adapter caddyfile --config ops/proxy/Caddyfile >"$work/caddy" 2>&1 || { cat "$work/caddy" >&2; exit 1; }
-	cp ops/proxy/Caddyfile "$work/Caddyfile"
-	"$caddy" fmt "$work/Caddyfile" | cmp - ops/proxy/Caddyfile
-fi
-nginx=$(PATH=$PATH:/usr/sbin command -v nginx || echo "$proxies/usr/sbin/nginx")
-if [ -x "$nginx" ] && command -v openssl >/dev/null; then
-	openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout "$work/test.key" -out "$work/test.pem" 2>/dev/null
-	sed "s#/etc/ssl/cogwork/[a-z]*#$work/test#" ops/proxy/nginx.conf >"$work/site.conf"
-	temporary=$(for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $work/$kind;"; done)
-	echo "pid $work/pid; events {} http { access_log off; $temporary include $work/site.conf; }" >"$work/nginx.conf"
-	"$nginx" -t -q -e stderr -c "$work/nginx.conf" || exit 1
-fi
+# The reverse proxies.
+caddy=$(program caddy usr/bin/caddy)
+HOME=$work "$caddy" validate --adapter caddyfile --config ops/proxy/Caddyfile >"$work/caddy" 2>&1 || { cat "$work/caddy" >&2; exit 1; }
+cp ops/proxy/Caddyfile "$work/Caddyfile"
+"$caddy" fmt "$work/Caddyfile" | cmp - ops/proxy/Caddyfile
+nginx=$(program nginx usr/sbin/nginx)
+openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout "$work/test.key" -out "$work/test.pem" 2>/dev/null
+sed "s#/etc/ssl/cogwork/[a-z]*#$work/test#" ops/proxy/nginx.conf >"$work/site.conf"
+temporary=$(for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $work/$kind;"; done)
+echo "pid $work/pid; events {} http { access_log off; $temporary include $work/site.conf; }" >"$work/nginx.conf"
+"$nginx" -t -q -e stderr -c "$work/nginx.conf"
 
 # The drill: a backup beside the running daemon, restored and compared; a second one leaves as many as it is to keep.
 drill() { COGWORK=$binaries/cogwork KEEP=1 ops/backup/drill.sh "$work/backups" --dir "$work/project"; }
@@ -75,13 +69,12 @@ sleep 1.1 # The names of backups have seconds.
 drill >/dev/null
 [ "$(find "$work/backups" -mindepth 1 | grep -c '/cogwork.db$')" = 1 ] || { echo 'the drill keeps too much' >&2; exit 1; }
 
-# The unit, by the tools of systemd where they are installed: it is valid, and exposes little.
-if command -v systemd-analyze >/dev/null; then
-	sed "s#/usr/bin/cogwork#$binaries/cogwork#; /^User=/d; /^Group=/d" ops/systemd/cogwork.service >"$work/cogwork.service"
-	systemd-analyze verify --man=no "$work/cogwork.service"
-	systemd-analyze security --offline=yes --no-pager --threshold=20 ops/systemd/cogwork.service >"$work/security" ||
-		{ tail -n 1 "$work/security" >&2; exit 1; }
-fi
+# The unit: it is valid, and exposes little.
+ln -s "$binaries/cogwork" "$work/program" # Its path has no spaces.
+sed "s#/usr/bin/cogwork#$work/program#; /^User=/d; /^Group=/d" ops/systemd/cogwork.service >"$work/cogwork.service"
+systemd-analyze verify --man=no "$work/cogwork.service"
+systemd-analyze security --offline=yes --no-pager --threshold=20 ops/systemd/cogwork.service >"$work/security" ||
+	{ tail -n 1 "$work/security" >&2; exit 1; }
 
 # The Debian package has the program, which runs, and scripts that a shell can read.
 if command -v dpkg-deb >/dev/null; then

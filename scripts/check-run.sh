@@ -64,7 +64,7 @@ curl -fsS -H 'Content-Type: application/json' -d "{\"token\": \"${link##*#}\"}" 
   fail "the link begins no session: $link"
 expect '"secret":' 'the session has no second secret'
 try "$1/cogwork" 2
-expect '/login#' '`cogwork ui` prints no link'
+expect '/login#' 'cogwork ui prints no link'
 
 kill -TERM "$run_pid"
 code=0

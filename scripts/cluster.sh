@@ -12,12 +12,13 @@ readonly READY_WITHIN=60 # seconds
 say() { printf '%s\n' "$*"; }
 die() { printf 'cluster: %s\n' "$*" >&2; exit 1; }
 
-scripts/need.sh postgresql
+scripts/need.sh curl postgresql
 postgres=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 if [[ -n ${BIN_DIR:-} ]]; then
 	bin=$(cd -- "$BIN_DIR" && pwd)
 else
 	command -v cargo >/dev/null || die 'cargo is needed: https://rustup.rs'
+	scripts/need.sh gcc libc6-dev
 	if command -v npm >/dev/null; then make --no-print-directory ui; fi
 	cargo build --locked --bin cogwork
 	bin=$(cd -- "${CARGO_TARGET_DIR:-target}/debug" && pwd)

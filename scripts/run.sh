@@ -16,11 +16,12 @@ readonly READY_WITHIN=30 # seconds
 say() { printf '%s\n' "$*"; }
 die() { printf 'run: %s\n' "$*" >&2; exit 1; }
 
-command -v curl >/dev/null || die 'curl is needed: it asks whether the daemon is ready'
+scripts/need.sh curl
 if [[ -n ${BIN_DIR:-} ]]; then
   bin=$BIN_DIR
 else
   command -v cargo >/dev/null || die 'cargo is needed: https://rustup.rs'
+  scripts/need.sh gcc libc6-dev
   if command -v npm >/dev/null; then
     make --no-print-directory ui
   else

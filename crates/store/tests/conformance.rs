@@ -53,7 +53,7 @@ impl Fixture for OnServer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_keeps_every_rule() {
-    let server = Arc::new(PostgresServer::start().expect("PostgreSQL is installed"));
+    let server = Arc::new(PostgresServer::start());
     let of = server.clone();
     keeps_every_rule(move || {
         let server = of.clone();

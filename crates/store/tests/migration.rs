@@ -330,7 +330,7 @@ async fn moved(from: &Location, to: &Location) -> Migrated {
 }
 
 fn server() -> PostgresServer {
-    PostgresServer::start().expect("PostgreSQL is installed")
+    PostgresServer::start()
 }
 
 fn address(server: &PostgresServer) -> Location {

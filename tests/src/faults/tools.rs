@@ -28,13 +28,21 @@ fn failed(program: &str, reason: impl ToString) -> Error {
     Error::Tool { program: program.to_owned(), reason: reason.to_string() }
 }
 
+/// A program that cannot be started; says what installs it if it is missing.
+fn not_started(program: &str, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => failed(program, "it is not installed; `scripts/need.sh` installs it"),
+        _ => failed(program, error),
+    }
+}
+
 /// Runs a program to its end.
 pub(super) async fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<(), Error> {
     let mut command = Command::new(program);
     let output = command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
     let output = tokio::time::timeout(PATIENCE, output).await;
     let output = output.map_err(|_| failed(program, "it takes too long"))?;
-    let output = output.map_err(|error| failed(program, error))?;
+    let output = output.map_err(|error| not_started(program, &error))?;
     if output.status.success() {
         return Ok(());
     }
@@ -47,18 +55,6 @@ pub(super) fn needs_root() -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::NotHere("it needs root".to_owned()))
-}
-
-/// Fails unless this program of a package can be run.
-pub(super) async fn needs(program: &str, package: &str) -> Result<(), Error> {
-    let mut command = Command::new(program);
-    command.arg("-V").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match command.status().await {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            Err(Error::NotHere(format!("it needs `{program}`; `apt-get install {package}` installs it")))
-        }
-    }
 }
 
 /// The fate of system calls while it is attached. Dropping it detaches.
@@ -76,7 +72,7 @@ impl Strace {
         command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")]);
         command.args(["-e", &format!("inject={call}:{injection}"), "-p", &process.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| failed("strace", error))?;
+        let mut child = command.spawn().map_err(|error| not_started("strace", &error))?;
         let stderr = child.stderr.take().ok_or_else(|| failed("strace", "it has no standard error"))?;
         let mut strace = Self { child, lines: Some(BufReader::new(stderr).lines()) };
         let attached = tokio::time::timeout(PATIENCE, strace.attached()).await;

@@ -26,7 +26,7 @@ impl Cluster {
 
     /// Starts the daemons of these sites.
     pub(crate) async fn of(mut sites: Vec<Site>) -> Self {
-        let server = PostgresServer::start().expect("PostgreSQL is installed");
+        let server = PostgresServer::start();
         let space = server.space();
         let (url, schema) = (space.url(), space.schema().to_owned());
         for site in &mut sites {

@@ -20,7 +20,7 @@ fn ahead(field: &Value) -> SignedDuration {
 #[tokio::test]
 async fn a_daemon_whose_machine_has_a_wrong_clock_stores_times_of_the_clock_of_the_database() {
     let folder = tempfile::tempdir().unwrap();
-    let clock = FakeClock::new(folder.path().join("clock")).unwrap();
+    let clock = FakeClock::new(folder.path().join("clock")).unwrap_or_else(|error| panic!("{error}"));
     clock.set(3600).unwrap();
     let [right, mut wrong] = [Site::new(&[("waits", WAITS)]), Site::new(&[("waits", WAITS)])];
     wrong.surround(clock.variables());

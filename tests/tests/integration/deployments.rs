@@ -169,7 +169,7 @@ async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
 
 #[tokio::test]
 async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
-    let server = PostgresServer::start().expect("PostgreSQL is installed");
+    let server = PostgresServer::start();
     let url = server.space().url();
     let (mut source, mut other) = (Site::new(&[("orders", ONE)]), Site::new(&[]));
     source.start_with(&["--store", &url, "--deploy-folder", "true"]).await;

@@ -78,7 +78,7 @@ async fn set_secret(site: &Site) {
 
 #[tokio::test]
 async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_been() {
-    let server = PostgresServer::start().expect("PostgreSQL is installed");
+    let server = PostgresServer::start();
     let url = server.space().url();
     let mut site = Site::new(&[
         ("approval", APPROVAL),

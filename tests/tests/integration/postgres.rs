@@ -8,7 +8,7 @@ use tests::recorder::Recorder;
 use crate::site::{Site, posts};
 
 fn server() -> PostgresServer {
-    PostgresServer::start().expect("PostgreSQL is installed")
+    PostgresServer::start()
 }
 
 #[tokio::test]

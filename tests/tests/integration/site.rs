@@ -78,7 +78,7 @@ impl Site {
 
     fn of(project: Project, daemon: Option<Daemon>) -> Self {
         let server = std::env::var_os(STORE).filter(|store| store == "postgresql");
-        let server = server.map(|_| PostgresServer::start().expect("PostgreSQL is installed"));
+        let server = server.map(|_| PostgresServer::start());
         let variables = server.iter().map(|server| ("COGWORK_STORE".to_owned(), server.space().url()));
         let variables = variables.collect();
         Self { daemon, project, http: client(), variables, _server: server }

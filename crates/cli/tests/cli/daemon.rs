@@ -106,7 +106,8 @@ impl Drop for Daemon {
 }
 
 fn signal(child: &Child, signal: &str) {
-    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    let line = format!("kill {signal} {}", child.id());
+    let sent = Command::new("sh").args(["-c", &line]).status().expect("a shell runs");
     assert!(sent.success());
 }
 

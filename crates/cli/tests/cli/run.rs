@@ -173,7 +173,8 @@ fn ctrl_c_cancels_the_execution_and_exits_130() {
     let mut command = project.command(&["run", "slow", "--outbound-allow", "127.0.0.1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let (_held, _) = listener.accept().expect("a call");
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let sent =
+        Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().expect("a shell runs");
     assert!(sent.success());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use postgres_server::{Error, Server};
+use postgres_server::Server;
 
 /// A server on a socket in a temporary folder. Dropping it stops the server and deletes its data.
 #[derive(Debug)]
@@ -17,25 +17,24 @@ pub struct PostgresSpace {
 }
 
 impl PostgresServer {
-    /// Starts a server; `None` if PostgreSQL is not installed.
+    /// Starts a server.
     ///
     /// # Panics
-    /// It is installed and does not start.
+    /// PostgreSQL is not installed (the message names the package), or does not start.
     #[must_use]
-    pub fn start() -> Option<Self> {
+    pub fn start() -> Self {
         Self::start_with("")
     }
 
     /// Starts a server with further arguments, such as `-c fsync=off`.
     ///
     /// # Panics
-    /// It is installed and does not start.
+    /// PostgreSQL is not installed (the message names the package), or does not start.
     #[must_use]
-    pub fn start_with(arguments: &str) -> Option<Self> {
+    pub fn start_with(arguments: &str) -> Self {
         match Server::start_with(arguments) {
-            Ok(server) => Some(Self(server)),
-            Err(Error::NotInstalled) => None,
-            Err(error) => panic!("the server does not start: {error}"),
+            Ok(server) => Self(server),
+            Err(error) => panic!("no PostgreSQL server: {error}"),
         }
     }
 

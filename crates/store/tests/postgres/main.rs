@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 fn server() -> PostgresServer {
-    PostgresServer::start().expect("PostgreSQL is installed")
+    PostgresServer::start()
 }
 
 fn open_at(url: &str, folder: &TempDir) -> Result<Arc<dyn Store>, Error> {
@@ -375,7 +375,7 @@ async fn blocked_write(
     folder: &TempDir,
 ) -> (PostgresServer, Arc<dyn Store>, Definition, JoinHandle<Result<Vec<AcceptOutcome>, Error>>) {
     let server =
-        PostgresServer::start_with("-c max_prepared_transactions=1").expect("PostgreSQL is installed");
+        PostgresServer::start_with("-c max_prepared_transactions=1");
     let space = server.space();
     let store = open(&space, folder);
     let definition = definition(&*store).await;
@@ -446,7 +446,7 @@ fn a_user_with_the_rights_of_the_manual_is_enough_and_one_without_is_told_which(
 
 #[test]
 fn a_server_that_may_lose_writes_is_refused_unless_durability_is_relaxed() {
-    let server = PostgresServer::start_with("-c fsync=off").expect("PostgreSQL is installed");
+    let server = PostgresServer::start_with("-c fsync=off");
     let (space, folder) = (server.space(), folder());
     let refused = open_at(&space.url(), &folder).map(drop).expect_err("fsync is off").to_string();
     assert!(

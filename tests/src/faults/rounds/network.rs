@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::oracle::Sent;
 use super::super::rig::{PROGRESS, Parts, Rig};
-use super::super::tools::{needs, needs_root, run as command};
+use super::super::tools::{needs_root, run as command};
 use super::super::{Effort, Error, Verdict};
 use super::IN_DOUBT;
 use postgres_server::{Server, Setup};
@@ -114,7 +114,6 @@ async fn ip(arguments: &[&str]) -> Result<(), Error> {
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     needs_root()?;
-    needs("ip", "iproute2").await?;
     let cable = Cable::lay(&mut fastrand::Rng::new()).await?;
     let network = Some((cable.namespace.clone(), cable.addresses[1].clone()));
     let server = Server::start_as(Setup { network, ..Setup::default() })?;
