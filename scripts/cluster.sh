@@ -4,7 +4,7 @@
 #
 #   BIN_DIR=path   programs that are built already, in place of a build
 #   ONCE=1         end after the demonstration
-# shellcheck disable=SC2317 # What only a trap or `await` calls looks unreachable to it.
+# shellcheck disable=SC2317,SC2329 # What only a trap or `await` calls looks unreachable to it.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 

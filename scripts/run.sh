@@ -5,7 +5,7 @@
 #   WIKI_PORT=7099 HOOKS_PORT=7070 ADMIN_PORT=7071   other ports; 0 takes a free one
 #   DATA_DIR=.cogwork                                where the daemon keeps its data
 #   BIN_DIR=path                                     programs that are built already, in place of a release build
-# shellcheck disable=SC2317 # What only a trap or `await` calls looks unreachable to it.
+# shellcheck disable=SC2317,SC2329 # What only a trap or `await` calls looks unreachable to it.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
