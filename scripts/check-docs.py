@@ -17,7 +17,7 @@ warning is a fault of the page, reported at its line there. `cogwork test` runs 
 file as it grows, each version is checked, and the last one is tested.
 
 Checked too: relative links lead to a file and a heading that exist; every page is in the table of contents; every code of a
-diagnostic and of a refused request, every setting, every subcommand and every route of the API is in the manual; every subcommand
+diagnostic and of a refused request, every setting, every subcommand, every route of the API and every type of a connection is in the manual; every subcommand
 that a page, a comment or a message names exists.
 
 Usage: scripts/check-docs.py [path of the cogwork program]
@@ -298,6 +298,23 @@ def check_lists() -> list[str]:
     return problems
 
 
+def check_connections(program: pathlib.Path) -> list[str]:
+    """Every type of a connection has a row with all its inputs."""
+    page = (ROOT / "docs/src/connections.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z]+\.\w+)` \| (.*) \|$", page, re.MULTILINE))
+
+    def shown(*arguments: str) -> object:
+        return json.loads(run(program, ROOT, "connectors", *arguments, "--json").stdout)
+
+    problems = []
+    for connector in shown("list"):
+        for kind in shown("show", connector["name"]).get("connections", []):
+            inputs = {field["name"] for field in kind["inputs"]}
+            if inputs != set(re.findall(r"`(\w+)`", rows.get(kind["name"], ""))):
+                problems.append(f"docs/src/connections.md: the row of `{kind['name']}` has to name {', '.join(sorted(inputs))}")
+    return problems
+
+
 def check_commands() -> list[str]:
     """Every subcommand that a page, a comment or a message names exists."""
     sources = {file: file.read_text(encoding="utf-8") for file in (ROOT / "crates").glob("*/src/**/*.rs")}
@@ -316,6 +333,7 @@ def main() -> int:
         print(f"there is no program at {program}: cargo build --bin cogwork comes first", file=sys.stderr)
         return 2
     checked, problems = 0, check_summary() + check_codes() + check_refusals() + check_lists() + check_commands()
+    problems += check_connections(program)
     for page in PAGES:
         count, found = (0, []) if page.parent == FAULTS else check_yaml(page, program)
         checked += count

@@ -25,11 +25,11 @@ pub(super) enum Filter {
 pub(super) struct Row {
     pub(super) name: &'static str,
     /// The parameters, in order; a call may also pass each by name.
-    parameters: &'static [&'static str],
+    pub(super) parameters: &'static [&'static str],
     /// The number of leading parameters that are required.
-    required: usize,
+    pub(super) required: usize,
     /// True if it takes any number of further arguments.
-    variadic: bool,
+    pub(super) variadic: bool,
     pub(super) run: fn(&Call<'_>) -> EvalResult,
 }
 

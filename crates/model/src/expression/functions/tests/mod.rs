@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 use crate::diagnostic::Span;
-use crate::expression::{EvalClock, Expression};
+use crate::expression::{EvalClock, Expression, filters, predicates};
 use crate::value::{File, Map};
 
 mod data;
@@ -175,5 +175,42 @@ fn the_manual_has_a_row_for_each_function_and_its_examples_are_true() {
     for row in &rows {
         let (example, value) = (code(row[2]), code(row[3]));
         assert_eq!(evaluate_over(&example.replace("\\|", "|"), &Value::Null), value, "{example}");
+    }
+}
+
+/// Each row of the manual is `` | `name(…)`, … | description | `example` | `value` | ``.
+#[test]
+fn the_manual_has_each_filter_and_each_test_with_examples_that_are_true() {
+    let page = include_str!("../../../../../../docs/src/filters.md");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    let mut written = std::collections::BTreeSet::new();
+    for row in &rows {
+        for name in row[0].split("`, `") {
+            written.insert(name.trim_matches('`').split('(').next().unwrap_or_default().to_owned());
+        }
+        let (example, value) = (row[2].trim_matches('`'), row[3].trim_matches('`'));
+        assert_eq!(evaluate_over(&example.replace("\\|", "|"), &Value::Null), value, "{example}");
+    }
+    let table = filters::TABLE.iter().map(|row| row.name);
+    let table: std::collections::BTreeSet<String> =
+        table.chain(predicates::TABLE.iter().map(|row| row.name)).map(str::to_owned).collect();
+    assert_eq!(written, table);
+    for row in &filters::TABLE {
+        let arguments: Vec<String> = row
+            .parameters
+            .iter()
+            .enumerate()
+            .map(|(at, name)| if at < row.required { (*name).to_owned() } else { format!("{name}=") })
+            .collect();
+        let call = match (row.variadic, arguments.is_empty()) {
+            (true, _) => format!("`{}(…)`", row.name),
+            (false, true) => format!("`{}`", row.name),
+            (false, false) => format!("`{}({})`", row.name, arguments.join(", ")),
+        };
+        assert!(rows.iter().any(|cells| cells[0] == call), "docs/src/filters.md has no {call}");
     }
 }
