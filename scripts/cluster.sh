@@ -55,7 +55,7 @@ await() {
 	done
 }
 
-"${as_server[@]}" "$postgres/initdb" --auth=trust --no-sync --encoding=UTF8 --username=cogwork -D "$work/database" >"$work/initdb.log"
+"${as_server[@]}" "$postgres/initdb" --auth=trust --no-sync --no-locale --encoding=UTF8 --username=cogwork -D "$work/database" >"$work/initdb.log"
 "${as_server[@]}" "$postgres/pg_ctl" start -s -w -D "$work/database" -l "$work/database/server.log" -o "-c listen_addresses='' -k $work"
 socket=${work//\//%2F}
 export COGWORK_STORE=postgres://cogwork@$socket/postgres
