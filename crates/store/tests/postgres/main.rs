@@ -374,8 +374,7 @@ async fn a_daemon_goes_on_after_a_restart_of_the_server_program() {
 async fn blocked_write(
     folder: &TempDir,
 ) -> (PostgresServer, Arc<dyn Store>, Definition, JoinHandle<Result<Vec<AcceptOutcome>, Error>>) {
-    let server =
-        PostgresServer::start_with("-c max_prepared_transactions=1");
+    let server = PostgresServer::start_with("-c max_prepared_transactions=1");
     let space = server.space();
     let store = open(&space, folder);
     let definition = definition(&*store).await;
