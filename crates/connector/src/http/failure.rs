@@ -272,7 +272,7 @@ pub(super) fn blocked(reason: &BlockedAddress) -> ActionError {
 }
 
 /// Names the called system and its address, or only the address if they are the same.
-fn describe_target(subject: &str, host: &str, address: &str) -> String {
+pub(super) fn describe_target(subject: &str, host: &str, address: &str) -> String {
     if *subject == format!("`{host}`") { format!("`{address}`") } else { format!("{subject} at `{address}`") }
 }
 

@@ -31,6 +31,8 @@ const MAX_INLINE_WAIT: Duration = Duration::from_secs(5);
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest such back-off.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// The length at which the message of the last failure is cut, in characters.
+const MAX_CAUSE: usize = 300;
 /// The length at which stored headers are cut.
 const MAX_HEADER: LengthLimit = LengthLimit::Chars(80);
 
@@ -93,6 +95,8 @@ struct HostState {
     open_count: u32,
     /// True while a probe passes the open circuit.
     is_probing: bool,
+    /// The last of the consecutive failures, in words; empty if there was none.
+    last_failure: String,
 }
 
 /// The states of all hosts, by origin and connection.
@@ -102,7 +106,7 @@ pub(super) struct HostTable(Mutex<HashMap<(String, String), HostState>>);
 /// The outcome of a call.
 pub(super) enum CallOutcome<'a> {
     Response(&'a Response),
-    Failure,
+    Failure(&'a ActionError),
 }
 
 impl HostTable {
@@ -125,19 +129,21 @@ impl HostTable {
                 .health
                 .backoff_until
                 .filter(|_| host.has_retry_after)
-                .and_then(|until| remaining(until, now));
-            return owed.map_or(Ok(Duration::ZERO), |wait| Err(backoff_error(subject, wait)));
+                .and_then(|until| Some((remaining(until, now)?, until)));
+            return owed
+                .map_or(Ok(Duration::ZERO), |(wait, until)| Err(backoff_error(subject, wait, until)));
         }
         if let Some(until) = host.health.open_until {
             if let Some(wait) = remaining(until, now) {
-                return Err(circuit_open_error(subject, url, host.health.failures, wait));
+                return Err(circuit_open_error(subject, url, host, (wait, until)));
             }
             // This call is the probe. If its outcome is never recorded, the next probe follows after the same time.
             host.health.open_until = now.checked_add(INITIAL_OPEN_TIME).ok();
             host.is_probing = true;
         }
-        match host.health.backoff_until.and_then(|until| remaining(until, now)) {
-            Some(wait) if wait > MAX_INLINE_WAIT => Err(backoff_error(subject, wait)),
+        let Some(until) = host.health.backoff_until else { return Ok(Duration::ZERO) };
+        match remaining(until, now) {
+            Some(wait) if wait > MAX_INLINE_WAIT => Err(backoff_error(subject, wait, until)),
             wait => Ok(wait.unwrap_or_default()),
         }
     }
@@ -168,7 +174,10 @@ impl HostTable {
         host.health.called_at = Some(now);
         match outcome {
             CallOutcome::Response(response) => host.on_response(response, now),
-            CallOutcome::Failure => host.on_failure(now),
+            CallOutcome::Failure(error) => {
+                host.last_failure = model::redact::truncate(&error.message, MAX_CAUSE).into_owned();
+                host.on_failure(now);
+            }
         }
     }
 
@@ -202,8 +211,10 @@ impl HostState {
         };
         self.health.backoff_until = wait.and_then(|wait| now.checked_add(wait).ok());
         if matches!(status, 502..=504) {
+            self.last_failure = format!("it answered {status}");
             return self.on_failure(now);
         }
+        self.last_failure.clear();
         self.health.failures = 0;
         self.health.open_until = None;
         self.open_count = 0;
@@ -248,19 +259,35 @@ fn remaining(until: Timestamp, now: Timestamp) -> Option<Duration> {
     Duration::try_from(until.duration_since(now)).ok().filter(|wait| !wait.is_zero())
 }
 
-fn backoff_error(subject: &str, wait: Duration) -> ActionError {
-    let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
-    let message = format!("{subject} is not called: it asked not to be called for another {shown}");
+/// An instant for a message, to the second at or after it.
+fn whole_second(at: Timestamp) -> Timestamp {
+    let up = jiff::TimestampRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Ceil);
+    at.round(up).unwrap_or(at)
+}
+
+/// The error of a call during a back-off that is too long to wait out.
+fn backoff_error(subject: &str, wait: Duration, until: Timestamp) -> ActionError {
+    let message =
+        format!("{subject} is not called until {}: it asked not to be called before", whole_second(until));
     let mut error = ActionError::new(ErrorKind::Status, message).with_status(429).with_retry_after(wait);
     error.not_sent = true;
     error
 }
 
-fn circuit_open_error(subject: &str, url: &Url, failures: u32, wait: Duration) -> ActionError {
-    let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
-    let host = url.host_str().unwrap_or_default();
+/// The error of a call that the open circuit refuses, with the cause: the last failure. It names the instant of the next call,
+/// since people read it when a duration would no longer be true.
+fn circuit_open_error(
+    subject: &str,
+    url: &Url,
+    host: &HostState,
+    (wait, until): (Duration, Timestamp),
+) -> ActionError {
+    let name = url.host_str().unwrap_or_default();
+    let target = failure::describe_target(subject, name, name);
+    let HostState { health: HostHealth { failures, .. }, last_failure, .. } = host;
     let message = format!(
-        "{subject} at `{host}` is not called: the last {failures} calls got no answer; it is tried again in {shown}"
+        "{target} is not called until {}: the last {failures} calls failed; the last one: {last_failure}",
+        whole_second(until)
     );
     let mut error = ActionError::new(ErrorKind::Network, message).with_retry_after(wait);
     error.not_sent = true;
@@ -297,6 +324,10 @@ mod tests {
         }
     }
 
+    fn refused() -> ActionError {
+        ActionError::new(ErrorKind::Network, "`shop.example` cannot be reached: connection refused")
+    }
+
     fn note(hosts: &HostTable, seconds: i64, response: &Response) {
         hosts.record(&url(), Some("main"), &CallOutcome::Response(response), at(seconds));
     }
@@ -310,7 +341,7 @@ mod tests {
     fn a_host_that_asks_to_be_left_alone_is_left_alone() {
         let hosts = HostTable::default();
         note(&hosts, 0, &answer(429, &[("retry-after", "60")]));
-        let expected = "the shop is not called: it asked not to be called for another 50s";
+        let expected = "the shop is not called until 1970-01-01T00:01:00Z: it asked not to be called before";
         assert_eq!(admit(&hosts, 10), Err(expected.to_owned()));
         assert_eq!(admit(&hosts, 57), Ok(3), "a short wait is waited for");
         assert_eq!(admit(&hosts, 60), Ok(0));
@@ -335,7 +366,7 @@ mod tests {
         assert_eq!(own(&hosts, 0), Err((true, Some(3_000))));
         assert_eq!(own(&hosts, 3), Ok(Duration::ZERO));
         for _ in 0..2 * FAILURES_TO_OPEN {
-            hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(3));
+            hosts.record(&url(), Some("main"), &CallOutcome::Failure(&refused()), at(3));
         }
         assert!(admit(&hosts, 3).is_err(), "the circuit is open for others");
         assert_eq!(own(&hosts, 3), Ok(Duration::ZERO));
@@ -359,15 +390,15 @@ mod tests {
         let hosts = HostTable::default();
         for _ in 0..FAILURES_TO_OPEN {
             assert_eq!(admit(&hosts, 0), Ok(0));
-            hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(0));
+            hosts.record(&url(), Some("main"), &CallOutcome::Failure(&refused()), at(0));
         }
         // Failures of calls that began before the circuit opened have no effect.
-        hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(1));
-        let words = admit(&hosts, 10).expect_err("open");
-        assert!(words.contains("the last 21 calls got no answer; it is tried again in 20s"), "{words}");
+        hosts.record(&url(), Some("main"), &CallOutcome::Failure(&refused()), at(1));
+        let expected = "the shop at `shop.example` is not called until 1970-01-01T00:00:30Z: the last 21 calls failed; the last one: `shop.example` cannot be reached: connection refused";
+        assert_eq!(admit(&hosts, 10), Err(expected.to_owned()));
         assert_eq!(admit(&hosts, 30), Ok(0), "one is let through");
         assert!(admit(&hosts, 31).is_err(), "and one alone");
-        hosts.record(&url(), Some("main"), &CallOutcome::Failure, at(31));
+        hosts.record(&url(), Some("main"), &CallOutcome::Failure(&refused()), at(31));
         assert!(admit(&hosts, 90).is_err(), "twice as long after it failed");
         assert_eq!(admit(&hosts, 91), Ok(0));
         note(&hosts, 91, &answer(404, &[]));
@@ -398,7 +429,7 @@ mod tests {
         let hosts = HostTable::default();
         for number in 0..2 * i64::try_from(MAX_HOSTS).expect("small") {
             let url = Url::parse(&format!("https://h{number}.example/")).expect("a URL");
-            hosts.record(&url, None, &CallOutcome::Failure, at(number));
+            hosts.record(&url, None, &CallOutcome::Failure(&refused()), at(number));
         }
         assert_eq!(hosts.health().len(), MAX_HOSTS);
     }

@@ -54,8 +54,9 @@ impl Http {
         match tokio::time::timeout(limit, Box::pin(self.follow_redirects(request, context, token))).await {
             Ok(sent) => sent,
             Err(_) => {
-                self.record_outcome(&request.url, context, &CallOutcome::Failure);
-                Err(mark_outcome_unknown(failure::timeout_error(context.subject, limit), request))
+                let error = failure::timeout_error(context.subject, limit);
+                self.record_outcome(&request.url, context, &CallOutcome::Failure(&error));
+                Err(mark_outcome_unknown(error, request))
             }
         }
     }
@@ -140,7 +141,7 @@ impl Http {
         match &sent {
             Ok(response) => self.record_outcome(url, context, &CallOutcome::Response(response)),
             Err(error) if matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
-                self.record_outcome(url, context, &CallOutcome::Failure);
+                self.record_outcome(url, context, &CallOutcome::Failure(error));
             }
             Err(_) => {}
         }

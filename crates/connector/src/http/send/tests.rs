@@ -407,7 +407,7 @@ async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
     check(
         http.send(&request, &context()).await,
         ErrorKind::Network,
-        "is not called: the last 20 calls got no answer",
+        "the last 20 calls failed; the last one: it answered 503",
     );
     assert_eq!(server.requests().len(), 20, "nothing was sent");
     assert_eq!(http.health()[0].failures, 20);

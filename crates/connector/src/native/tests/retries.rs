@@ -70,7 +70,7 @@ async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
     assert_eq!((waits, server.requests().len()), (vec![60_000, 5], 3));
     let lines = lines.0.into_inner().expect("not poisoned");
     assert!(
-        lines[0].ends_with("asked not to be called for another 1m; the next try follows in 1m"),
+        lines[0].ends_with("it asked not to be called before; the next try follows in 1m"),
         "{lines:?}"
     );
 }
