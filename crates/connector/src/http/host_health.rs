@@ -130,8 +130,7 @@ impl HostTable {
                 .backoff_until
                 .filter(|_| host.has_retry_after)
                 .and_then(|until| Some((remaining(until, now)?, until)));
-            return owed
-                .map_or(Ok(Duration::ZERO), |(wait, until)| Err(backoff_error(subject, wait, until)));
+            return owed.map_or(Ok(Duration::ZERO), |(wait, until)| Err(backoff_error(subject, wait, until)));
         }
         if let Some(until) = host.health.open_until {
             if let Some(wait) = remaining(until, now) {

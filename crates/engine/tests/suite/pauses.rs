@@ -1,14 +1,17 @@
 //! Pauses: they hold no slot, outlive restarts, and end by time, by an event or by an answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
+use model::execution::{Event, WaitReason};
 use model::value::{Map, Value};
 
 use crate::common::{
     Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, steps_of, stop,
 };
+use crate::watched::Watched;
 
 #[tokio::test]
 async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {
@@ -359,5 +362,32 @@ async fn the_pause_between_turns_outlives_a_restart_and_turns_do_not_run_again()
         }
     }
     assert!(end(&engine, id).await.contains(r#""done":true"#));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_pause_of_more_than_50_ms_is_a_wait_in_the_history_and_is_written_with_the_next_commit() {
+    let steps = "  - {id: shortest, wait: 50ms}\n  - {id: short, wait: 51ms}\n  - {id: longer, wait: 2s}\n";
+    let project = Project::with(&format!("timeout: 1s\n{}", manual(steps)));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    for pause in [50, 51, 2000].map(Duration::from_millis) {
+        soon(project.clock.somebody_sleeps_until(engine.clock().now() + pause)).await;
+        project.clock.advance(pause);
+    }
+    assert_eq!(end(&engine, id).await, "null", "recorded pauses do not count against the timeout");
+    let events = engine.store().events(id).await.expect("it is read").expect("it exists");
+    let waits: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Waiting { at, step, until: Some(until), on: WaitReason::Time, .. } => {
+                Some((step.as_str(), until.duration_since(*at).as_millis()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waits, [("short", 51), ("longer", 2000)]);
+    assert_eq!(counting.written().1, 1, "all of it is written with the end");
     stop(engine).await;
 }

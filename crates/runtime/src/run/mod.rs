@@ -24,6 +24,7 @@ mod verbs;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use model::Budget;
@@ -54,10 +55,10 @@ use crate::memory::Share;
 use catalog::Deployment;
 
 /// The timeout of the closing steps: of `onError`, and of `finally`.
-const CLOSING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The minimum time between two checks of a deadline that pauses postpone.
-const RECHECK_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
+const RECHECK_DEADLINE: Duration = Duration::from_secs(1);
 
 /// An execution in memory.
 pub(crate) struct Run {
@@ -442,7 +443,8 @@ impl Run {
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
         if !self.origin.is_test() {
-            let took = self.runtime.clock.monotonic_now().since(self.journal.accepted_at());
+            // The difference that the row of the store has, which counts after a restart and which people are shown.
+            let took = Duration::try_from(self.started_at.duration_until(at)).unwrap_or_default();
             self.runtime.statistics.record(&self.deployment.automation.id, outcome.status(), at, took);
         }
         if let Some(observed) = self.journal.observed() {
@@ -472,7 +474,7 @@ impl Run {
     /// Completes when the nearest deadline passes; never if there is none.
     pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
         let Some(context) = context else { return std::future::pending().await };
-        let mut least = std::time::Duration::ZERO;
+        let mut least = Duration::ZERO;
         loop {
             let ((at, depth), now) = (self.deadline(context), self.runtime.clock.monotonic_now());
             if now >= at {

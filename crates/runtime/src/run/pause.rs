@@ -21,6 +21,8 @@ use crate::event_filter::{EventFilter, event_value};
 
 /// Longest delay that sleeps in memory: a suspension costs two commits and a read.
 const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);
+/// Longest pause that counts as work of its step. A longer one is recorded as a wait, with the next commit.
+const MAX_UNRECORDED_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum length of an event name, in bytes.
 const MAX_EVENT_NAME: usize = 200;
 
@@ -132,10 +134,16 @@ impl Run {
         Ok(Value::Null)
     }
 
-    /// Waits until the due time. A long wait is recorded, so that the scheduler resumes it.
+    /// Waits until the due time. The wait is recorded, unless it is very short. A long one is stored too, so that the scheduler
+    /// resumes it.
     pub(super) async fn pause_durably(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
-        if self.time_left(due) > MAX_IN_MEMORY_DELAY && self.journal.pause(key).is_none() {
-            self.pause_begins(key, WaitReason::Time, Some(due), context)?;
+        let left = self.time_left(due);
+        if left > MAX_UNRECORDED_PAUSE && self.journal.pause(key).is_none() {
+            if left > MAX_IN_MEMORY_DELAY {
+                self.pause_begins(key, WaitReason::Time, Some(due), context)?;
+            } else {
+                self.record_pause(key, WaitReason::Time, Some(due), context, true);
+            }
         }
         self.pause_until(due, Some(context)).await?;
         self.journal.abandon(|step| step == key);
@@ -313,6 +321,19 @@ impl Run {
             let message = format!("more than {} steps of the execution would pause at one time", Wait::MAX);
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
+        self.record_pause(key, on, due, context, false);
+        Ok(())
+    }
+
+    /// Records that a step begins to wait. `stays_in_memory` is true if the execution is not suspended for it.
+    fn record_pause(
+        &self,
+        key: &str,
+        on: WaitReason,
+        due: Option<Due>,
+        context: &Context,
+        stays_in_memory: bool,
+    ) {
         let clock = &self.runtime.clock;
         let (since, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let until = due.map(|due| match due {
@@ -320,8 +341,8 @@ impl Run {
             Due::After(after) => after.to_wall(ahead),
         });
         let waiting = StepWait { since: since.to_wall(ahead), until, on };
-        self.journal.pause_begins(key, &waiting, Times { since, due, limit: self.limit(context) });
-        Ok(())
+        let times = Times { since, due, limit: self.limit(context), stays_in_memory };
+        self.journal.pause_begins(key, &waiting, times);
     }
 
     /// Nearest time limit of the steps around a wait. The execution's own limit does not count: it is extended by the

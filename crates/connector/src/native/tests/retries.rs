@@ -69,10 +69,7 @@ async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
     let waits: Vec<_> = waits.0.lock().expect("not poisoned").iter().map(Duration::as_millis).collect();
     assert_eq!((waits, server.requests().len()), (vec![60_000, 5], 3));
     let lines = lines.0.into_inner().expect("not poisoned");
-    assert!(
-        lines[0].ends_with("it asked not to be called before; the next try follows in 1m"),
-        "{lines:?}"
-    );
+    assert!(lines[0].ends_with("it asked not to be called before; the next try follows in 1m"), "{lines:?}");
 }
 
 #[tokio::test]

@@ -192,7 +192,7 @@ mod tests {
         let on = WaitReason::Event { name: "paid".to_owned() };
         let waiting = StepWait { since: Timestamp::UNIX_EPOCH, until: None, on };
         let since = journal.clock.monotonic_now();
-        journal.pause_begins(step, &waiting, Times { since, due: None, limit: None });
+        journal.pause_begins(step, &waiting, Times { since, due: None, limit: None, stays_in_memory: false });
     }
 
     fn end(journal: &Journal, step: &str, event: &Delivery) {

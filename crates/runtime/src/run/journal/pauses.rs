@@ -18,6 +18,8 @@ const MAX_SIGNALS: usize = 1000;
 #[derive(Default)]
 pub(super) struct Pauses {
     open: BTreeMap<String, Pause>,
+    /// The number of open waits that stay in memory.
+    in_memory: usize,
     /// True if the stored waits or the suspension must be updated.
     changed: bool,
     /// True if only waits are left, so that the execution is not held in memory.
@@ -43,6 +45,8 @@ struct Pause {
     due: Option<Due>,
     /// Time limit around the wait; `None` if there is none.
     limit: Option<MonotonicTime>,
+    /// True if the execution is not suspended during the wait, which therefore has no row in the store.
+    stays_in_memory: bool,
     /// Signals that have arrived and are not processed.
     signals: VecDeque<Signal>,
     /// Ids of all signals that have arrived.
@@ -92,6 +96,8 @@ pub(crate) struct Times {
     pub(crate) due: Option<Due>,
     /// Time limit around the wait; `None` if there is none.
     pub(crate) limit: Option<MonotonicTime>,
+    /// True if the execution is not suspended during the wait.
+    pub(crate) stays_in_memory: bool,
 }
 
 impl Pause {
@@ -134,7 +140,7 @@ pub(crate) enum Taken {
 impl Pauses {
     /// Adds a wait, which no event up to the key `passed` can end.
     fn begin(&mut self, step: &str, waiting: StepWait, times: Times, passed: Option<String>) {
-        let Times { since, due, limit } = times;
+        let Times { since, due, limit, stays_in_memory } = times;
         if self.open.is_empty() {
             self.since = Some(since);
         }
@@ -143,17 +149,26 @@ impl Pauses {
             filter: EventFilter::default(),
             due,
             limit,
+            stays_in_memory,
             signals: VecDeque::new(),
             known: Vec::new(),
             began_after: self.ended_by_signals,
             passed,
         };
-        self.open.insert(step.to_owned(), pause);
-        self.changed = true;
+        self.in_memory += usize::from(stays_in_memory);
+        self.changed |= !stays_in_memory;
+        if let Some(replaced) = self.open.insert(step.to_owned(), pause) {
+            self.in_memory -= usize::from(replaced.stays_in_memory);
+        }
     }
 
     pub(super) fn end(&mut self, step: &str, at: MonotonicTime) {
-        if !self.open.is_empty() && self.open.remove(step).is_some() {
+        if self.open.is_empty() {
+            return;
+        }
+        if let Some(pause) = self.open.remove(step) {
+            self.in_memory -= usize::from(pause.stays_in_memory);
+            self.changed |= !pause.stays_in_memory;
             self.ended(at);
         }
     }
@@ -178,7 +193,6 @@ impl Pauses {
     }
 
     fn ended(&mut self, at: MonotonicTime) {
-        self.changed = true;
         if self.open.is_empty()
             && let Some(since) = self.since.take()
         {
@@ -190,6 +204,7 @@ impl Pauses {
     pub(super) fn clear(&mut self, at: MonotonicTime) {
         if !self.open.is_empty() {
             self.open.clear();
+            (self.in_memory, self.changed) = (0, true);
             self.ended(at);
         }
         self.tries_ahead.clear();
@@ -328,7 +343,8 @@ impl State {
             Due::At(at) => at,
             Due::After(after) => after.to_wall(self.wall_offset),
         };
-        let pauses = self.pauses.open.iter().map(|(step, pause)| Wait {
+        let stored = self.pauses.open.iter().filter(|(_, pause)| !pause.stays_in_memory);
+        let pauses = stored.map(|(step, pause)| Wait {
             step: step.clone(),
             until: pause.ends().map(shown).min(),
             event: match &pause.waiting.on {
@@ -379,9 +395,10 @@ impl Journal {
         self.state().pauses.open.get(step)?.due
     }
 
-    /// Number of waiting steps.
+    /// Number of waiting steps, without those whose wait stays in memory.
     pub(crate) fn pause_count(&self) -> usize {
-        self.state().pauses.open.len()
+        let pauses = &self.state().pauses;
+        pauses.open.len() - pauses.in_memory
     }
 
     /// All waits by step.

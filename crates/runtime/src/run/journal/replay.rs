@@ -236,7 +236,8 @@ impl Replay<'_> {
                     _ => Due::After(scale.steady(until)),
                 });
                 let limit = limit.map(|limit| scale.steady(limit));
-                state.wait_begins(step, waiting, Times { since: scale.steady(*at), due, limit });
+                let times = Times { since: scale.steady(*at), due, limit, stays_in_memory: false };
+                state.wait_begins(step, waiting, times);
             }
             Event::Signalled { step, signal, .. } => self.pauses.came(step, signal),
             Event::WaitEnded { step, signal, .. } => state.wait_ended(step, signal.as_deref()),
