@@ -18,8 +18,8 @@ mod schemas;
 mod snapshot;
 
 pub use check::{
-    Member, builtin, connection as check_connection, describe_type, how_to_set_secret, members,
-    merge as check_merge, secret_variable,
+    Member, MissingSecret, builtin, connection as check_connection, describe_type, how_to_set_secret,
+    members, merge as check_merge, secret_variable,
 };
 pub use code::{
     AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,

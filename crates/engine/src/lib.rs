@@ -31,9 +31,9 @@ pub use bulk::{
 pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
-    InvalidFile, LineRange, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, Workers,
-    automation_ids, check_project_target, preview_project, project_files, read_project_file, schema_context,
-    serve_code, set_code_limits, set_code_program,
+    InvalidFile, LineRange, MissingSecret, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary,
+    Workers, automation_ids, check_project_target, preview_project, project_files, read_project_file,
+    schema_context, serve_code, set_code_limits, set_code_program,
 };
 pub use engine::Engine;
 pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
@@ -46,9 +46,9 @@ pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};
 pub use project_edit::{EditError, ExpectedVersion, ProjectText};
 pub use runtime::{
-    Answer, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport, ConnectionState,
-    ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource, Limits,
-    ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
+    Answer, AnsweredQuestion, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport,
+    ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,
+    Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
     MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest, RepeatedCall,
     ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start, StartedLogin,
     StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock, Vault, Version,

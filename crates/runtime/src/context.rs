@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
+use crate::answers::AnswerLog;
 use crate::api::EngineEvent;
 use crate::clock::Clock;
 use crate::connections::Connections;
@@ -87,6 +88,8 @@ pub struct Runtime {
     pub rejections: RejectionCounters,
     /// The latest requests that started nothing.
     pub refusals: RefusalLog,
+    /// The latest answers of people.
+    pub answers: AnswerLog,
     /// Outcomes and durations of ended executions.
     pub statistics: Statistics,
     /// Counters and histograms for the metrics endpoint.
@@ -206,6 +209,7 @@ impl Runtime {
             deployment_times: DeploymentTimes::default(),
             rejections: RejectionCounters::default(),
             refusals: RefusalLog::default(),
+            answers: AnswerLog::default(),
             statistics: Statistics::default(),
             metrics,
             closing: CancellationToken::new(),

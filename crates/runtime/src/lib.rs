@@ -5,6 +5,7 @@
 //! triggers call [`Runtime::accept`].
 
 mod admission;
+mod answers;
 mod api;
 mod attempt_listing;
 mod clock;
@@ -41,6 +42,7 @@ mod vault;
 mod wait_listing;
 
 pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, Version, read_definition};
+pub use answers::{AnswerLog, AnsweredQuestion, MAX_ANSWERS};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use attempt_listing::StepAttempt;
 pub use clock::{Clock, ClusterClock, ManualClock, MonotonicTime, SystemClock};

@@ -81,10 +81,17 @@ impl Runtime {
         self.deliver_event(Signal { id, name: name.to_owned(), data, by }, None, false).await
     }
 
-    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder.
+    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder, then those
+    /// that files of the project require and the environment has.
     #[must_use]
     pub fn secrets(&self) -> Vec<ListedSecret> {
-        self.secrets.list()
+        self.secrets.list(&self.catalog().required_secrets())
+    }
+
+    /// The names of the secrets that files of the project require and that are not set.
+    #[must_use]
+    pub fn unset_secrets(&self) -> Vec<String> {
+        self.catalog().required_secrets().into_iter().filter(|name| !self.secrets.is_set(name)).collect()
     }
 
     /// Keeps a secret in the store, sealed; durable when this comes back, and read from then on.

@@ -1,5 +1,6 @@
 //! Reads secrets and variables, and resolves connections and signing keys with them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub enum SecretSource {
     Store,
     /// A file in the folder of secrets.
     Folder,
+    /// A variable of the environment.
+    Environment,
 }
 
 /// Maximum size of a secret's file, in bytes.
@@ -108,8 +111,9 @@ impl Secrets {
         Ok(std::env::var(secret_variable(name)).ok().map(Zeroizing::new))
     }
 
-    /// Lists the secrets of the store, then those of the folder that are not in the store.
-    pub(crate) fn list(&self) -> Vec<ListedSecret> {
+    /// Lists the secrets of the store, then those of the folder that are not in the store, then those of `required` that only
+    /// the environment has.
+    pub(crate) fn list(&self, required: &BTreeSet<String>) -> Vec<ListedSecret> {
         let kept = self.vault.iter().flat_map(|vault| vault.secrets());
         let mut listed: Vec<ListedSecret> = kept
             .map(|kept| ListedSecret {
@@ -123,6 +127,16 @@ impl Secrets {
         listed.extend(names.into_iter().map(|name| ListedSecret {
             name,
             source: SecretSource::Folder,
+            kept: None,
+        }));
+        let mut others = required.clone();
+        others.retain(|name| {
+            listed.iter().all(|known| known.name != *name)
+                && std::env::var_os(secret_variable(name)).is_some()
+        });
+        listed.extend(others.into_iter().map(|name| ListedSecret {
+            name,
+            source: SecretSource::Environment,
             kept: None,
         }));
         listed

@@ -29,8 +29,8 @@ pub use actions::connection;
 pub(crate) use calls::{Callee, Signature};
 pub use members::{Member, describe_type, members};
 pub(crate) use results::saved_body;
-pub use secrets::{how_to_set_secret, secret_variable};
-pub(crate) use secrets::{missing_secrets, secrets_of};
+pub use secrets::{MissingSecret, how_to_set_secret, secret_variable};
+pub(crate) use secrets::{missing_secrets, missing_secrets_of, required_secrets, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
 
 /// Check result of one automation.

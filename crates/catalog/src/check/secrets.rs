@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use model::automation::{Automation, Trigger};
+use model::automation::{Automation, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report};
+use model::expression::Reference;
 use model::load::filter_allowed;
 use model::{Connection, Expression};
 
@@ -34,17 +35,86 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
     non_empty.collect()
 }
 
+/// A secret that an automation needs and that is not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSecret {
+    /// The name of the secret.
+    pub name: String,
+    /// The connection that reads it; `None` if the file of the automation does.
+    pub connection: Option<String>,
+    /// True if the trigger needs it: without it nothing starts the automation.
+    pub blocks_start: bool,
+}
+
+/// Returns the unset secrets that an automation and its connections require, each once, those of the trigger first.
+pub(crate) fn missing_secrets_of(
+    catalog: &Catalog,
+    automation: &Automation,
+    is_set: &dyn Fn(&str) -> bool,
+) -> Vec<MissingSecret> {
+    let mut found: Vec<MissingSecret> = Vec::new();
+    let mut add = |names: BTreeSet<String>, connection: Option<&str>, blocks_start: bool| {
+        for name in names {
+            if found.iter().all(|known| known.name != name) && !is_set(&name) {
+                found.push(MissingSecret { name, connection: connection.map(str::to_owned), blocks_start });
+            }
+        }
+    };
+    let (mut by_trigger, mut by_variables) = (BTreeSet::new(), BTreeSet::new());
+    trigger_expressions(automation, &mut |found| required_names(found.references(), &mut by_trigger));
+    for variable in &automation.config_vars {
+        required_names(&variable.value.references(), &mut by_variables);
+    }
+    add(by_trigger, None, true);
+    let of_connection = |name: &str| catalog.connection(name).map(|one| secrets_of(one)).unwrap_or_default();
+    if let Some(named) = automation.trigger.call().and_then(|call| call.connection.as_ref()) {
+        add(of_connection(&named.name), Some(&named.name), true);
+    }
+    add(by_variables, None, false);
+    let mut used = BTreeSet::new();
+    automation.walk(&mut |step| {
+        if let Verb::Action(call) = &step.verb
+            && let Some(named) = &call.connection
+        {
+            used.insert(named.name.to_string());
+        }
+    });
+    for name in used {
+        add(of_connection(&name), Some(&name), false);
+    }
+    found
+}
+
+/// Returns the sorted names of all secrets that the files of the project require.
+pub(crate) fn required_secrets(catalog: &Catalog) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for connection in catalog.connections() {
+        names.append(&mut secrets_of(connection));
+    }
+    for deployment in catalog.automations() {
+        expressions(&deployment.automation, &mut |expression| {
+            required_names(expression.references(), &mut names);
+        });
+    }
+    names
+}
+
+/// Adds the names of the secrets among references that are not optional.
+fn required_names(references: &[Reference], names: &mut BTreeSet<String>) {
+    for reference in references.iter().filter(|reference| !reference.optional) {
+        if let [root, name, ..] = &*reference.path
+            && root == "secrets"
+        {
+            names.insert(name.to_string());
+        }
+    }
+}
+
 /// Returns the sorted names of the secrets that a connection requires.
 pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (_, template) in &connection.with {
-        for reference in template.references().iter().filter(|reference| !reference.optional) {
-            if let [root, name, ..] = &*reference.path
-                && root == "secrets"
-            {
-                names.insert(name.to_string());
-            }
-        }
+        required_names(&template.references(), &mut names);
     }
     names
 }
@@ -52,6 +122,11 @@ pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
 /// Visits the expressions of a file that may read secrets.
 fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expression)) {
     automation.config_vars.iter().for_each(|variable| variable.value.expressions(look));
+    trigger_expressions(automation, look);
+}
+
+/// Visits the expressions of a trigger that may read secrets.
+fn trigger_expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expression)) {
     if let Trigger::Webhook(webhook) = &automation.trigger {
         webhook.verify.iter().for_each(|verify| verify.expressions(look));
         webhook.challenge.iter().for_each(|challenge| challenge.expressions(look));

@@ -13,6 +13,7 @@ mod normalized;
 mod relations;
 mod trigger_hook;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -25,6 +26,7 @@ use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
 use trigger::schedule::Schedule;
 
+use crate::check::MissingSecret;
 use crate::plan::Plan;
 
 pub use assemble::{AssembleInput, assemble};
@@ -216,7 +218,8 @@ impl Catalog {
         };
         let mut users = Vec::new();
         for deployment in self.automations() {
-            let mut uses = false;
+            let by_trigger = deployment.automation.trigger.call().and_then(|call| call.connection.as_ref());
+            let mut uses = by_trigger.is_some_and(|named| named.name == connection);
             deployment.automation.walk(&mut |step| uses |= names(step));
             if uses {
                 users.push(deployment.automation.id.to_string());
@@ -269,6 +272,22 @@ impl Catalog {
     #[must_use]
     pub fn missing_secrets_of(&self, connection: &Connection, is_set: &dyn Fn(&str) -> bool) -> Vec<String> {
         crate::check::secrets_of(connection).into_iter().filter(|name| !is_set(name)).collect()
+    }
+
+    /// Returns the unset secrets that an automation and its connections require, those of its trigger first.
+    #[must_use]
+    pub fn missing_secrets_of_automation(
+        &self,
+        automation: &Automation,
+        is_set: &dyn Fn(&str) -> bool,
+    ) -> Vec<MissingSecret> {
+        crate::check::missing_secrets_of(self, automation, is_set)
+    }
+
+    /// Returns the sorted names of the secrets that files of the project require.
+    #[must_use]
+    pub fn required_secrets(&self) -> BTreeSet<String> {
+        crate::check::required_secrets(self)
     }
 
     /// Formats the first error in the current file at this path as `path:line: message`.

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, DefinitionHash};
-use model::execution::{Event, ExecutionId};
+use model::execution::{Event, ExecutionId, Status};
+use store::ExecutionRow;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -118,6 +119,17 @@ impl Admission {
     /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
     pub fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
         self.table().queue_status(id)
+    }
+
+    /// The status of a row of the store with the knowledge of this process. A row says running from the acceptance on, also
+    /// while the execution waits for a slot, for memory or for a permit; and queued until the first commit of its run.
+    pub fn shown_status(&self, row: &ExecutionRow) -> Status {
+        let table = self.table();
+        match row.status {
+            Status::Running if table.is_queued(row.id) => Status::Queued,
+            Status::Queued if table.run(row.id).is_some() => Status::Running,
+            status => status,
+        }
     }
 
     /// The number of executions that wait for memory or a slot.

@@ -269,10 +269,12 @@ impl Runtime {
         // The first answer counts.
         let signal =
             Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
-        match self.deliver(id, pending.step, signal.into()).await? {
-            true => Ok(()),
-            false => Err(SignalError::NotWaiting),
+        let by = signal.by.clone();
+        if !self.deliver(id, pending.step.clone(), signal.into()).await? {
+            return Err(SignalError::NotWaiting);
         }
+        self.answers.record(self.clock.now(), pending, answer.option, by);
+        Ok(())
     }
 
     /// Delivers data to the step that waits for an event of any name.

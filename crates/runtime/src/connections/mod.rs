@@ -8,19 +8,22 @@ mod health;
 mod login;
 mod tokens;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use connector::oauth::{Flow, OAuthClient, Site};
 use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
+use model::automation::Automation;
 use serde::Serialize;
 
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::locks::KeyedLocks;
 use crate::vault::RowKind;
-use catalog::Catalog;
+use catalog::{Catalog, MissingSecret};
 use grant::Grant;
 pub use health::Health;
 pub use login::{LoginCallback, LoginState, StartedLogin};
@@ -150,6 +153,22 @@ impl Runtime {
     pub fn missing_secrets(&self) -> Vec<model::diagnostic::Report> {
         let secrets = &self.secrets;
         self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
+    }
+
+    /// The unset secrets that these automations require, each with the secrets of its connections.
+    #[must_use]
+    pub fn missing_secrets_of<'a>(
+        &self,
+        automations: impl IntoIterator<Item = &'a Automation>,
+    ) -> Vec<Vec<MissingSecret>> {
+        let catalog = self.catalog();
+        // Many automations share a secret, and a look for one may read a file.
+        let known = RefCell::new(HashMap::new());
+        let is_set = |name: &str| {
+            *known.borrow_mut().entry(name.to_owned()).or_insert_with(|| self.secrets.is_set(name))
+        };
+        let missing = |automation| catalog.missing_secrets_of_automation(automation, &is_set);
+        automations.into_iter().map(missing).collect()
     }
 
     /// Lists the connections in force with their state.

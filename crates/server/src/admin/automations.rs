@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use engine::{Catalog, Deployment, Start};
+use engine::{Catalog, Deployment, MissingSecret, Start};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -68,10 +68,32 @@ struct AutomationView {
     /// When each key of its `verify` last proved a request since the daemon began.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys_used: Vec<KeyUsed>,
+    /// The secrets that it or its connections need and that are not set, those of its trigger first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_secrets: Vec<MissingSecretView>,
     /// How many errors its file has.
     errors: usize,
     /// How many warnings its file has.
     warnings: usize,
+}
+
+/// A secret that an automation needs and that is not set.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = MissingSecret)]
+struct MissingSecretView {
+    name: String,
+    /// The connection that reads it; absent if the file of the automation does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<String>,
+    /// True if the trigger needs it: without it nothing starts the automation.
+    blocks_start: bool,
+}
+
+impl From<MissingSecret> for MissingSecretView {
+    fn from(MissingSecret { name, connection, blocks_start }: MissingSecret) -> Self {
+        Self { name, connection, blocks_start }
+    }
 }
 
 /// A key that proved a request.
@@ -126,7 +148,12 @@ pub(crate) struct AutomationDetail {
 }
 
 impl Api {
-    fn automation(&self, deployment: &Deployment, now: Timestamp) -> AutomationView {
+    fn automation(
+        &self,
+        deployment: &Deployment,
+        missing: Vec<MissingSecret>,
+        now: Timestamp,
+    ) -> AutomationView {
         let (automation, base) = (&deployment.automation, self.public_url());
         let stale = deployment.stale.as_ref();
         AutomationView {
@@ -146,6 +173,7 @@ impl Api {
             next_fires: deployment.next_fires(now, NEXT_FIRES),
             refused: self.engine.ingress().rejections_of(&automation.id),
             keys_used: self.keys_used(&automation.id),
+            missing_secrets: missing.into_iter().map(Into::into).collect(),
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployment.warnings).warning_count(),
         }
@@ -186,10 +214,13 @@ pub(crate) async fn list(
 ) -> Response {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
     let broken = catalog.invalid_files().into_iter();
+    let in_force = catalog.automations().map(|deployment| &*deployment.automation);
+    let missing = api.engine.runtime().missing_secrets_of(in_force);
     let listed = Automations {
         automations: catalog
             .automations()
-            .map(|deployment| api.automation(deployment, now).shown_to(&credential))
+            .zip(missing)
+            .map(|(deployment, missing)| api.automation(deployment, missing, now).shown_to(&credential))
             .collect(),
         broken: broken
             .map(|broken| BrokenView {
@@ -217,8 +248,9 @@ pub(crate) async fn show(
     let deployment = catalog.find(&id)?;
     let (automation, now) = (&deployment.automation, api.engine.clock().now());
     let report = deployment.stale.as_ref().unwrap_or(&deployment.warnings);
+    let missing = api.engine.runtime().missing_secrets_of([&**automation]).remove(0);
     Ok(Answer::ok(AutomationDetail {
-        automation: api.automation(deployment, now).shown_to(&credential),
+        automation: api.automation(deployment, missing, now).shown_to(&credential),
         source: automation.source.text().to_owned(),
         diagnostics: diagnostics([&**report]),
         plan: api.graph(deployment),

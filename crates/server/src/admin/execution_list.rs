@@ -10,12 +10,12 @@ use engine::Search;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, Page, Store};
+use store::{ExecutionFilter, ExecutionRow, Page, Store};
 use utoipa::{IntoParams, ToSchema};
 
 use super::executions::{ExecutionView, PAGE};
 use super::extract::{Answer, Query};
-use super::{Problem, Shared};
+use super::{Api, Problem, Shared};
 
 /// The most executions on a page.
 const MOST: u32 = 200;
@@ -108,7 +108,8 @@ pub(crate) struct ListQuery {
     #[param(minimum = 1, maximum = 200)]
     pub(super) limit: Option<u32>,
     /// True to count the executions that match too, up to 10,000. A search is not counted: `origin`, `definition`, `failedStep`,
-    /// `waitingFor`, `minTook` and `text` need a look at each execution.
+    /// `waitingFor`, `minTook`, `text`, and one of the statuses `queued` and `running` without the other need a look at each
+    /// execution.
     pub(super) count: Option<bool>,
     /// True to add `stepAttempt` to executions that failed at a step with a retry policy, or retry it.
     pub(super) attempts: Option<bool>,
@@ -193,18 +194,17 @@ pub(crate) async fn list(
     State(api): Shared,
     Query(query): Query<ListQuery>,
 ) -> Result<Answer<Executions>, Problem> {
-    let (filter, search, (limit, before)) = (query.filter()?, query.search()?, query.page()?);
+    let (mut filter, search, (limit, before)) = (query.filter()?, query.search()?, query.page()?);
     let (store, clock) = (api.engine.store(), api.engine.clock());
+    let wanted = open_statuses(&mut filter);
     let total = match query.count {
-        Some(true) if search.is_empty() => Some(TotalView::read(&**api.engine.store(), &filter).await?),
+        Some(true) if search.is_empty() && wanted.is_none() => {
+            Some(TotalView::read(&**store, &filter).await?)
+        }
         _ => None,
     };
-    let (rows, next, searched_to) = if search.is_empty() {
-        // One more than wanted tells whether there is another page.
-        let mut rows = store.executions(&filter, Page { before, limit: limit + 1 }).await?;
-        let more = rows.len() > limit as usize;
-        rows.truncate(limit as usize);
-        let next = rows.last().filter(|_| more).map(|last| last.id);
+    let (mut rows, next, searched_to) = if search.is_empty() {
+        let (rows, next) = page_of(&api, &filter, wanted.as_deref(), Page { before, limit }).await?;
         (rows, next, None)
     } else {
         let page = Page { before, limit };
@@ -215,6 +215,10 @@ pub(crate) async fn list(
     let next = next.map(cursor);
     let mut executions = Vec::with_capacity(rows.len());
     let runtime = api.engine.runtime();
+    for row in &mut rows {
+        row.status = runtime.admission.shown_status(row);
+    }
+    rows.retain(|row| wanted.as_ref().is_none_or(|wanted| wanted.contains(&row.status)));
     for row in rows {
         let pauses = match row.status {
             Status::Waiting => Some(runtime.pauses(&row).await?),
@@ -229,6 +233,96 @@ pub(crate) async fn list(
         executions.push(view);
     }
     Ok(Answer::ok(Executions { executions, next, searched_to, total }))
+}
+
+/// Widens a filter by exactly one of the statuses queued and running to both, since the row of an execution that waits for its
+/// turn may say running. Returns the statuses that were asked for; `None` if the rows need no further look.
+fn open_statuses(filter: &mut ExecutionFilter) -> Option<Vec<Status>> {
+    let has = |status| filter.status.contains(&status);
+    let other = match (has(Status::Queued), has(Status::Running)) {
+        (true, false) => Status::Running,
+        (false, true) => Status::Queued,
+        _ => return None,
+    };
+    let wanted = filter.status.clone();
+    filter.status.push(other);
+    Some(wanted)
+}
+
+/// A page of executions, of these statuses if some are given, and the last one if there is another page.
+async fn page_of(
+    api: &Api,
+    filter: &ExecutionFilter,
+    wanted: Option<&[Status]>,
+    page: Page,
+) -> Result<(Vec<ExecutionRow>, Option<ExecutionId>), Problem> {
+    let (limit, runtime) = (page.limit as usize, api.engine.runtime());
+    let (mut found, mut before) = (Vec::new(), page.before);
+    loop {
+        // One more than wanted tells whether there is another page.
+        let rows = api.engine.store().executions(filter, Page { before, limit: page.limit + 1 }).await?;
+        let is_last = rows.len() <= limit;
+        before = rows.last().map(|last| last.id);
+        let fits = |row: &ExecutionRow| {
+            wanted.is_none_or(|wanted| wanted.contains(&runtime.admission.shown_status(row)))
+        };
+        found.extend(rows.into_iter().filter(fits));
+        if found.len() > limit {
+            found.truncate(limit);
+            let next = found.last().map(|last| last.id);
+            return Ok((found, next));
+        }
+        if is_last {
+            return Ok((found, None));
+        }
+    }
+}
+
+/// The automations whose latest executions are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct LatestQuery {
+    /// Their ids with commas between them, at most 200.
+    #[param(example = "order-intake,approval")]
+    automations: String,
+}
+
+/// The latest executions of some automations.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LatestExecutions {
+    /// One for each automation that was started, tests excepted, in the order of the question.
+    executions: Vec<ExecutionView>,
+}
+
+/// The latest execution of each of some automations
+#[utoipa::path(
+    get, path = "/api/v1/executions/latest", tag = "executions", params(LatestQuery),
+    responses((status = 200, description = "At most one for each", body = LatestExecutions)),
+)]
+pub(crate) async fn latest(
+    State(api): Shared,
+    Query(query): Query<LatestQuery>,
+) -> Result<Answer<LatestExecutions>, Problem> {
+    let names: Vec<&str> = query.automations.split(',').filter(|name| !name.is_empty()).collect();
+    if names.len() > MOST as usize {
+        return Err(Problem::bad_request("bad_query", format!("`automations` has at most {MOST} ids")));
+    }
+    let (store, runtime) = (api.engine.store(), api.engine.runtime());
+    let mut executions = Vec::with_capacity(names.len());
+    for name in names {
+        let automation = AutomationId::parse(name).ok_or_else(|| {
+            Problem::bad_request("bad_query", format!("`{name}` cannot be the id of an automation"))
+        })?;
+        let filter =
+            ExecutionFilter { automation: Some(automation), test: Some(false), ..Default::default() };
+        for mut row in store.executions(&filter, Page { before: None, limit: 1 }).await? {
+            row.status = runtime.admission.shown_status(&row);
+            executions.push(ExecutionView::from(row));
+        }
+    }
+    Ok(Answer::ok(LatestExecutions { executions }))
 }
 
 #[cfg(test)]

@@ -54,9 +54,9 @@ pub(crate) struct ExecutionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
-    /// From acceptance to the end, in milliseconds.
+    /// From acceptance to the end, in milliseconds with a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
-    took_ms: Option<i64>,
+    took_ms: Option<f64>,
     /// The error, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -83,7 +83,9 @@ impl From<ExecutionRow> for ExecutionView {
             status: row.status.as_str(),
             started_at: row.started_at,
             finished_at: row.finished_at,
-            took_ms: row.finished_at.map(|end| end.as_millisecond() - row.started_at.as_millisecond()),
+            took_ms: row
+                .finished_at
+                .map(|end| end.duration_since(row.started_at).as_micros() as f64 / 1000.0),
             error: row.error,
             events: row.events,
             pauses: None,
@@ -227,7 +229,8 @@ pub(crate) async fn show(
 impl Api {
     /// One execution whole.
     pub(crate) async fn detail(&self, id: &str) -> Result<ExecutionDetail, Problem> {
-        let (row, events) = self.execution(id).await?;
+        let (mut row, events) = self.execution(id).await?;
+        row.status = self.engine.runtime().admission.shown_status(&row);
         let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id).await? };
         let automation = self.engine.runtime().automation_of(&row).await;
         let replays = self.replays(row.id).await?;

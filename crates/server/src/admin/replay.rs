@@ -10,7 +10,7 @@ use engine::{RepeatedCall, ReplayPlan, ReplayRequest};
 use http::StatusCode;
 use model::payload::WebhookPayload;
 use model::redact::MASK;
-use model::{Event, Payload};
+use model::{Event, Payload, StepOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,6 +19,9 @@ use super::described::StartPayload;
 use super::extract::{Answer, Body, Segment};
 use super::guard::DryRun;
 use super::{Api, Problem, Shared};
+
+/// The most steps that are named of those that keep their results.
+const MAX_KEPT: usize = 50;
 
 /// The version of the automation that a replay runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -97,8 +100,23 @@ pub(crate) struct Replay {
     from: Option<String>,
     /// The number of steps that keep their recorded results.
     kept_steps: u32,
+    /// The ids of these steps, each once, in the order in which they ended; at most 50.
+    kept: Vec<String>,
     /// The steps that call other systems again, or may do so, in the order of the file.
     calls: Vec<RepeatedCallView>,
+}
+
+/// The ids of the steps that ended in these events, without their turns.
+fn kept_ids(events: &[Event]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for event in events {
+        let Event::StepFinished { step, outcome, .. } = event else { continue };
+        let id = step.split('[').next().unwrap_or_default();
+        if ids.len() < MAX_KEPT && *outcome != StepOutcome::Skipped && ids.iter().all(|known| known != id) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids
 }
 
 impl Replay {
@@ -115,6 +133,7 @@ impl Replay {
             test: plan.origin.is_test(),
             from,
             kept_steps: plan.kept_steps,
+            kept: kept_ids(&plan.kept),
             calls: plan.calls.iter().cloned().map(RepeatedCallView::from).collect(),
         }
     }

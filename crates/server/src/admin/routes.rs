@@ -147,6 +147,7 @@ table! {
     Write "resetPoll" polls::reset;
     Write "rewindPoll" polls::rewind;
     Read execution_list::list;
+    Read execution_list::latest;
     Read executions::show;
     Read values::values;
     Read input::input;
@@ -163,6 +164,7 @@ table! {
     Read follow::events;
     Read stream::stream;
     Run "answer" waiting::signal;
+    Read waiting::answers;
     Read notices::events, Run "sendEvent" waiting::emit;
     Read files::list;
     Read files::show, Write "changeFile" files::put, Write "deleteFile" files::delete;

@@ -17,7 +17,7 @@ use super::{Problem, Shared};
 #[schema(as = Secret)]
 pub(crate) struct SecretView {
     name: String,
-    /// `store` or `folder`.
+    /// `store`, `folder`, or `environment` for a variable of it that a file of the project needs.
     source: &'static str,
     /// How often it was set, for one of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,9 +37,9 @@ impl From<ListedSecret> for SecretView {
     fn from(listed: ListedSecret) -> Self {
         match (listed.source, listed.kept) {
             (SecretSource::Store, Some(kept)) => kept.into(),
-            _ => Self {
+            (source, _) => Self {
                 name: listed.name,
-                source: "folder",
+                source: if source == SecretSource::Environment { "environment" } else { "folder" },
                 version: None,
                 set_at: None,
                 key: None,
@@ -66,8 +66,10 @@ impl From<StoredSecret> for SecretView {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Secrets {
-    /// Those of the store, then those of the folder that the store does not have.
+    /// Those of the store, then those of the folder that the store does not have, then those of the environment.
     secrets: Vec<SecretView>,
+    /// The names of the secrets that files of the project need and that are not set.
+    missing: Vec<String>,
 }
 
 /// The secrets there are, without their values
@@ -76,7 +78,11 @@ pub(crate) struct Secrets {
     responses((status = 200, description = "By name", body = Secrets)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Secrets> {
-    Answer::ok(Secrets { secrets: api.engine.runtime().secrets().into_iter().map(Into::into).collect() })
+    let runtime = api.engine.runtime();
+    Answer::ok(Secrets {
+        secrets: runtime.secrets().into_iter().map(Into::into).collect(),
+        missing: runtime.unset_secrets(),
+    })
 }
 
 /// A secret to keep.

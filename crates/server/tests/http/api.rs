@@ -152,3 +152,35 @@ async fn the_description_of_the_api_is_served() {
     assert_eq!(api, serde_json::from_str::<Value>(&server::openapi()).unwrap());
     assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
 }
+
+/// Takes signed requests, and calls with a connection.
+const SIGNED: &str = "trigger:
+  webhook:
+    verify: {preset: slack, secret: \"${{ secrets.pageTestToken }}\"}
+steps:
+  - {id: load, action: http.request, connection: shop, with: {method: GET, url: /a}}
+";
+
+#[tokio::test]
+async fn an_automation_says_which_secrets_it_lacks_and_if_nothing_can_start_it() {
+    let daemon = daemon(&[]).await;
+    let connection = "type: http.basic\nwith: {baseUrl: http://shop.example, username: a, password: \"${{ secrets.pageTestShop }}\"}\n";
+    write(daemon.folder.path(), "connections/shop.yaml", connection);
+    write(daemon.folder.path(), "automations/signed.yaml", SIGNED);
+    daemon.engine.reload().await;
+    let missing = async || {
+        let list = daemon.api("GET", "/api/v1/automations", "", "").await.json();
+        let one = daemon.api("GET", "/api/v1/automations/signed", "", "").await.json();
+        assert_eq!(list["automations"][0]["missingSecrets"], one["missingSecrets"]);
+        let secrets = daemon.api("GET", "/api/v1/secrets", "", "").await.json();
+        (one["missingSecrets"].clone(), secrets["missing"].clone())
+    };
+    let of_trigger = json!({"name": "pageTestToken", "blocksStart": true});
+    let of_connection = json!({"name": "pageTestShop", "connection": "shop", "blocksStart": false});
+    let both = (json!([of_trigger, of_connection]), json!(["pageTestShop", "pageTestToken"]));
+    assert_eq!(missing().await, both);
+    daemon.engine.runtime().set_secret("pageTestToken", "x").await.unwrap();
+    assert_eq!(missing().await, (json!([of_connection]), json!(["pageTestShop"])));
+    daemon.engine.runtime().set_secret("pageTestShop", "y").await.unwrap();
+    assert_eq!(missing().await, (Value::Null, json!([])));
+}

@@ -252,3 +252,47 @@ async fn large_answers_are_compressed_for_those_who_take_it() {
     let plain = daemon.api("GET", "/api/openapi.json", "", "").await;
     assert_eq!((plain.header("content-encoding"), plain.body.len() > 100_000), (None, true));
 }
+
+#[tokio::test]
+async fn a_duration_is_the_same_in_the_statistics_the_list_and_the_page() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    for _ in 0..5 {
+        run(&daemon, "m", json!({"name": "Ada"})).await;
+    }
+    let list = daemon.api("GET", "/api/v1/executions", "", "").await.json();
+    let mut durations = Vec::new();
+    for row in list["executions"].as_array().unwrap() {
+        let instant = |name: &str| row[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let took = instant("finishedAt").duration_since(instant("startedAt")).as_micros() as f64 / 1000.0;
+        assert_eq!(row["tookMs"].as_f64(), Some(took));
+        durations.push(took);
+    }
+    durations.sort_by(f64::total_cmp);
+    let stats = daemon.api("GET", "/api/v1/stats", "", "").await.json();
+    for (name, took) in [("p50Ms", durations[2]), ("p95Ms", durations[4])] {
+        let shown = stats["automations"][0][name].as_f64().unwrap();
+        assert!((shown / took - 1.0).abs() < 0.05, "{name} is {shown} for {took}");
+    }
+}
+
+#[tokio::test]
+async fn the_latest_execution_of_an_automation_is_its_own_however_many_others_ran_since() {
+    let daemon = daemon(&[("m", MANUAL), ("f", FAILING), ("never", FAILING)]).await;
+    run(&daemon, "f", json!({})).await;
+    for _ in 0..210 {
+        run(&daemon, "m", json!({"name": "Ada"})).await;
+    }
+    let path = "/api/v1/executions/latest?automations=f,never,m";
+    let found = daemon.api("GET", path, "", "").await.json();
+    let latest = found["executions"].as_array().unwrap();
+    let shown: Vec<_> = latest.iter().map(|row| (&row["automation"], &row["status"])).collect();
+    assert_eq!(shown, [(&json!("f"), &json!("failed")), (&json!("m"), &json!("succeeded"))]);
+    let newest = daemon.api("GET", "/api/v1/executions?limit=1", "", "").await.json();
+    assert_eq!(latest[1]["id"], newest["executions"][0]["id"]);
+    let many = vec!["a"; 201].join(",");
+    for wrong in ["A%20b", &many] {
+        let answer =
+            daemon.api("GET", &format!("/api/v1/executions/latest?automations={wrong}"), "", "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad_query"), "{wrong}");
+    }
+}

@@ -85,6 +85,7 @@ async fn a_dry_run_lists_the_calls_from_the_step_and_starts_nothing() {
         (&plan["from"], &plan["keptSteps"], &plan["executionId"]),
         (&json!("save"), &json!(1), &Value::Null)
     );
+    assert_eq!(plan["kept"], json!(["load"]));
     let save =
         json!({"step": "save", "action": "http.request", "writes": true, "list": "steps", "called": true});
     assert_eq!(plan["calls"], json!([save]));

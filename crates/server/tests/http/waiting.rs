@@ -224,3 +224,48 @@ async fn what_cannot_be_kept_is_told_in_words() {
     let query = client.get::<Value>("/api/v1/state/shared?limit=0").await;
     assert_eq!(refused(query), (400, "bad_query".to_owned()));
 }
+
+#[tokio::test]
+async fn an_execution_that_waits_its_turn_is_queued_in_the_list_and_on_its_page() {
+    let daemon = daemon(&[("one", ONE_AT_A_TIME)]).await;
+    let first = run(&daemon, "one", json!({})).await;
+    waiting(&daemon, &first, pauses(1)).await;
+    let second = run(&daemon, "one", json!({})).await;
+    let found = waiting(&daemon, &second, |found| found["waiting"]["turn"].is_object()).await;
+    assert_eq!(found["status"], "queued");
+    let list = async |query: &str| {
+        let page: Value = daemon.client().get(&format!("/api/v1/executions?{query}")).await.unwrap();
+        let rows = page["executions"].as_array().unwrap().iter();
+        rows.map(|row| (row["id"].clone(), row["status"].clone())).collect::<Vec<_>>()
+    };
+    let [queued, pausing] = [(json!(second), json!("queued")), (json!(first), json!("waiting"))];
+    assert_eq!(list("").await, [queued.clone(), pausing.clone()]);
+    assert_eq!(list("status=queued").await, [queued.clone()]);
+    assert_eq!(list("status=running").await, []);
+    assert_eq!(list("status=queued,waiting&limit=1").await, [queued]);
+}
+
+#[tokio::test]
+async fn the_latest_answers_say_who_answered_what() {
+    let daemon = daemon(&[("both", BOTH)]).await;
+    let id = run(&daemon, "both", json!({"order": "8"})).await;
+    waiting(&daemon, &id, pauses(2)).await;
+    let answers = async || daemon.client().get::<Value>("/api/v1/answers").await.unwrap();
+    assert_eq!(answers().await, json!({"answers": []}));
+    let refused_one = json!({"option": "perhaps", "form": {"reason": "x"}});
+    signal(&daemon, &id, refused_one).await.unwrap_err();
+    let answer = json!({"option": "reject", "form": {"reason": "x"}, "by": "Ada"});
+    signal(&daemon, &id, answer).await.unwrap();
+    signal(&daemon, &id, json!({"data": 1})).await.unwrap();
+    let found = answers().await;
+    let [one] = &found["answers"].as_array().unwrap()[..] else { panic!("{found}") };
+    let shown = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    assert_eq!(
+        (shown("message"), shown("option"), shown("by")),
+        ("Ship order 8?".into(), "reject".into(), "Ada".into())
+    );
+    assert_eq!(
+        (shown("execution"), shown("step"), shown("automationName")),
+        (id, "ask".into(), "Both".into())
+    );
+}

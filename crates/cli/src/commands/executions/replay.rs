@@ -60,6 +60,8 @@ pub(super) struct Replay {
 struct Answer {
     execution_id: Option<String>,
     kept_steps: usize,
+    #[serde(default)]
+    kept: Vec<String>,
     calls: Vec<Call>,
 }
 
@@ -102,7 +104,7 @@ impl Replay {
             if self.json {
                 output::json(&value)?;
             } else {
-                plan(&answer)?;
+                plan(&answer, self.payload.is_some())?;
             }
             return Ok(Exit::Done);
         };
@@ -125,10 +127,12 @@ fn payload(kind: &str, given: Value) -> anyhow::Result<Value> {
     }
 }
 
-/// Prints the plan of a replay.
-fn plan(answer: &Answer) -> anyhow::Result<()> {
+/// Prints the plan of a replay. `is_edited` is true if it has a payload of its own.
+fn plan(answer: &Answer, is_edited: bool) -> anyhow::Result<()> {
     if answer.kept_steps > 0 {
-        output::data(format_args!("{} keep their results", count(answer.kept_steps, "step")))?;
+        let of = if is_edited { ", made from the recorded payload" } else { "" };
+        let (kept, ids) = (count(answer.kept_steps, "step"), answer.kept.join(", "));
+        output::data(format_args!("{kept} keep their results{of}: {ids}"))?;
     }
     if answer.calls.is_empty() {
         output::data("no step calls another system")?;

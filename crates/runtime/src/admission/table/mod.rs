@@ -330,6 +330,18 @@ impl ExecutionTable {
         }
     }
 
+    /// True if the execution waits for a slot, for memory or for a permit.
+    pub(super) fn is_queued(&self, id: ExecutionId) -> bool {
+        matches!(
+            self.executions.get(&id),
+            Some(
+                ExecutionState::Queued(_)
+                    | ExecutionState::WaitingForPermit(_)
+                    | ExecutionState::Claimed { is_in_backlog: true, .. }
+            )
+        )
+    }
+
     /// Appends an execution to the backlog.
     pub(super) fn enqueue(&mut self, id: ExecutionId, queued: Queued) {
         self.backlog.push_back(queued.lane(), id);

@@ -1,5 +1,7 @@
 //! The static page of an execution. It has no script, and its policy forbids any.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
@@ -83,17 +85,20 @@ fn timeline(execution: &Value) -> Markup {
         .chain(list(&execution["steps"]).map(|step| &step["finishedAt"]));
     let end = ends.chain(list(&execution["waits"]).map(|wait| &wait["at"])).filter_map(instant).max();
     let (Some(start), Some(end)) = (start, end) else { return html! {} };
-    let whole = (end.as_millisecond() - start.as_millisecond()).max(1) as f64;
+    // In microseconds, as events have them: a short execution ends within its first millisecond.
+    let whole = (end.as_microsecond() - start.as_microsecond()).max(1) as f64;
     let place = |at: Timestamp| {
-        ((at.as_millisecond() - start.as_millisecond()) as f64 / whole * 100.0).clamp(0.0, 100.0)
+        ((at.as_microsecond() - start.as_microsecond()) as f64 / whole * 100.0).clamp(0.0, 100.0)
     };
     let bar = |class, from: &Value, to: &Value, title: String| {
         let (from, to) = (place(instant(from)?), place(instant(to)?));
         Some(Bar { class, from, width: (to - from).max(0.3), title })
     };
+    let known: HashSet<&str> = list(&execution["steps"]).filter_map(|step| step["step"].as_str()).collect();
+    let rows_of_waits: Vec<_> = list(&execution["waits"]).map(|wait| (row_of(&known, wait), wait)).collect();
     let waits = |key: Option<&str>| -> Vec<Bar> {
-        let own = list(&execution["waits"]).filter(|wait| wait["step"].as_str() == key);
-        let bars = own.filter_map(|wait| {
+        let own = rows_of_waits.iter().filter(|(row, _)| *row == key);
+        let bars = own.filter_map(|(_, wait)| {
             let length = duration(wait["ms"].as_f64().unwrap_or_default());
             let title = format!("waited {length} for {}", text(&wait["reason"]["kind"]));
             bar("wait", &wait["from"], &wait["at"], title)
@@ -134,6 +139,16 @@ fn timeline(execution: &Value) -> Markup {
             }
         }
     }
+}
+
+/// The step in whose row a wait is drawn: the delay before a turn of a loop, `poll[2]`, belongs to the loop.
+fn row_of<'a>(known: &HashSet<&str>, wait: &'a Value) -> Option<&'a str> {
+    let mut step = wait["step"].as_str()?;
+    while !known.contains(step) {
+        let Some((outer, _)) = step.strip_suffix(']').and_then(|inner| inner.rsplit_once('[')) else { break };
+        step = outer;
+    }
+    Some(step)
 }
 
 /// The steps in the order of the graph, with what each did.
