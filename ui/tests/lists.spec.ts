@@ -247,6 +247,8 @@ test("the inbox shows the questions of all executions, a page at a time, and kee
   await expect(questions).toHaveCount(53);
   await expect(open.getByRole("button", { name: "Show more" })).toHaveCount(0);
   await questions.last().getByRole("button", { name: "approve" }).click();
+  await expect(questions.last().getByRole("status")).toContainText("Answered approve");
+  await open.mouse.move(0, 0);
   await expect(questions).toHaveCount(52);
   await daemon.api("POST", "/executions/bulk", { action: "cancel", filter: { automation: "asks" } });
 });

@@ -121,5 +121,7 @@ export async function walk(page: Page, daemon: Daemon, picture: Picture): Promis
   await expect(page.getByRole("navigation").getByRole("link", { name: "Inbox 1" })).toBeVisible();
   await picture("tour-question");
   await question.getByRole("button", { name: "accept" }).click();
+  await expect(question.getByRole("status")).toContainText("Answered accept");
+  await page.mouse.move(0, 0);
   await expect(page.getByText("Nothing waits for a person")).toBeVisible();
 }

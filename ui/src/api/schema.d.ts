@@ -21,6 +21,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest answers of people to questions of executions */
+        get: operations["get-answers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -591,6 +608,23 @@ export interface paths {
          *     marked as such and never run; one that had not ended is cancelled. An execution whose id exists is refused, and the others are imported.
          */
         post: operations["post-executions-import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/latest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest execution of each of some automations */
+        get: operations["get-executions-latest"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1495,6 +1529,29 @@ export interface components {
          * @enum {string}
          */
         AnswerSource: "accepted" | "static" | "code" | "respond" | "result" | "failure" | "timeout";
+        /** @description A question that a person answered. */
+        AnsweredQuestion: {
+            /** Format: date-time */
+            at: string;
+            /** @description The id of the execution that asked. */
+            execution: string;
+            automation: string;
+            /** @description The display name of the automation. */
+            automationName: string;
+            /** @description The step, with its loop turns. */
+            step: string;
+            /** @description The question, shortened. */
+            message: string;
+            /** @description The chosen option. */
+            option: string;
+            /** @description The sender of the answer. */
+            by?: string;
+        };
+        /** @description Questions that people answered. */
+        AnsweredQuestions: {
+            /** @description Newest first, at most 100 since the daemon started. */
+            answers: components["schemas"]["AnsweredQuestion"][];
+        };
         /** @description A page of the audit log. */
         Audit: {
             /** @description Newest first. */
@@ -1566,6 +1623,8 @@ export interface components {
             };
             /** @description When each key of its `verify` last proved a request since the daemon began. */
             keysUsed?: components["schemas"]["KeyUsed"][];
+            /** @description The secrets that it or its connections need and that are not set, those of its trigger first. */
+            missingSecrets?: components["schemas"]["MissingSecret"][];
             /** @description How many errors its file has. */
             errors: number;
             /** @description How many warnings its file has. */
@@ -2417,8 +2476,8 @@ export interface components {
             /** Format: date-time */
             finishedAt?: string;
             /**
-             * Format: int64
-             * @description From acceptance to the end, in milliseconds.
+             * Format: double
+             * @description From acceptance to the end, in milliseconds with a fraction.
              */
             tookMs?: number;
             /** @description The error, shortened. */
@@ -2878,6 +2937,11 @@ export interface components {
              */
             lastAt: string;
         };
+        /** @description The latest executions of some automations. */
+        LatestExecutions: {
+            /** @description One for each automation that was started, tests excepted, in the order of the question. */
+            executions: components["schemas"]["Execution"][];
+        };
         /** @description A range of a file. Lines and columns count from 1, columns in Unicode characters. */
         LineRange: {
             line: number;
@@ -3028,6 +3092,14 @@ export interface components {
             /** Format: int32 */
             status?: number;
             requestId?: string;
+        };
+        /** @description A secret that an automation needs and that is not set. */
+        MissingSecret: {
+            name: string;
+            /** @description The connection that reads it; absent if the file of the automation does. */
+            connection?: string;
+            /** @description True if the trigger needs it: without it nothing starts the automation. */
+            blocksStart: boolean;
         };
         /** @description A source of inputs that the log does not have. */
         MissingSource: {
@@ -3706,6 +3778,8 @@ export interface components {
              * @description The number of steps that keep their recorded results.
              */
             keptSteps: number;
+            /** @description The ids of these steps, each once, in the order in which they ended; at most 50. */
+            kept: string[];
             /** @description The steps that call other systems again, or may do so, in the order of the file. */
             calls: components["schemas"]["RepeatedCallView"][];
         };
@@ -3946,7 +4020,7 @@ export interface components {
         /** @description A secret: all but its value. */
         Secret: {
             name: string;
-            /** @description `store` or `folder`. */
+            /** @description `store`, `folder`, or `environment` for a variable of it that a file of the project needs. */
             source: string;
             /**
              * Format: int64
@@ -3973,8 +4047,10 @@ export interface components {
         };
         /** @description The secrets. */
         Secrets: {
-            /** @description Those of the store, then those of the folder that the store does not have. */
+            /** @description Those of the store, then those of the folder that the store does not have, then those of the environment. */
             secrets: components["schemas"]["Secret"][];
+            /** @description The names of the secrets that files of the project need and that are not set. */
+            missing: string[];
         };
         /** @description A request that an action sent. */
         SentRequest: {
@@ -4754,6 +4830,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Json"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Those that this daemon took */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnsweredQuestions"];
                 };
             };
             /** @description The problem (RFC 9457) */
@@ -6115,7 +6220,8 @@ export interface operations {
                 limit?: number;
                 /**
                  * @description True to count the executions that match too, up to 10,000. A search is not counted: `origin`, `definition`, `failedStep`,
-                 *     `waitingFor`, `minTook` and `text` need a look at each execution.
+                 *     `waitingFor`, `minTook`, `text`, and one of the statuses `queued` and `running` without the other need a look at each
+                 *     execution.
                  */
                 count?: boolean;
                 /** @description True to add `stepAttempt` to executions that failed at a step with a retry policy, or retry it. */
@@ -6302,6 +6408,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImportedExecutions"];
+                };
+            };
+            /** @description The problem (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-executions-latest": {
+        parameters: {
+            query: {
+                /**
+                 * @description Their ids with commas between them, at most 200.
+                 * @example order-intake,approval
+                 */
+                automations: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description At most one for each */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LatestExecutions"];
                 };
             };
             /** @description The problem (RFC 9457) */

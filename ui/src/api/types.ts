@@ -7,6 +7,7 @@ import type { components } from "./schema";
 /** As the client returns them. */
 type Schemas = Readable<components["schemas"]>;
 
+export type AnsweredQuestion = Schemas["AnsweredQuestion"];
 export type Action = Schemas["Action"];
 export type ActionError = Schemas["ActionError"];
 export type Automation = Schemas["Automation"];

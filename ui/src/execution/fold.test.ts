@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { EventView } from "../api/types";
 import { describe as words, fold } from "./fold";
 import { randomLog } from "./random-log";
+import { timeline } from "./segments";
 
 const at = (ms: number) => new Date(1_800_000_000_000 + ms).toISOString();
 const error = { kind: "network", message: "refused" };
@@ -31,6 +32,24 @@ describe("fold", () => {
       { attempt: 2, startedAt: at(1005), finishedAt: at(1010), tookMs: 4 },
     ]);
     expect(waits).toEqual([{ from: at(5), at: at(1005), ms: 1000, step: "get", reason: { kind: "retry" } }]);
+  });
+
+  it("keeps the microseconds of a begin, so that a bar does not move as the scrubber does", () => {
+    const micro = (us: number) => new Date(1_800_000_000_000).toISOString().replace("Z", `${String(us).padStart(3, "0")}Z`);
+    const events: EventView[] = [
+      { index: 0, event: "started", at: micro(0), payload: {} },
+      { index: 1, event: "stepFinished", at: micro(22), step: "customer", tookUs: 4, outcome: { outcome: "succeeded" } },
+      { index: 2, event: "stepFinished", at: micro(30), step: "total", tookUs: 6, outcome: { outcome: "succeeded" } },
+      { index: 3, event: "finished", at: micro(72), outcome: { outcome: "succeeded" } },
+    ];
+    const bars = (count: number) => {
+      const moment = fold(events.slice(0, count));
+      const { rows } = timeline({ ...moment, startedAt: micro(0), finishedAt: moment.at, now: 0 });
+      return rows.map(({ segments }) => segments.map(({ from, to }) => [Math.round(from * 1000), Math.round(to * 1000)]));
+    };
+    expect(bars(2)).toEqual([[[18, 22]]]);
+    expect(bars(3)).toEqual([[[18, 22]], [[24, 30]]]);
+    expect(bars(4)).toEqual(bars(3));
   });
 
   it("names who ended a pause", () => {

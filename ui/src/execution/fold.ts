@@ -55,7 +55,7 @@ export function fold(events: readonly EventView[]): Moment {
     switch (event.event) {
       case "waited": {
         const length = event["ms"] as number;
-        const from = iso(Date.parse(at) - length);
+        const from = iso(instant(at) - length);
         const reason = event["reason"] as DelayReason;
         waits.push({ from, at, ms: length, reason, ...(step === undefined ? {} : { step }) });
         break;

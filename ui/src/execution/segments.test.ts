@@ -69,7 +69,42 @@ describe("timeline", () => {
     const steps: StepView[] = [{ step: "a", status: "running", attempts: 1, startedAt: at(20) }];
     const { rows, whole } = timeline({ steps, waits: [], startedAt: at(0), now: START + 100 });
     expect(whole).toBe(100);
-    expect(rows[0]?.segments).toEqual([{ kind: "work", from: 20, to: 100 }]);
+    expect(rows[0]?.segments).toEqual([{ kind: "work", from: 20, to: 100, status: "running" }]);
+  });
+
+  it("shows each turn and each attempt with its own status", () => {
+    const turns = [done("page[0]", 0, 40), done("page[1]", 50, 90, { status: "failed" })];
+    const { rows } = draw(turns);
+    expect(rows[0]).toMatchObject({ status: "failed", turns: 2 });
+    expect(rows[0]?.segments.map(({ from, status }) => [from, status])).toEqual([[0, "succeeded"], [50, "failed"]]);
+    const tries = [
+      { attempt: 1, startedAt: at(0), finishedAt: at(10), error: { kind: "network", message: "refused" } },
+      { attempt: 2, startedAt: at(60), finishedAt: at(70) },
+    ];
+    const attempts = draw([done("a", 60, 70, { attempts: 2, tries: tries as StepView["tries"] & object })]).rows[0]?.segments;
+    expect(attempts?.map(({ status }) => status)).toEqual(["failed", "succeeded"]);
+  });
+
+  it("draws the failed one of two turns that worked at once", () => {
+    const { rows } = draw([done("page[0]", 0, 60), done("page[1]", 20, 40, { status: "failed" })]);
+    expect(rows[0]?.segments.map(({ from, to, status }) => [from, to, status])).toEqual([
+      [0, 20, "succeeded"],
+      [20, 40, "failed"],
+      [40, 60, "succeeded"],
+    ]);
+  });
+
+  it("shows the wait of an execution for its turn while it goes on", () => {
+    const queue = { from: at(0), reason: { kind: "permit" as const, key: "", holder: "x" } };
+    const { rows, waited } = timeline({ steps: [], waits: [], startedAt: at(0), now: START + 70, queue });
+    expect(rows[0]).toMatchObject({ step: "", segments: [{ kind: "queue", from: 0, to: 70, isOpen: true }] });
+    expect(waited).toBe(70);
+  });
+
+  it("counts as work what the daemon measured, and not the commit before it", () => {
+    const { rows, worked } = draw([done("a", 10, 100, { tookMs: 60 })]);
+    expect(rows[0]).toMatchObject({ worked: 60, segments: [{ from: 40, to: 100 }] });
+    expect(worked).toBe(60);
   });
 });
 

@@ -1,22 +1,16 @@
 /** The timeline of an execution: each step as a row of work, waits and commits on a common scale. */
 
-import type { Delay, DelayReason, StepView } from "../api/types";
+import type { Delay, DelayReason, StepView, Try } from "../api/types";
 import { idOf } from "../graph/key";
+import type { Place } from "../graph/tree";
+import { around } from "./blocks";
 import { instant } from "./instant";
-
-/** A stretch of time. Instants are milliseconds since the beginning of the execution. */
-export interface Segment {
-  kind: "work" | "commit" | "next" | "queue";
-  from: number;
-  to: number;
-  /** The wait that it is; absent for work. */
-  reason?: DelayReason;
-  by?: string;
-}
+import { disjoint, join, length, type Segment, subtract, union, without } from "./stretches";
 
 export interface Row {
   /** The step without turns; empty for the execution itself. */
   step: string;
+  /** The worst status of its turns. */
   status: string;
   /** The number of turns of a loop in the row. */
   turns: number;
@@ -36,10 +30,8 @@ export interface Timeline {
   waited: number;
 }
 
-/** The most segments of one row; the nearest ones are joined beyond it. */
-const MOST = 200;
 const RANK = ["failed", "stuck", "running", "handling", "waiting", "left", "cancelled", "succeeded", "skipped"];
-const WAIT_KIND: Record<string, Segment["kind"]> = { commit: "commit", slot: "queue", permit: "queue", host: "queue" };
+const WAIT_KIND: Record<string, Segment["kind"]> = { commit: "commit", slot: "queue", memory: "queue", permit: "queue", host: "queue" };
 
 export interface Input {
   steps: readonly StepView[];
@@ -49,26 +41,23 @@ export interface Input {
   finishedAt?: string | undefined;
   /** Now, for what still runs. */
   now: number;
+  /** The places of the steps in the graph, by which blocks are known. */
+  all?: ReadonlyMap<string, Place> | undefined;
+  /** The wait of the whole execution that goes on. */
+  queue?: { from: string; reason: DelayReason } | undefined;
 }
 
 /** The rows in the order of beginning, the execution itself first if it waited. */
-export function timeline({ steps, waits, startedAt, finishedAt, now }: Input): Timeline {
+export function timeline({ steps, waits, startedAt, finishedAt, now, all, queue }: Input): Timeline {
   const start = instant(startedAt);
   const whole = Math.max(0, (finishedAt === undefined ? now : instant(finishedAt)) - start);
-  const clip = (at: number) => Math.min(whole, Math.max(0, at));
-  const offset = (at: string) => clip(instant(at) - start);
-  const byStep = new Map<string, Segment[]>();
-  for (const wait of waits) {
-    const segment: Segment = {
-      kind: WAIT_KIND[wait.reason.kind] ?? "next",
-      from: offset(wait.from),
-      to: offset(wait.at),
-      reason: wait.reason,
-      ...(wait.by === undefined ? {} : { by: wait.by }),
-    };
-    const key = wait.step ?? "";
-    byStep.set(key, [...(byStep.get(key) ?? []), segment]);
+  const offset = (at: string) => Math.min(whole, Math.max(0, instant(at) - start));
+  const byStep = waitsByStep(steps, waits, offset);
+  if (queue) {
+    const kind = WAIT_KIND[queue.reason.kind] ?? "next";
+    byStep.set("", [...(byStep.get("") ?? []), { kind, from: offset(queue.from), to: whole, reason: queue.reason, isOpen: true }]);
   }
+  const order = new Map([...(all?.keys() ?? [])].map((id, index) => [id, index]));
   const rows = new Map<string, Row & { first: number }>();
   const add = (id: string, view: StepView | undefined, segments: Segment[]) => {
     const first = segments[0]?.from ?? (view?.finishedAt === undefined ? whole : offset(view.finishedAt));
@@ -80,7 +69,7 @@ export function timeline({ steps, waits, startedAt, finishedAt, now }: Input): T
     }
     known.turns += 1;
     known.attempts = Math.max(known.attempts, view?.attempts ?? 0);
-    known.segments = [...known.segments, ...segments];
+    known.segments.push(...segments);
     known.first = Math.min(known.first, first);
     if (rank(view?.status) < rank(known.status)) {
       known.status = view?.status ?? known.status;
@@ -90,18 +79,19 @@ export function timeline({ steps, waits, startedAt, finishedAt, now }: Input): T
   if (own) {
     add("", undefined, without([], own));
   }
-  for (const view of steps) {
-    const pauses = byStep.get(view.step) ?? [];
-    const open = view.status === "waiting" && view.nextAt !== undefined && pauseOf(view, whole, offset);
-    add(idOf(view.step), view, without(work(view, whole, offset), open ? [...pauses, open] : pauses));
+  for (const [view, segments] of segmentsOf(steps, byStep, all, whole, offset)) {
+    add(idOf(view.step), view, segments);
   }
   const workOf = (segments: Segment[]) => segments.filter(({ kind }) => kind === "work");
-  const found = [...rows.values()].sort((a, b) => (a.step === "" ? -1 : b.step === "" ? 1 : a.first - b.first));
+  const place = (step: string) => (step === "" ? -1 : (order.get(step) ?? 0));
+  const found = [...rows.values()].sort((a, b) =>
+    a.step === "" ? -1 : b.step === "" ? 1 : a.first - b.first || place(a.step) - place(b.step),
+  );
   const worked = length(found.flatMap(({ segments }) => workOf(segments)));
   return {
     rows: found.map(({ first: _, ...row }) => ({
       ...row,
-      segments: row.turns > 1 ? join(row.segments) : row.segments,
+      segments: row.turns > 1 ? join(row.segments, rank) : row.segments,
       worked: length(workOf(row.segments)),
     })),
     whole,
@@ -115,12 +105,100 @@ const rank = (status: string | undefined) => {
   return found < 0 ? RANK.length : found;
 };
 
+/** The waits of each step. The pause before a turn of a loop, `poll[2]`, is one of the loop, `poll`. */
+function waitsByStep(steps: readonly StepView[], waits: readonly Delay[], offset: (at: string) => number): Map<string, Segment[]> {
+  const known = new Set(steps.map(({ step }) => step));
+  const found = new Map<string, Segment[]>();
+  for (const wait of waits) {
+    let key = wait.step ?? "";
+    while (!known.has(key) && key.endsWith("]")) {
+      key = key.slice(0, key.lastIndexOf("["));
+    }
+    const segment: Segment = {
+      kind: WAIT_KIND[wait.reason.kind] ?? "next",
+      from: offset(wait.from),
+      to: offset(wait.at),
+      reason: wait.reason,
+      ...(wait.by === undefined ? {} : { by: wait.by }),
+    };
+    const list = found.get(key);
+    if (list) {
+      list.push(segment);
+    } else {
+      found.set(key, [segment]);
+    }
+  }
+  return found;
+}
+
+/**
+ * The segments of each step. A block works while a step inside works: the time in which the steps inside only wait is a wait of
+ * the block too.
+ */
+function segmentsOf(
+  steps: readonly StepView[],
+  byStep: ReadonlyMap<string, Segment[]>,
+  all: ReadonlyMap<string, Place> | undefined,
+  whole: number,
+  offset: (at: string) => number,
+): [StepView, Segment[]][] {
+  const inside = new Map<string, Segment[]>();
+  const blocks = new Set(all ? steps.flatMap(({ step }) => around(step, all)) : []);
+  const collect = (view: StepView, segments: Segment[]) => {
+    for (const block of all ? around(view.step, all) : []) {
+      const list = inside.get(block);
+      if (list) {
+        list.push(...segments);
+      } else {
+        inside.set(block, [...segments]);
+      }
+    }
+  };
+  const segments = new Map<string, Segment[]>();
+  for (const view of steps) {
+    const pauses = byStep.get(view.step) ?? [];
+    if (blocks.has(view.step)) {
+      collect(view, pauses);
+      continue;
+    }
+    const open = view.status === "waiting" && view.nextAt !== undefined && pauseOf(view, whole, offset);
+    const own = without(work(view, whole, offset), open ? [...pauses, open] : pauses);
+    segments.set(view.step, own);
+    collect(view, own);
+  }
+  return steps.map((view) => {
+    const own = segments.get(view.step);
+    if (own) {
+      return [view, own];
+    }
+    const open = view.status === "waiting" && view.nextAt !== undefined ? [pauseOf(view, whole, offset)] : [];
+    const within = [...(inside.get(view.step) ?? []), ...(byStep.get(view.step) ?? []), ...open];
+    const worked = union(within.filter(({ kind }) => kind === "work"));
+    const idle = disjoint(within.filter(({ kind, from, to }) => kind !== "work" && to > from)).flatMap((wait) => subtract(wait, worked));
+    const last = within.reduce((end, { to }) => Math.max(end, to), 0);
+    const stretches = isOpen(view) || view.finishedAt === undefined ? span(view, isOpen(view) ? whole : last, offset) : work(view, whole, offset);
+    const shown = without(stretches, idle);
+    return [view, shown.length > MANY ? join(shown, rank) : shown];
+  });
+}
+
+/** The number of segments of a block above which they are joined. */
+const MANY = 200;
+
+const isOpen = ({ status }: StepView) => status === "running" || status === "handling" || status === "waiting";
+
+/** The stretch of a block that has not ended. */
+function span(view: StepView, to: number, offset: (at: string) => number): Segment[] {
+  const from = view.startedAt === undefined ? to : Math.min(to, offset(view.startedAt));
+  return [{ kind: "work", from, to, status: view.status }];
+}
+
 /** The wait that a step is in: of a retry, or of a pause. */
 function pauseOf(view: StepView, whole: number, offset: (at: string) => number): Segment {
   const last = view.tries?.at(-1)?.finishedAt;
   const from = view.on ? (view.startedAt ?? last) : (last ?? view.startedAt);
   const reason: DelayReason = view.on ?? { kind: "retry" };
-  return { kind: "next", from: from === undefined ? 0 : offset(from), to: whole, reason };
+  return { kind: "next", from: from === undefined ? 0 : offset(from), to: whole, reason, isOpen: true };
 }
 
 /** The stretches in which a step was in an attempt. */
@@ -130,7 +208,7 @@ function work(view: StepView, whole: number, offset: (at: string) => number): Se
   }
   const isOpen = view.status === "running" || view.status === "handling";
   const plain = { startedAt: view.startedAt, finishedAt: view.finishedAt, tookMs: view.tookMs };
-  const tries = view.tries && view.tries.length > 0 ? view.tries : [plain];
+  const tries: Try[] = view.tries && view.tries.length > 0 ? view.tries : [{ attempt: view.attempts, ...plain }];
   return tries.flatMap((one, index): Segment[] => {
     if (one.startedAt === undefined && one.finishedAt === undefined) {
       return [];
@@ -140,102 +218,14 @@ function work(view: StepView, whole: number, offset: (at: string) => number): Se
     if (to === undefined) {
       // The daemon stopped in it, or it pauses.
       const from = one.startedAt === undefined ? 0 : offset(one.startedAt);
-      return view.status === "waiting" && isLast ? [{ kind: "work", from, to: from }] : [];
+      return view.status === "waiting" && isLast ? [{ kind: "work", from, to: from, status: view.status }] : [];
     }
-    const from = one.startedAt === undefined ? to : offset(one.startedAt);
-    return [{ kind: "work", from: Math.min(from, to), to }];
+    const began = one.startedAt === undefined ? to : Math.min(to, offset(one.startedAt));
+    // The recorded duration is the time that it worked: before that its start was committed.
+    const from = one.tookMs === undefined ? began : Math.max(began, Math.min(to, to - one.tookMs));
+    // An attempt that failed and was followed by another one is red in a step that succeeded.
+    return [{ kind: "work", from, to, status: one.error ? "failed" : view.status }];
   });
-}
-
-/** Waits and what is left of the work beside them: sorted, and no two at the same time. */
-function without(work: Segment[], waits: Segment[]): Segment[] {
-  const taken = disjoint(waits.filter(({ from, to }) => to > from));
-  const rest = union(work).flatMap((stretch) => {
-    const parts: Segment[] = [];
-    let from = stretch.from;
-    for (const wait of taken) {
-      if (wait.to <= from || wait.from >= stretch.to) {
-        continue;
-      }
-      if (wait.from > from) {
-        parts.push({ kind: "work", from, to: wait.from });
-      }
-      from = Math.max(from, wait.to);
-    }
-    // A stretch without length stays: it is an instant at which the step worked.
-    if (from < stretch.to || (from === stretch.from && stretch.from === stretch.to)) {
-      parts.push({ kind: "work", from, to: stretch.to });
-    }
-    return parts;
-  });
-  return [...rest, ...taken].sort((a, b) => a.from - b.from || a.to - b.to);
-}
-
-/** Segments without the parts that an earlier one covers. */
-function disjoint(segments: Segment[]): Segment[] {
-  let end = 0;
-  const found: Segment[] = [];
-  for (const segment of [...segments].sort((a, b) => a.from - b.from || b.to - a.to)) {
-    const from = Math.max(segment.from, end);
-    if (from < segment.to) {
-      found.push({ ...segment, from });
-      end = segment.to;
-    }
-  }
-  return found;
-}
-
-/** Overlapping stretches as one. */
-function union(segments: Segment[]): Segment[] {
-  const found: Segment[] = [];
-  for (const { from, to } of [...segments].sort((a, b) => a.from - b.from)) {
-    const last = found.at(-1);
-    if (last && from <= last.to) {
-      last.to = Math.max(last.to, to);
-    } else {
-      found.push({ kind: "work", from, to });
-    }
-  }
-  return found;
-}
-
-const length = (segments: Segment[]) => union(segments).reduce((sum, { from, to }) => sum + to - from, 0);
-
-/** The turns of a loop in one row: work joined where it overlaps, waits beside it, and no more than fit. */
-function join(segments: Segment[]): Segment[] {
-  const work = union(segments.filter(({ kind }) => kind === "work"));
-  const gaps = work.slice(1).map(({ from }, index) => from - (work[index]?.to ?? 0));
-  const limit = work.length > MOST ? [...gaps].sort((a, b) => b - a)[MOST - 1] ?? 0 : -1;
-  const joined: Segment[] = [];
-  for (const [index, stretch] of work.entries()) {
-    const last = joined.at(-1);
-    if (last && (gaps[index - 1] ?? 0) <= limit) {
-      last.to = stretch.to;
-    } else {
-      joined.push({ ...stretch });
-    }
-  }
-  const waits = disjoint(segments.filter(({ kind }) => kind !== "work")).flatMap((wait) => subtract(wait, joined));
-  return [...joined, ...waits.slice(0, MOST)].sort((a, b) => a.from - b.from);
-}
-
-/** The parts of a wait in which no turn worked. */
-function subtract(wait: Segment, work: Segment[]): Segment[] {
-  const parts: Segment[] = [];
-  let from = wait.from;
-  for (const stretch of work) {
-    if (stretch.to <= from || stretch.from >= wait.to) {
-      continue;
-    }
-    if (stretch.from > from) {
-      parts.push({ ...wait, from, to: stretch.from });
-    }
-    from = Math.max(from, stretch.to);
-  }
-  if (from < wait.to) {
-    parts.push({ ...wait, from });
-  }
-  return parts;
 }
 
 /** The place of an instant on the scale, from 0 to 1. The logarithmic one shows short stretches beside a long wait. */

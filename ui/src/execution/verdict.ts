@@ -47,6 +47,22 @@ export function verdict(execution: Execution): Verdict {
   return { kind: "plain", text: "Runs." };
 }
 
+/** The wait of a whole execution for its turn, a slot or memory, which goes on; `undefined` if it does not wait for one. */
+export function queueOf({ waiting, attempt, startedAt, steps, waits }: Execution): { from: string; reason: DelayReason } | undefined {
+  const reason: DelayReason | undefined = waiting?.turn
+    ? { kind: "permit", key: waiting.turn.key, ...(waiting.turn.holders[0] === undefined ? {} : { holder: waiting.turn.holders[0] }) }
+    : waiting?.queuedBehind === undefined
+      ? undefined
+      : { kind: waiting.forMemory ? "memory" : "slot" };
+  if (!reason) {
+    return undefined;
+  }
+  // What is recorded of an execution that has begun came before its present wait.
+  const ends = [...steps.flatMap((step) => step.finishedAt ?? []), ...(waits ?? []).map(({ at }) => at)];
+  const from = attempt === 1 && steps.length === 0 ? startedAt : ends.reduce((last, at) => (instant(at) > instant(last) ? at : last), startedAt);
+  return { from, reason };
+}
+
 const before = (count: number) => (count === 0 ? "it is the next one" : `${count} before it`);
 
 /** The time since which an execution waits in a queue: its start, unless a later attempt of it waits. */

@@ -25,7 +25,9 @@ export interface GraphProps {
   turn?: number | undefined;
   chooseTurn?: (loop: string, turn: number) => void;
   /** The states of the connections by name, for the badges of the steps that use them. */
-  health?: ReadonlyMap<string, Connection["state"]>;
+  health?: ReadonlyMap<string, Connection["state"] | "missing">;
+  /** Marks of the trigger. */
+  triggerMarks?: Snippet;
   /** Further marks of a step. */
   marks?: Snippet<[GraphStep]>;
 }

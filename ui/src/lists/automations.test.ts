@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Automation, AutomationStatistics } from "../api/types";
-import { filtered, percent, successRate, triggerInWords } from "./automations";
+import { filtered, missingInWords, percent, shownState, successRate, triggerInWords } from "./automations";
 
 const automation = (id: string, more: Partial<Automation> = {}): Automation => ({
   id,
@@ -47,4 +47,10 @@ test("a rate below one is never shown as 100 %", () => {
   expect(percent(successRate(found(0, 3)))).toBe("0 %");
   expect(percent(successRate(found(0, 0)))).toBe("–");
   expect(percent(undefined)).toBe("–");
+});
+
+test("an automation whose trigger lacks a secret is not active, one whose steps lack it is", () => {
+  const one = (blocksStart: boolean, enabled = true) => ({ enabled, state: "active" as const, missingSecrets: [{ name: "key", blocksStart }] });
+  expect([one(true), one(false), one(true, false)].map(shownState)).toEqual(["needsSecret", "active", "disabled"]);
+  expect(missingInWords(one(true))).toEqual(["needs key"]);
 });

@@ -10,9 +10,16 @@ export interface Filter {
 }
 
 /** The state that is shown: a disabled automation may have a file that does not load, too. */
-export function shownState(one: Automation): string {
-  return one.enabled ? one.state : "disabled";
+export function shownState(one: Pick<Automation, "enabled" | "state" | "missingSecrets">): string {
+  if (!one.enabled) {
+    return "disabled";
+  }
+  return one.state === "active" && one.missingSecrets?.some(({ blocksStart }) => blocksStart) ? "needsSecret" : one.state;
 }
+
+/** The secrets that an automation lacks: `needs slackSigning`. */
+export const missingInWords = (one: Pick<Automation, "missingSecrets">): string[] =>
+  (one.missingSecrets ?? []).map(({ name }) => `needs ${name}`);
 
 /** The automations that fit every part of a filter that is set. */
 export function filtered(automations: Automation[], filter: Filter): Automation[] {

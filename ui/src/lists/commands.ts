@@ -18,6 +18,18 @@ type Offer = (text: string) => Entry[];
 
 const offers = new Set<Offer>();
 
+/** The automations that the open page is about. */
+const places = new Set<string>();
+
+/** Names the automation that a page is about while it is open. Returns what ends that. */
+export function beAt(automation: string): () => void {
+  places.add(automation);
+  return () => places.delete(automation);
+}
+
+/** True for an action on the automation of the open page, by its hint. */
+export const isHere = ({ kind, hint }: Entry): boolean => kind === "Action" && hint !== undefined && places.has(hint);
+
 /** Offers commands while a page is open. Returns what ends that. */
 export function offer(commands: Offer): () => void {
   offers.add(commands);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Automation } from "../api/types";
-import { type Entry, lineOf, offer, offered, wordOf } from "./commands";
+import { beAt, type Entry, isHere, lineOf, offer, offered, wordOf } from "./commands";
 import { MOST, actions, executionOf, matching } from "./palette";
 
 const places = ["Order intake", "Reorder paper", "Heartbeat", "Bored clerk"].map(
@@ -70,4 +70,12 @@ test("a line is a number, with or without a colon", () => {
 test("a line begins at its first word, and a line behind the end is the last one", () => {
   const text = "steps:\n  - id: page\n    set: {}";
   expect([1, 2, 3, 99].map((line) => text.slice(wordOf(text, line)).split(":")[0])).toEqual(["steps", "id", "set", "set"]);
+});
+
+test("actions on the automation of the open page are known while it is open", () => {
+  const run = (hint: string): Entry => ({ kind: "Action", name: `Run ${hint}`, hint });
+  const end = beAt("zz-last");
+  expect([run("approval"), run("zz-last"), { ...run("zz-last"), kind: "Automation" }].map(isHere)).toEqual([false, true, false]);
+  end();
+  expect(isHere(run("zz-last"))).toBe(false);
 });
