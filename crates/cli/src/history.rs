@@ -6,10 +6,11 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use model::automation::Automation;
 use model::execution::{DelayReason, Origin, WaitReason};
-use model::{ActionError, DefinitionHash, ErrorKind, ExecutionId};
+use model::{ActionError, DefinitionHash, ErrorKind, Event, ExecutionId};
 use serde::Deserialize;
 use serde_json::Value;
-use store::{ExecutionFilter, ExecutionRow, Page, Store};
+use server::Cuts;
+use store::{ExecutionFilter, ExecutionRow, Page, SMALL_VALUE, Store};
 
 use crate::exit::CommandError;
 use crate::output::plain;
@@ -152,6 +153,16 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
 pub(crate) fn require(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let none = || format!("nothing has run yet: there is no store in `{}`", config.store_location());
     open(config)?.with_context(none)
+}
+
+/// The events of an execution without their large values, which are read when they are printed.
+///
+/// # Errors
+/// The execution is deleted, or the store fails.
+pub(crate) async fn events(store: &Arc<dyn Store>, id: ExecutionId) -> anyhow::Result<(Vec<Event>, Cuts)> {
+    let cut = store.events_cut(id, SMALL_VALUE).await?;
+    let cut = cut.with_context(|| format!("execution `{id}` was cleared away just now"))?;
+    Ok(Cuts::new(store.clone(), id, cut))
 }
 
 /// The execution that `text` names: by its id, by a beginning that no other id has, or as `latest`.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 
 use anstyle::{AnsiColor, Style};
 use model::diagnostic::Report;
@@ -32,6 +32,19 @@ pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+/// Prints data that are written bit by bit, on a thread that may block.
+pub(crate) async fn written(
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let writing = tokio::task::spawn_blocking(move || {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        write(&mut out)?;
+        writeln!(out)?;
+        out.flush()
+    });
+    Ok(writing.await??)
 }
 
 /// Prints data as JSON, for programs.

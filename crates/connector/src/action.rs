@@ -1,6 +1,7 @@
 //! The [`Action`] trait, and [`Call`] with the arguments of one call.
 
 use async_trait::async_trait;
+use model::value::Reserved;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, Map, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
@@ -20,6 +21,13 @@ pub trait Action: Send + Sync {
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
         let _ = known;
         self.spec().effect
+    }
+
+    /// The memory in bytes that a call with these inputs takes for external files that it loads. The caller reserves it before the
+    /// call.
+    fn memory_for_files(&self, inputs: &Map) -> usize {
+        let _ = inputs;
+        0
     }
 
     /// Calls the action once. The caller owns retries.
@@ -57,6 +65,8 @@ pub struct Call<'a> {
     /// Identical for every attempt at this step; sent as `Idempotency-Key` with each request that may change
     /// something.
     pub idempotency_key: &'a str,
+    /// The memory for files that the call loads.
+    pub memory: &'a Reserved,
     /// The HTTP client.
     pub http: &'a Http,
     /// True if Debug Request is on: request and response are logged, with credentials masked.

@@ -6,7 +6,7 @@
 //! coerced: `"true"` to true, or anything that would lose a digit.
 
 use model::diagnostic::nearest;
-use model::value::{MAX_LOADED_BYTES, Number};
+use model::value::{LoadMemory, MAX_LOADED_BYTES, Number, Reserved};
 use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
 
 /// The largest magnitude up to which whole numbers are exact as floats.
@@ -16,16 +16,44 @@ const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// default, in the order of the declaration. An optional input counts as absent if it is `null`, or an empty text
 /// where its type is not text.
 ///
+/// A file for a text is loaded into `memory`, which needs [`bytes_to_load`].
+///
 /// # Errors
 /// Returns [`ErrorKind::Input`] with all problems at once: missing and unknown inputs, and wrong types.
-pub fn check_inputs(spec: &ActionSpec, inputs: &Map) -> Result<Map, ActionError> {
-    let mut problems = Problems::default();
+pub fn check_inputs(spec: &ActionSpec, inputs: &Map, memory: &dyn LoadMemory) -> Result<Map, ActionError> {
+    let mut problems = Problems::new(memory);
     let checked = fields(&spec.inputs, inputs, "", &mut problems);
-    if problems.0.is_empty() {
+    if problems.found.is_empty() {
         return Ok(checked);
     }
-    let message = format!("`{}` cannot be called: {}", spec.name, problems.0.join("; "));
+    let message = format!("`{}` cannot be called: {}", spec.name, problems.found.join("; "));
     Err(ActionError::new(ErrorKind::Input, message))
+}
+
+/// The bytes of external files that [`check_inputs`] loads, since they are given for texts.
+#[must_use]
+pub fn bytes_to_load(spec: &ActionSpec, inputs: &Map) -> usize {
+    field_bytes(&spec.inputs, inputs)
+}
+
+fn field_bytes(specs: &[InputSpec], given: &Map) -> usize {
+    let bytes = |spec: &InputSpec| given.get(&spec.name).map_or(0, |value| text_bytes(&spec.kind, value));
+    specs.iter().map(bytes).fold(0, usize::saturating_add)
+}
+
+fn text_bytes(kind: &InputType, value: &Value) -> usize {
+    match (kind, value) {
+        (InputType::Text | InputType::Url, Value::File(_)) => value.external_bytes(),
+        (InputType::List { items }, Value::List(list)) => {
+            list.0.iter().map(|item| text_bytes(items, item)).fold(0, usize::saturating_add)
+        }
+        (InputType::List { items }, one) => text_bytes(items, one),
+        (InputType::Object { fields }, Value::Map(map)) => field_bytes(fields, map),
+        (InputType::Map { values }, Value::Map(map)) => {
+            map.iter().map(|(_, value)| text_bytes(values, value)).fold(0, usize::saturating_add)
+        }
+        _ => 0,
+    }
 }
 
 /// Checks one literal against a type when a file is loaded, with the rules that [`check_inputs`] applies at run time.
@@ -33,29 +61,39 @@ pub fn check_inputs(spec: &ActionSpec, inputs: &Map) -> Result<Map, ActionError>
 /// # Errors
 /// Returns the problem as a phrase to follow the input's name: "must be a whole number from 1 to 250, found text".
 pub fn check_value(kind: &InputType, value: &Value) -> Result<(), String> {
-    let mut problems = Problems::default();
+    let memory = Reserved::nothing();
+    let mut problems = Problems::new(&memory);
     bend(kind, value, "", &mut problems);
-    if problems.0.is_empty() { Ok(()) } else { Err(problems.0.join("; ")) }
+    if problems.found.is_empty() { Ok(()) } else { Err(problems.found.join("; ")) }
 }
 
-#[derive(Default)]
-struct Problems(Vec<String>);
+/// The problems found so far.
+struct Problems<'m> {
+    found: Vec<String>,
+    /// Takes the files that are loaded.
+    memory: &'m dyn LoadMemory,
+}
 
-impl Problems {
+impl<'m> Problems<'m> {
+    fn new(memory: &'m dyn LoadMemory) -> Self {
+        Self { found: Vec::new(), memory }
+    }
+
     /// Adds a problem of the value at `path`; at the root, where `path` is empty, no name precedes it.
     fn push<T>(&mut self, path: &str, words: impl std::fmt::Display) -> Option<T> {
-        self.0.push(if path.is_empty() { words.to_string() } else { format!("`{path}` {words}") });
+        self.found.push(if path.is_empty() { words.to_string() } else { format!("`{path}` {words}") });
         None
     }
 }
 
 pub(crate) fn check_fields(specs: &[InputSpec], given: &Map) -> Result<Map, String> {
-    let mut problems = Problems::default();
+    let memory = Reserved::nothing();
+    let mut problems = Problems::new(&memory);
     let checked = fields(specs, given, "", &mut problems);
-    if problems.0.is_empty() { Ok(checked) } else { Err(problems.0.join("; ")) }
+    if problems.found.is_empty() { Ok(checked) } else { Err(problems.found.join("; ")) }
 }
 
-fn fields(specs: &[InputSpec], given: &Map, path: &str, problems: &mut Problems) -> Map {
+fn fields(specs: &[InputSpec], given: &Map, path: &str, problems: &mut Problems<'_>) -> Map {
     let mut checked = Map::with_capacity(specs.len());
     for spec in specs {
         let path = below(path, &spec.name);
@@ -112,7 +150,7 @@ fn counts_as_absent(spec: &InputSpec, value: &Value) -> bool {
     }
 }
 
-fn bend(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+fn bend(kind: &InputType, value: &Value, path: &str, problems: &mut Problems<'_>) -> Option<Value> {
     match kind {
         InputType::Any => Some(value.clone()),
         InputType::Text | InputType::Url => text(value, path, problems),
@@ -157,7 +195,7 @@ fn bend(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) ->
 }
 
 /// Reports a type mismatch. Names only the type of the value, since the value may be a secret.
-fn wrong(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+fn wrong(kind: &InputType, value: &Value, path: &str, problems: &mut Problems<'_>) -> Option<Value> {
     let article = match kind {
         InputType::Integer { .. } | InputType::Number | InputType::List { .. } => "a ",
         InputType::Object { .. } | InputType::Map { .. } | InputType::File => "a ",
@@ -170,14 +208,14 @@ fn wrong(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -
     problems.push(path, format_args!("must be {article}{}, found {}{hint}", kind.describe(), value.kind()))
 }
 
-fn text(value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+fn text(value: &Value, path: &str, problems: &mut Problems<'_>) -> Option<Value> {
     match value {
         Value::String(_) => Some(value.clone()),
         Value::Number(number) if is_exact(number) => Some(Value::from(number.to_string())),
         Value::Number(_) => {
             problems.push(path, "is a number that has lost digits on its way; give it as text, in quotes")
         }
-        Value::File(file) if file.data.is_external() => match file.load(MAX_LOADED_BYTES) {
+        Value::File(file) if file.data.is_external() => match file.load(MAX_LOADED_BYTES, problems.memory) {
             Ok(loaded) => text(&Value::from(loaded), path, problems),
             Err(error) => problems.push(path, format_args!("is text: {error}")),
         },
@@ -196,7 +234,7 @@ fn integer(
     (min, max): (Option<i64>, Option<i64>),
     value: &Value,
     path: &str,
-    problems: &mut Problems,
+    problems: &mut Problems<'_>,
 ) -> Option<Value> {
     let number = match value {
         Value::Number(number) if number.is_f64() => whole(number),
@@ -228,7 +266,7 @@ fn whole(number: &Number) -> Option<i64> {
     format!("{float:.0}").parse().ok()
 }
 
-fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems<'_>) -> Option<Value> {
     let kind = || InputType::Choice { options: options.to_vec() };
     let found = match value {
         Value::String(text) => text.clone(),
@@ -244,7 +282,7 @@ fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems
     problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().describe()))
 }
 
-fn list(items: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+fn list(items: &InputType, value: &Value, path: &str, problems: &mut Problems<'_>) -> Option<Value> {
     let given = match (value, items) {
         (Value::List(list), _) => list.0.clone(),
         // No option of a choice contains a comma, so `a,b` always means two options.
@@ -308,7 +346,7 @@ mod tests {
 
     fn check(inputs: &str) -> String {
         let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-        match check_inputs(&spec(), value.as_map().expect("a map")) {
+        match check_inputs(&spec(), value.as_map().expect("a map"), &Reserved::nothing()) {
             Ok(map) => Value::from(map).to_json(),
             Err(error) => error.into_message(),
         }

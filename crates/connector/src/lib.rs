@@ -36,7 +36,7 @@ pub use http::{
     UnmatchedRequest, install_crypto, may_have_acted,
 };
 pub use import::{ImportOptions, Imported, openapi};
-pub use input::{check_inputs, check_value};
+pub use input::{bytes_to_load, check_inputs, check_value};
 pub use log::LogSink;
 pub use manifest::{Shown, show};
 pub use registry::{Connector, Registry, manifest_schema};

@@ -49,10 +49,10 @@ pub use runtime::{
     Answer, AnsweredQuestion, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport,
     ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,
     Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
-    MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, Refusal, RefusedRequest, RepeatedCall,
-    ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start, StartedLogin,
-    StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock, Vault, Version,
-    exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
+    MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, ReadMemory, Refusal, RefusedRequest,
+    RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock,
+    Vault, Version, exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;

@@ -9,7 +9,7 @@ use model::automation::DefinitionHash;
 use model::execution::{Event, ExecutionId, Outcome};
 use model::{Automation, Status};
 use runtime::{Clock, Pauses};
-use store::{ExecutionFilter, ExecutionRow, Page, Store};
+use store::{ExecutionFilter, ExecutionRow, Page, SMALL_VALUE, Store};
 
 /// The number of rows read at once.
 const PAGE: u32 = 200;
@@ -152,7 +152,7 @@ impl Scan<'_> {
         if !matches!(row.status, Status::Failed | Status::Stuck) {
             return Ok(false);
         }
-        let events = self.store.events(row.id).await?.unwrap_or_default();
+        let events = self.store.events_cut(row.id, SMALL_VALUE).await?.unwrap_or_default().events;
         let failed = match events.last() {
             Some(Event::Finished {
                 outcome: Outcome::Failed { error } | Outcome::Stuck { error }, ..

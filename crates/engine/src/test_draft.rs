@@ -42,6 +42,7 @@ impl Engine {
         id: ExecutionId,
         name: Option<String>,
     ) -> Result<TestDraft, Error> {
+        let memory = self.reserve_for_histories(&[id]).await?;
         let recorded = self.recorded(id).await?.map_err(Error::NotReplayable)?;
         let catalog = self.catalog();
         let automation = catalog.find(recorded.automation.automation.id.as_str())?.automation.clone();
@@ -54,8 +55,10 @@ impl Engine {
         }
         let engine = self.clone();
         // A test drives a runtime of its own, on a thread that may block.
-        let work =
-            tokio::task::spawn_blocking(move || engine.draft_test(&catalog, &automation, &recorded, name));
+        let work = tokio::task::spawn_blocking(move || {
+            let _memory = memory;
+            engine.draft_test(&catalog, &automation, &recorded, name)
+        });
         work.await.map_err(|error| Error::Input(format!("the test ended early: {error}")))?
     }
 

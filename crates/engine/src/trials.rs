@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use catalog::{Catalog, Deployment};
 use model::diagnostic::Report;
 use model::execution::{ExecutionId, Outcome};
-use runtime::Error;
+use runtime::{Error, ReadMemory};
 use testing::{RealSecrets, RecordedExecution, TestRunner, Trial, find_test_files, load_suite};
 
 use crate::engine::Engine;
@@ -118,6 +118,7 @@ impl Engine {
         let is_dropped = Arc::new(AtomicBool::new(false));
         let patience = Patience { begun: Instant::now(), is_dropped: is_dropped.clone() };
         let _cancel = CancelOnDrop(is_dropped);
+        let memory = self.reserve_for_histories(&request.executions).await?;
         let mut recorded = Vec::with_capacity(request.executions.len());
         for id in &request.executions {
             recorded.push((*id, self.recorded(*id).await?));
@@ -125,10 +126,19 @@ impl Engine {
         let engine = self.clone();
         // Trials drive runtimes of their own, on a thread that may block.
         let work = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let (_turn, _memory) = (turn, memory);
             engine.try_on(&request, recorded, &patience)
         });
         work.await.map_err(|error| Error::Input(format!("the trial ended early: {error}")))?
+    }
+
+    /// Reserves memory for the values of these executions together.
+    pub(crate) async fn reserve_for_histories(&self, ids: &[ExecutionId]) -> Result<ReadMemory, Error> {
+        let mut bytes = 0_usize;
+        for id in ids {
+            bytes = bytes.saturating_add(self.store().history_bytes(*id).await?.all);
+        }
+        Ok(self.runtime().reserve_to_read(bytes.saturating_mul(8)).await)
     }
 
     /// Reads a recorded execution with the version that it ran on; an error if it cannot be tried.

@@ -3,7 +3,7 @@
 use model::automation::Automation;
 use model::execution::{Event, Outcome, StepOutcome};
 use serde::Serialize;
-use store::{ExecutionRow, Store};
+use store::{ExecutionRow, SMALL_VALUE, Store};
 
 use crate::context::Runtime;
 use crate::error::Error;
@@ -70,7 +70,7 @@ impl StepAttempt {
         if !has_retries || !Self::is_possible(row, pauses) {
             return Ok(None);
         }
-        let events = store.events(row.id).await?.unwrap_or_default();
+        let events = store.events_cut(row.id, SMALL_VALUE).await?.unwrap_or_default().events;
         let step = retried_step(pauses).or_else(|| failed_step(&events));
         Ok(step.and_then(|step| Self::new(automation, step, &events)))
     }

@@ -80,6 +80,8 @@ pub struct Runtime {
     pub large_work: LargeWork,
     /// Memory budget for large values of executions.
     pub(crate) memory: Memory,
+    /// Memory budget for readers of histories, apart from that of executions: none of them waits for the other.
+    pub(crate) reads: Memory,
     /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
     /// Times at which the definitions in force came into force.
@@ -205,6 +207,7 @@ impl Runtime {
             evaluator: Evaluator::new(),
             large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),
+            reads: Memory::new(settings.limits.memory / 4),
             isolation,
             deployment_times: DeploymentTimes::default(),
             rejections: RejectionCounters::default(),

@@ -169,7 +169,7 @@ pub(crate) fn evaluate_url(
     moment: Option<&Arc<dyn EvalClock>>,
     budget: &Budget,
 ) -> Result<Value, EvaluationError> {
-    model::url_template::evaluate(template, &mut |expression| {
+    model::url_template::evaluate(template, budget, &mut |expression| {
         expression.evaluate_with_clock(scope, moment, budget)
     })
 }

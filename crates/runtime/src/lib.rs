@@ -63,6 +63,7 @@ pub use isolation::RecordMemory;
 pub use large_work::LargeWork;
 pub use locks::KeyedLocks;
 pub use loop_guard::check_chain_depth;
+pub use memory::ReadMemory;
 pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
 pub use native::{StateScope, StateValue};
 pub use observer::{Attempt, EndedExecution, Observer, ObserverCounts, TRACEPARENT, traceparent_of};

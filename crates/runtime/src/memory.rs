@@ -1,18 +1,23 @@
 //! Bounds the memory of large values over all executions. An execution reserves a share before it runs, if the data of its trigger
 //! are large, and before an evaluation that may make a large value. It releases the share when the values are gone. An execution
-//! that finds no room waits.
+//! that finds no room waits. So does a call that loads files, and whoever else loads large data for a moment.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::payload::Payload;
-use model::value::Value;
+use model::value::{Reserved, Value};
+use model::{Event, ExecutionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::context::Runtime;
 
 /// The bytes of one permit of the semaphore.
 const UNIT: usize = 1 << 10;
 
 /// The memory from which on the data of a trigger are large, in bytes.
 const LARGE_TRIGGER: usize = 256 << 10;
+/// The memory that the values of a history take for each byte of its text.
+const VALUES_FOR_TEXT: usize = 8;
 /// The length of a body, in bytes, below which its values are not large: a value takes up to some 25 times its length.
 pub(crate) const SMALL_BODY: usize = 10 << 10;
 
@@ -34,6 +39,42 @@ pub(crate) fn trigger_memory(payload: &Payload, results: Option<&Value>) -> usiz
     if memory < LARGE_TRIGGER { 0 } else { memory }
 }
 
+/// The memory that a reader of a history has reserved.
+#[must_use]
+pub struct ReadMemory {
+    _share: Share,
+}
+
+impl Runtime {
+    /// Reserves memory for the history of an execution while it is read and shown; none if it is small. Waits for readers of
+    /// other large histories.
+    pub async fn reserve_to_read(&self, bytes: usize) -> ReadMemory {
+        let share = Share::default();
+        if bytes >= LARGE_TRIGGER {
+            self.reads.reserve(&share, bytes).await;
+        }
+        ReadMemory { _share: share }
+    }
+
+    /// Reads all events of an execution, with the memory that they take.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn read_events(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<(Vec<Event>, ReadMemory)>, store::Error> {
+        let bytes = self.store.history_bytes(id).await?.all.saturating_mul(VALUES_FOR_TEXT);
+        let memory = self.reserve_to_read(bytes).await;
+        Ok(self.store.events(id).await?.map(|events| (events, memory)))
+    }
+
+    /// Reserves memory for files that are about to be loaded apart from a step.
+    pub async fn reserve_to_load(&self, bytes: usize) -> Reserved {
+        self.memory.reserve_to_load(bytes).await
+    }
+}
+
 /// The memory for the large values of all executions.
 pub(crate) struct Memory {
     room: Arc<Semaphore>,
@@ -41,6 +82,21 @@ pub(crate) struct Memory {
     /// The right to exceed the memory, reservation by one execution at a time. It prevents a deadlock of executions that each hold
     /// a share and wait for more.
     overdraft: Arc<Semaphore>,
+    /// The right to load files without room, one at a time. Its holder waits for no other reservation, so those that wait for it
+    /// go on in the end whatever holds the room.
+    load_overdraft: Arc<Semaphore>,
+}
+
+/// Memory of loaded files.
+struct LoadedShare {
+    bytes: usize,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for LoadedShare {
+    fn drop(&mut self) {
+        allocator::note_freed(self.bytes);
+    }
 }
 
 /// The part of the memory that an execution has reserved.
@@ -59,7 +115,24 @@ impl Memory {
     /// Creates a budget of so many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let units = units(bytes).max(1);
-        Self { room: Arc::new(Semaphore::new(units as usize)), units, overdraft: Arc::new(Semaphore::new(1)) }
+        let one = || Arc::new(Semaphore::new(1));
+        let (overdraft, load_overdraft) = (one(), one());
+        Self { room: Arc::new(Semaphore::new(units as usize)), units, overdraft, load_overdraft }
+    }
+
+    /// Reserves memory for files that are about to be loaded, and frees it with them. Waits for room, after all who wait
+    /// already, or for the right to exceed the memory. More than all is all.
+    pub(crate) async fn reserve_to_load(&self, bytes: usize) -> Reserved {
+        if bytes == 0 {
+            return Reserved::nothing();
+        }
+        // Neither semaphore is ever closed.
+        let permit = tokio::select! {
+            biased;
+            room = self.room.clone().acquire_many_owned(units(bytes).min(self.units)) => room.ok(),
+            overdraft = self.load_overdraft.clone().acquire_owned() => overdraft.ok(),
+        };
+        Reserved::new(bytes, LoadedShare { bytes, _permit: permit })
     }
 
     /// Grows or shrinks `share` to so many bytes. Growth waits for room, or for the right to exceed the memory.
@@ -216,6 +289,20 @@ mod tests {
         let poll = |items| Payload::Poll { data: data(items), polled_at: jiff::Timestamp::UNIX_EPOCH };
         assert_eq!(trigger_memory(&poll(8_000), None), 0);
         assert_eq!(trigger_memory(&poll(10_000), None), 320_000);
+    }
+
+    #[test]
+    fn files_are_loaded_into_room_that_is_free_until_the_bytes_are_gone() {
+        let memory = Memory::new(64 << 10);
+        let reserve = |bytes| memory.reserve_to_load(bytes).now_or_never();
+        let first = reserve(60 << 10).expect("there is room");
+        let second = reserve(60 << 10).expect("one exceeds the memory");
+        assert!(reserve(60 << 10).is_none(), "and only one");
+        assert!(reserve(4 << 10).is_some() && reserve(0).is_some());
+        drop(second);
+        assert!(reserve(60 << 10).is_some());
+        drop(first);
+        assert_eq!(memory.room.available_permits(), 64);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Runtime {
                     Err(_) => {}
                 }
             }
-            let events = self.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+            let (events, _memory) = self.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
             match events.last() {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
                 _ if !self.accepting() => return Err(Error::Closing),

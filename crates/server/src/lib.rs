@@ -23,8 +23,8 @@ mod server;
 mod client;
 
 pub use admin::{
-    ExportFormat, ImportedView, Problem, RefusedImport, Scope, Scopes, TotalView, describe, describe_row,
-    export, export_lines, openapi,
+    Cuts, ExportFormat, ImportedView, Problem, RefusedImport, Scope, Scopes, TotalView, describe,
+    describe_row, export, export_lines, openapi,
 };
 pub use client::{Client, Events, ServerEvent};
 pub use error::Error;

@@ -14,7 +14,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogExporter as _, SdkLogRecord};
 use opentelemetry_sdk::trace::{ShouldSample, SpanData, SpanExporter as _};
 use runtime::{EndedExecution, traceparent_of};
-use store::Store;
+use store::{SMALL_VALUE, Store};
 
 use crate::batch::Sink;
 use crate::config::Protocol;
@@ -94,8 +94,8 @@ impl Sink for SpanSink {
 
     async fn items(&mut self, ended: EndedExecution) -> Vec<SpanData> {
         let trace = ExecutionTrace::new(&*self.sampler, ended.id, ended.parent.as_deref());
-        let events = match self.store.events(ended.id).await {
-            Ok(Some(events)) => events,
+        let events = match self.store.events_cut(ended.id, SMALL_VALUE).await {
+            Ok(Some(cut)) => cut.events,
             // Deleted meanwhile.
             Ok(None) => Vec::new(),
             Err(error) => {
@@ -124,7 +124,7 @@ impl SpanSink {
         if let Some(trace) = self.remembered.get(&id) {
             return *trace;
         }
-        let events = self.store.events(id).await.ok().flatten().unwrap_or_default();
+        let events = self.store.events_cut(id, SMALL_VALUE).await.ok().flatten().unwrap_or_default().events;
         let parent = match events.first() {
             Some(Event::Started { payload, origin, .. }) => traceparent_of(payload, origin),
             _ => None,

@@ -42,7 +42,7 @@ pub(super) fn request(
     let mut text = format!("→ {} {}", request.method, shown_url(url, context.log_detail));
     write_headers(&mut text, headers, context.log_detail);
     let body = match &request.body {
-        Body::Empty => String::new(),
+        Body::Empty | Body::Json(_) | Body::Form(_) => String::new(),
         Body::Bytes(data) => shown_body(&data.for_display()),
         Body::Multipart(parts) => {
             let lines = parts.iter().map(|part| {

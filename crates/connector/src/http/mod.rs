@@ -26,6 +26,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::redact::Redactor;
 use model::{ActionError, LogLevel};
+use tokio::sync::Semaphore;
 
 use crate::connection::ResolvedConnection;
 use crate::error::Error;
@@ -47,13 +48,15 @@ pub use streaming_body::StreamingBody;
 
 pub use failure::may_have_acted;
 pub(crate) use failure::{ErrorShape, value_at_path};
-pub(crate) use request::{decode, encode, load_files};
+pub(crate) use request::{decode, encode};
 pub(crate) use response::BodyFormat;
 
 /// The largest number of redirects followed for a GET or HEAD (threat model 4.4).
 pub const MAX_REDIRECTS: usize = 5;
 /// The largest size of response headers in bytes (threat model 4.4).
 pub const MAX_RESPONSE_HEADERS: usize = 64 * 1024;
+/// The bodies with files that are encoded at a time.
+const ENCODERS: usize = 2;
 /// The longest timeout that an input may set.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
@@ -183,6 +186,8 @@ pub struct Http {
     guard: Arc<Guard>,
     host_limits: host_limits::HostLimits,
     hosts: host_health::HostTable,
+    /// Turns to read files for the body of a request.
+    encoders: Semaphore,
     options: HttpOptions,
 }
 
@@ -196,7 +201,8 @@ impl Http {
             Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
         let client = options.transport.is_open().then(|| Self::client(&options, &guard)).transpose()?;
         let host_limits = host_limits::HostLimits::new(options.per_host);
-        Ok(Self { client, guard, host_limits, hosts: host_health::HostTable::default(), options })
+        let hosts = host_health::HostTable::default();
+        Ok(Self { client, guard, host_limits, hosts, encoders: Semaphore::new(ENCODERS), options })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]

@@ -5,13 +5,13 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use model::value::Data;
+use model::value::{Data, FileLoadError, MAX_LOADED_BYTES, encode_json};
 use model::{ActionError, File, Value};
 
-use super::request::load_files;
+use super::request::check_files;
 
 /// One part of a form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The name of the field.
     pub name: String,
@@ -21,6 +21,8 @@ pub struct Part {
     pub content_type: Option<String>,
     /// The content. A file outside of memory is read while it is sent.
     pub data: Data,
+    /// A value with external files whose JSON becomes the content before it is sent.
+    pub(super) json: Option<Value>,
 }
 
 impl Part {
@@ -32,14 +34,25 @@ impl Part {
         let name = name.to_owned();
         Ok(match value {
             Value::File(file) => Self::file(name, file, None),
-            Value::List(_) | Value::Map(_) => Self {
-                name,
-                file_name: None,
-                content_type: Some("application/json".to_owned()),
-                data: load_files(value)?.to_json().into(),
-            },
-            plain => Self { name, file_name: None, content_type: None, data: plain.to_text().into() },
+            Value::List(_) | Value::Map(_) => {
+                let json = value.has_external_file().then(|| value.clone());
+                check_files(value.external_bytes())?;
+                let data = if json.is_some() { Data::default() } else { value.to_json().into() };
+                let content_type = Some("application/json".to_owned());
+                Self { name, file_name: None, content_type, data, json }
+            }
+            plain => {
+                Self { name, file_name: None, content_type: None, data: plain.to_text().into(), json: None }
+            }
         })
+    }
+
+    /// Makes the content of a value with external files. Reads the files, which blocks.
+    pub(super) fn encode(mut self) -> Result<Self, FileLoadError> {
+        if let Some(value) = self.json.take() {
+            self.data = encode_json(&value, MAX_LOADED_BYTES)?;
+        }
+        Ok(self)
     }
 
     /// Converts a file to a part. Its file name is the given one, else that of the file, else the name of the field.
@@ -47,7 +60,7 @@ impl Part {
     pub fn file(name: String, file: &Arc<File>, file_name: Option<&str>) -> Self {
         let own = file_name.or(file.filename.as_deref()).unwrap_or(&name).to_owned();
         let content_type = Some(file.content_type.to_string());
-        Self { name, file_name: Some(own), content_type, data: file.data.clone() }
+        Self { name, file_name: Some(own), content_type, data: file.data.clone(), json: None }
     }
 }
 

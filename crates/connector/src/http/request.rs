@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use model::value::{Data, FileLoadError, MAX_LOADED_BYTES};
+use model::value::{Data, FileLoadError, MAX_LOADED_BYTES, encode_form, encode_json};
 use model::{ActionError, ErrorKind, Map, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -52,6 +52,10 @@ pub enum Body {
     Empty,
     /// Bytes; their `Content-Type` is among the headers.
     Bytes(Data),
+    /// JSON of a value with external files. It becomes bytes before it is sent, which reads the files.
+    Json(Value),
+    /// A form whose fields contain external files. It becomes bytes like JSON.
+    Form(Vec<(String, Value)>),
     /// A form with parts, `multipart/form-data`.
     Multipart(Vec<Part>),
 }
@@ -112,7 +116,22 @@ impl Request {
         match value {
             Value::File(file) => self.set_bytes(&file.content_type, file.data.clone()),
             Value::String(text) => self.set_bytes(text_media_type(text), text.as_bytes().to_vec()),
-            other => self.set_bytes("application/json", load_files(other)?.to_json()),
+            other => self.set_json(other)?,
+        }
+        Ok(())
+    }
+
+    /// Sets the body to JSON. External files in it are read while it is sent.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Input`] if the JSON would contain a file that is too large.
+    pub fn set_json(&mut self, value: &Value) -> Result<(), ActionError> {
+        if value.has_external_file() {
+            check_files(value.external_bytes())?;
+            self.set_bytes("application/json", Data::default());
+            self.body = Body::Json(value.clone());
+        } else {
+            self.set_bytes("application/json", value.to_json());
         }
         Ok(())
     }
@@ -122,12 +141,17 @@ impl Request {
     /// # Errors
     /// Returns [`ErrorKind::Input`] if a field contains a file that is too large.
     pub fn set_form(&mut self, fields: &[(String, Value)]) -> Result<(), ActionError> {
-        let fields = fields.iter().map(|(name, value)| Ok((name, load_files(value)?)));
-        let fields = fields.collect::<Result<Vec<_>, ActionError>>()?;
-        let pairs = fields
-            .iter()
-            .flat_map(|(name, value)| query_texts(value).map(move |text| ((*name).clone(), text)));
-        self.set_bytes("application/x-www-form-urlencoded", encode_pairs(pairs));
+        const FORM: &str = "application/x-www-form-urlencoded";
+        let files: usize = fields.iter().map(|(_, value)| value.external_bytes()).sum();
+        if files > 0 {
+            check_files(files)?;
+            self.set_bytes(FORM, Data::default());
+            self.body = Body::Form(fields.to_vec());
+            return Ok(());
+        }
+        let pairs =
+            fields.iter().flat_map(|(name, value)| query_texts(value).map(move |text| (name.clone(), text)));
+        self.set_bytes(FORM, encode_pairs(pairs));
         Ok(())
     }
 
@@ -159,9 +183,39 @@ impl Request {
     }
 }
 
-/// Returns a value with its files loaded into memory, for conversion to text.
-pub(crate) fn load_files(value: &Value) -> Result<Value, ActionError> {
-    value.load_files(MAX_LOADED_BYTES).map_err(|error| too_large(&error))
+impl Body {
+    /// True if the body becomes bytes by [`Body::encode`].
+    pub(super) fn is_unencoded(&self) -> bool {
+        match self {
+            Self::Empty | Self::Bytes(_) => false,
+            Self::Json(_) | Self::Form(_) => true,
+            Self::Multipart(parts) => parts.iter().any(|part| part.json.is_some()),
+        }
+    }
+
+    /// Makes bytes of values with external files, without the files in memory. Reads the files, which blocks.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Input`] if a file cannot be read.
+    pub(super) fn encode(self) -> Result<Self, ActionError> {
+        let encoded = match self {
+            Self::Json(value) => encode_json(&value, MAX_LOADED_BYTES).map(Self::Bytes),
+            Self::Form(fields) => encode_form(&fields, MAX_LOADED_BYTES).map(Self::Bytes),
+            Self::Multipart(parts) => {
+                parts.into_iter().map(Part::encode).collect::<Result<_, _>>().map(Self::Multipart)
+            }
+            encoded @ (Self::Empty | Self::Bytes(_)) => Ok(encoded),
+        };
+        encoded.map_err(|error| too_large(&error))
+    }
+}
+
+/// Refuses files that are too large together for JSON or a form.
+pub(super) fn check_files(bytes: usize) -> Result<(), ActionError> {
+    if bytes <= MAX_LOADED_BYTES {
+        return Ok(());
+    }
+    Err(too_large(&FileLoadError::TooLarge { bytes: bytes as u64, max: MAX_LOADED_BYTES as u64 }))
 }
 
 fn too_large(error: &FileLoadError) -> ActionError {

@@ -164,5 +164,7 @@ pub(crate) fn call<'a>(
     connection: Option<&'a ResolvedConnection>,
     log: &'a Lines,
 ) -> Call<'a> {
-    Call { inputs, connection, idempotency_key: "execution.step", http, debug: false, log, trace: None }
+    static NOTHING: model::value::Reserved = model::value::Reserved::nothing();
+    let idempotency_key = "execution.step";
+    Call { inputs, connection, idempotency_key, memory: &NOTHING, http, debug: false, log, trace: None }
 }

@@ -1,5 +1,6 @@
 //! The example of an action, and the check that the action sends the request that the example shows.
 
+use model::value::Reserved;
 use model::{ActionError, Map, Value};
 
 use crate::action::Action;
@@ -38,8 +39,8 @@ pub(crate) enum Mismatch {
 /// Builds the request of `action` without mode it, and compares it with the example.
 pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
-    let inputs =
-        check_inputs(action.spec(), &example.with).map_err(|error| Mismatch::With(error.into_message()))?;
+    let inputs = check_inputs(action.spec(), &example.with, &Reserved::nothing())
+        .map_err(|error| Mismatch::With(error.into_message()))?;
     let Some(prepared) = action.prepare(&inputs, base.as_ref()) else { return Ok(()) };
     let request = prepared.map_err(|error| Mismatch::With(error.into_message()))?;
     let line = line_of(&request);
@@ -78,7 +79,7 @@ pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
     let spec = action.spec();
     let with = spec.example.as_map().cloned().unwrap_or_default();
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
-    let inputs = match check_inputs(spec, &with) {
+    let inputs = match check_inputs(spec, &with, &Reserved::nothing()) {
         Ok(inputs) => inputs,
         Err(error) => return Some(Err(error.into_message())),
     };
@@ -110,7 +111,7 @@ fn normal(line: &str) -> (String, Vec<(String, String)>) {
 /// Formats the body as in examples: JSON as it is, a form as a map, files by their names, any other body as text.
 fn body_of(request: &Request) -> Option<Value> {
     match &request.body {
-        Body::Empty => None,
+        Body::Empty | Body::Json(_) | Body::Form(_) => None,
         Body::Bytes(data) => {
             let json = Value::from_json(&data.for_display(), model::value::JsonLimits::default()).ok();
             Some(

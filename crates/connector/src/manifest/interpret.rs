@@ -10,7 +10,7 @@ use super::{
 };
 use crate::action::{Action, Call, SendMode};
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{BodyFormat, Part, Request, Response, encode, load_files, may_have_acted};
+use crate::http::{BodyFormat, Part, Request, Response, encode, may_have_acted};
 use crate::static_inputs::{InputProblem, StaticInputs};
 
 #[async_trait]
@@ -228,7 +228,7 @@ impl Definition {
                 request.body = crate::http::Body::Multipart(parts.collect::<Result<_, _>>()?);
             }
             (_, Value::File(file)) => request.set_bytes(&file.content_type, file.data.clone()),
-            (_, value) => request.set_bytes("application/json", load_files(value)?.to_json()),
+            (_, value) => request.set_json(value)?,
         }
         Ok(())
     }

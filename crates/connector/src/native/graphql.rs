@@ -83,7 +83,7 @@ impl RawGraphqlRequest {
         if let Some(variables) = inputs.get("variables") {
             body.insert("variables", variables.clone());
         }
-        request.set_bytes("application/json", Value::from(body).to_json());
+        request.set_json(&Value::from(body))?;
         Ok(request)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::Engine;
 use engine::transfer::{Exported, Imported, TransferError, export_executions, import_executions};
 use jiff::Timestamp;
-use model::value::CHUNK_SIZE;
+use model::value::{CHUNK_SIZE, Reserved};
 use model::{Event, ExecutionId, Origin, Outcome, Status};
 use pretty_assertions::assert_eq;
 use store::{ExecutionFilter, Page, Store};
@@ -137,7 +137,10 @@ async fn files_are_exported_in_parts_and_imported_whole() {
     let Event::Started { payload, .. } = &events[0] else { panic!("it has started") };
     let model::Payload::Webhook(request) = &**payload else { panic!("it is a request") };
     assert!(request.body.data.is_external());
-    assert!(request.body.data.load(1 << 20).expect("it is there")[..] == body[..], "not a byte is lost");
+    assert!(
+        request.body.data.load(1 << 20, &Reserved::new(1 << 20, ())).expect("it is there")[..] == body[..],
+        "not a byte is lost"
+    );
     store.close().await.expect("it closes");
 
     // Without its bytes the execution is refused.

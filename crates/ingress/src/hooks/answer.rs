@@ -55,22 +55,37 @@ impl Ingress {
         id: ExecutionId,
         mut progress: Option<watch::Receiver<Progress>>,
     ) -> Option<HttpResponse> {
-        if let Some(decided) = progress.as_mut().and_then(|progress| response_so_far(&progress.borrow(), &id))
-        {
-            return Some(decided);
+        let so_far = progress.as_mut().and_then(|progress| Decision::so_far(&progress.borrow()));
+        let decided = match so_far {
+            Some(decided) => Some(decided),
+            None => tokio::select! {
+                biased;
+                decided = self.wait_until_decided(id, progress) => decided,
+                () = self.runtime.clock.sleep_for(webhook.timeout) => None,
+            },
+        };
+        Some(self.response_for_decision(decided?, id).await)
+    }
+
+    /// Builds the response of a decision; the files in a result are read on another thread.
+    async fn response_for_decision(&self, decided: Decision, id: ExecutionId) -> HttpResponse {
+        let outcome = match decided {
+            Decision::Response(response) => return response,
+            Decision::Outcome(outcome) => outcome,
+        };
+        let reads_files = matches!(&outcome, Outcome::Succeeded { result } if result.as_file().is_none() && result.has_external_file());
+        if !reads_files {
+            return response_for_outcome(outcome, &id);
         }
-        tokio::select! {
-            biased;
-            decided = self.wait_until_decided(id, progress) => decided,
-            () = self.runtime.clock.sleep_for(webhook.timeout) => None,
-        }
+        let building = self.runtime.large_work.run(move || response_for_outcome(outcome, &id));
+        building.await.unwrap_or_else(|error| response::failed(&error.to_string(), &id))
     }
 
     async fn wait_until_decided(
         &self,
         id: ExecutionId,
         mut started: Option<watch::Receiver<Progress>>,
-    ) -> Option<HttpResponse> {
+    ) -> Option<Decision> {
         loop {
             let moved = self.runtime.admission.moved();
             tokio::pin!(moved);
@@ -82,22 +97,21 @@ impl Ingress {
                     && let Ok((Some(response), _)) = self.stored_response(id).await
                 {
                     // The execution has responded and was suspended before this call began to wait.
-                    return Some(response);
+                    return Some(Decision::Response(response));
                 }
                 let decided = progress.wait_for(|progress| {
                     progress.response.is_some() || progress.outcome.is_some() || progress.is_left
                 });
-                if let Some(decided) = decided.await.ok().and_then(|progress| response_so_far(&progress, &id))
-                {
+                if let Some(decided) = decided.await.ok().and_then(|progress| Decision::so_far(&progress)) {
                     return Some(decided);
                 }
             }
             // The execution is not in memory: read the stored events.
             match self.stored_response(id).await {
-                Ok((Some(response), _)) => return Some(response),
-                Ok((None, Some(outcome))) => return Some(response_for_outcome(outcome, &id)),
+                Ok((Some(response), _)) => return Some(Decision::Response(response)),
+                Ok((None, Some(outcome))) => return Some(Decision::Outcome(outcome)),
                 // Deduplication keys outlive deleted executions.
-                Err(Error::NoSuchExecution(_)) => return Some(response::started(&id)),
+                Err(Error::NoSuchExecution(_)) => return Some(Decision::Response(response::started(&id))),
                 Err(_) => return None,
                 Ok((None, None)) if self.runtime.closing.is_cancelled() => return None,
                 // The execution is being loaded into memory, or another node has it.
@@ -113,7 +127,11 @@ impl Ingress {
     /// Returns an error if there is no such execution, or the store fails.
     pub async fn caller_response(&self, id: ExecutionId) -> Result<Option<HttpResponse>, Error> {
         let (response, outcome) = self.stored_response(id).await?;
-        Ok(response.or_else(|| outcome.map(|outcome| response_for_outcome(outcome, &id))))
+        let decided = response.map(Decision::Response).or(outcome.map(Decision::Outcome));
+        Ok(match decided {
+            Some(decided) => Some(self.response_for_decision(decided, id).await),
+            None => None,
+        })
     }
 
     /// Reads the response and the outcome of an execution from its stored events.
@@ -121,7 +139,7 @@ impl Ingress {
         &self,
         id: ExecutionId,
     ) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
-        let events = self.runtime.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (events, _memory) = self.runtime.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         let (mut response, mut outcome) = (None, None);
         for event in events {
             match event {
@@ -134,10 +152,20 @@ impl Ingress {
     }
 }
 
-/// Returns the response if the execution has responded or ended.
-fn response_so_far(progress: &Progress, id: &ExecutionId) -> Option<HttpResponse> {
-    let response = progress.response.clone();
-    response.or_else(|| progress.outcome.clone().map(|outcome| response_for_outcome(outcome, id)))
+/// The source of the response to a synchronous caller.
+enum Decision {
+    /// A `respond` step or code.
+    Response(HttpResponse),
+    /// The end of the execution.
+    Outcome(Outcome),
+}
+
+impl Decision {
+    /// The decision, if the execution has responded or ended.
+    fn so_far(progress: &Progress) -> Option<Self> {
+        let response = progress.response.clone().map(Self::Response);
+        response.or_else(|| progress.outcome.clone().map(Self::Outcome))
+    }
 }
 
 pub(super) fn response_for_outcome(outcome: Outcome, id: &ExecutionId) -> HttpResponse {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::payload::{Payload, WebhookPayload};
 use model::redact::Redactor;
+use model::value::Reserved;
 use sha2::{Digest as _, Sha256};
 
 use super::payload_head::{HEAD_BYTES, PayloadHead};
@@ -120,10 +121,12 @@ impl Ingress {
     ) -> Result<SavedPayload, PayloadError> {
         let name = name.to_owned();
         let redactor = self.runtime.settings.redactor.clone();
+        // The bytes, and the text of the file.
+        let memory = self.runtime.reserve_to_load(external_bytes(&payload).saturating_mul(3)).await;
         self.on_file(automation, &name.clone(), move |root, shown| {
             let failed = |error| io_error(shown, error);
             check_version(root, shown, expected.as_deref())?;
-            let payload = without_secrets(with_file_contents(payload).map_err(failed)?, &redactor);
+            let payload = without_secrets(with_file_contents(payload, &memory).map_err(failed)?, &redactor);
             write(root, Path::new(shown), &payload).map_err(failed)?;
             describe(root, shown, name).map_err(failed)
         })
@@ -307,15 +310,25 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<()> {
     Ok(())
 }
 
+/// The bytes of a payload that are in files.
+fn external_bytes(payload: &Payload) -> usize {
+    match payload {
+        Payload::Webhook(request) if request.body.data.is_external() => request.body.data.len(),
+        Payload::Poll { data, .. } => data.external_bytes(),
+        Payload::Manual { inputs } => inputs.iter().map(|(_, input)| input.external_bytes()).sum(),
+        _ => 0,
+    }
+}
+
 /// Loads the bytes of all files into the payload, since readers of the file have no access to the store.
-fn with_file_contents(payload: Payload) -> io::Result<Payload> {
+fn with_file_contents(payload: Payload, memory: &Reserved) -> io::Result<Payload> {
     let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
     payload.try_map_data(
         |request| {
-            let body = request.body.load(max).map_err(io::Error::other)?;
+            let body = request.body.load(max, memory).map_err(io::Error::other)?;
             Ok(WebhookPayload { body, ..request })
         },
-        |value| value.load_files(max).map_err(io::Error::other),
+        |value| value.load_files(max, memory).map_err(io::Error::other),
     )
 }
 

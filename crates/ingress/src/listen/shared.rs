@@ -8,7 +8,7 @@ use catalog::trigger_hook;
 use jiff::{SignedDuration, Timestamp};
 use model::AutomationId;
 use model::payload::{HttpResponse, Payload, WebhookPayload};
-use model::value::{Data, Value, collect_refs};
+use model::value::{Data, Reserved, Value, collect_refs};
 use runtime::{Error, MonotonicTime, random};
 use serde::{Deserialize, Serialize};
 use store::{NewCapture, NewListening, News};
@@ -170,7 +170,9 @@ impl Ingress {
         let capture = Capture::new(0, now, outcome, payload);
         let size = u64::try_from(capture.memory()).unwrap_or(u64::MAX);
         let failed = |reason: String| store::Error::Invalid { reason };
-        let encoded = self.runtime.large_work.run(move || encode(capture)).await;
+        // The bytes, and the text that contains them.
+        let memory = self.runtime.reserve_to_load(external_bytes(&capture).saturating_mul(3)).await;
+        let encoded = self.runtime.large_work.run(move || encode(capture, &memory)).await;
         let body = encoded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
         let capture = NewCapture {
             id: random(),
@@ -225,14 +227,24 @@ impl Ingress {
     }
 }
 
+/// The bytes of a capture that are in files.
+fn external_bytes(capture: &Capture) -> usize {
+    let external = |data: &Data| if data.is_external() { data.len() } else { 0 };
+    let body = match &*capture.payload {
+        Payload::Webhook(request) => external(&request.body.data),
+        _ => 0,
+    };
+    body + external(&capture.answer.body)
+}
+
 /// Returns the stored form, which has all bytes in it. Reads files.
-fn encode(capture: Capture) -> Result<Vec<u8>, String> {
+fn encode(capture: Capture, memory: &Reserved) -> Result<Vec<u8>, String> {
     let mut payload = Arc::unwrap_or_clone(capture.payload);
     if let Payload::Webhook(request) = &mut payload {
-        request.body.data = loaded(&request.body.data)?;
+        request.body.data = loaded(&request.body.data, memory)?;
     }
     let mut answer = Arc::unwrap_or_clone(capture.answer);
-    answer.body = loaded(&answer.body)?;
+    answer.body = loaded(&answer.body, memory)?;
     // Results with parts of a large body would be read from files of this node. Steps get those of the payload instead.
     let refers = |results: &Value| !collect_refs(|| serde_json::to_vec(results)).1.is_empty();
     let stored = StoredCapture {
@@ -249,8 +261,8 @@ fn encode(capture: Capture) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&stored).map_err(|error| error.to_string())
 }
 
-fn loaded(data: &Data) -> Result<Data, String> {
-    data.load(MAX_BYTES).map(Data::from).map_err(|error| error.to_string())
+fn loaded(data: &Data, memory: &Reserved) -> Result<Data, String> {
+    data.load(MAX_BYTES, memory).map(Data::from).map_err(|error| error.to_string())
 }
 
 fn decode(stored: Vec<(u32, Vec<u8>)>) -> Vec<Capture> {

@@ -8,7 +8,7 @@ use model::Budget;
 use model::action::ActionError;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
 use model::execution::LogLevel;
-use model::value::{Map, Value};
+use model::value::{Map, Reserved, Value};
 use store::{PollState, PollWrite};
 
 use super::PollRequest;
@@ -148,7 +148,8 @@ impl Requester<'_> {
     async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
         let action = self.catalog.registry().action(name).cloned();
         let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
-        let inputs = connector::check_inputs(action.spec(), inputs).map_err(ActionError::into_message)?;
+        let inputs = connector::check_inputs(action.spec(), inputs, &Reserved::nothing())
+            .map_err(ActionError::into_message)?;
         let connection = match &self.call.connection {
             Some(name) => {
                 let resolved = self.ingress.runtime.connect(self.catalog, &name.name).await;
@@ -156,10 +157,13 @@ impl Requester<'_> {
             }
             None => None,
         };
+        // The inputs contain no files.
+        let memory = Reserved::nothing();
         let call = Call {
             inputs: &inputs,
             connection: connection.as_ref(),
             idempotency_key: "",
+            memory: &memory,
             http: &self.ingress.runtime.http,
             debug: false,
             log: &Log(&self.call.action.name),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use connector::{Call, LogSink, SubscribedEvent};
 use model::action::{ActionError, ActionSpec};
 use model::execution::LogLevel;
-use model::value::{Map, Value};
+use model::value::{Map, Reserved, Value};
 use store::Subscription;
 
 use crate::ingress::Ingress;
@@ -139,15 +139,18 @@ impl Ingress {
         let wrong = |message: String| ActionError::new(model::action::ErrorKind::Input, message);
         let action = catalog.registry().action(name).cloned();
         let action = action.ok_or_else(|| wrong(format!("the action `{name}` no longer exists")))?;
-        let inputs = connector::check_inputs(action.spec(), with)?;
+        let inputs = connector::check_inputs(action.spec(), with, &Reserved::nothing())?;
         let connection = match &about.connection {
             Some(name) => Some(self.runtime.connect(catalog, name).await?),
             None => None,
         };
+        // The inputs contain no files.
+        let memory = Reserved::nothing();
         let call = Call {
             inputs: &inputs,
             connection: connection.as_ref(),
             idempotency_key: &about.id,
+            memory: &memory,
             http: &self.runtime.http,
             debug: false,
             log: &DaemonLog,

@@ -5,7 +5,7 @@ use std::io;
 
 use super::evaluation::Failure;
 use crate::budget::{Budget, Exceeded};
-use crate::value::{MAX_LOADED_BYTES, Value};
+use crate::value::{FileLoadError, MAX_LOADED_BYTES, Value};
 
 /// Converts a value to text as Jinja does: `None`, `True`, `False`; a list or map as JSON, a file as its text.
 pub(super) fn stringify<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, Failure> {
@@ -17,9 +17,10 @@ pub(super) fn stringify<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v,
         Value::Number(number) => Cow::Owned(self::number(number)),
         Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
         Value::File(file) => {
-            // Base64 encodes three bytes as four.
-            budget.allocate(file.data.len().min(MAX_LOADED_BYTES) / 3 * 4 + 4)?;
-            let loaded = value.load_files(MAX_LOADED_BYTES).map_err(|error| error.to_string())?;
+            let loaded = load(value, budget)?;
+            // Base64 encodes three bytes as four; the bytes of an external file are charged already.
+            let charged = if file.data.is_external() { file.data.len() } else { 0 };
+            budget.allocate((file.data.len() / 3 * 4 + 4).saturating_sub(charged))?;
             Cow::Owned(loaded.to_text())
         }
     })
@@ -69,11 +70,7 @@ fn number(number: &crate::value::Number) -> String {
 
 /// Converts a value to JSON, including the bytes of its files.
 pub(super) fn json(value: &Value, pretty: bool, budget: &Budget) -> Result<String, Failure> {
-    let value = if value.has_external_file() {
-        value.load_files(MAX_LOADED_BYTES).map_err(|error| error.to_string())?
-    } else {
-        value.clone()
-    };
+    let value = load(value, budget)?;
     let mut output = Output { text: Vec::new(), budget, exceeded: None };
     let written = value.write_json(&mut output, pretty);
     match (written, output.exceeded) {
@@ -81,6 +78,14 @@ pub(super) fn json(value: &Value, pretty: bool, budget: &Budget) -> Result<Strin
         (Err(error), None) => Err(error.to_string().into()),
         (Ok(()), None) => String::from_utf8(output.text).map_err(|error| error.to_string().into()),
     }
+}
+
+/// Loads the files of a value, charged to the budget.
+fn load(value: &Value, budget: &Budget) -> Result<Value, Failure> {
+    value.load_files(MAX_LOADED_BYTES, budget).map_err(|error| match error {
+        FileLoadError::Exceeded(exceeded) => exceeded.into(),
+        other => other.to_string().into(),
+    })
 }
 
 /// An output buffer that charges its growth to the budget.

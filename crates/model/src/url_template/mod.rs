@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::budget::Budget;
 use crate::expression::{EvaluationError, Expression};
 use crate::template::{MAX_TEXT, Part, Template};
 use crate::value::{MAX_LOADED_BYTES, Value};
@@ -48,24 +49,25 @@ enum Position {
     Query,
 }
 
-/// Evaluates an input that is a URL. `evaluate` evaluates one expression.
+/// Evaluates an input that is a URL. `evaluate` evaluates one expression; the files that it inserts are charged to `budget`.
 ///
 /// # Errors
 /// Returns an error if an expression fails, a value would change the structure of the URL, or the text grows beyond
 /// [`MAX_TEXT`].
 pub fn evaluate(
     template: &Template,
+    budget: &Budget,
     evaluate: &mut dyn FnMut(&Expression) -> Result<Value, EvaluationError>,
 ) -> Result<Value, EvaluationError> {
     match template {
         Template::Literal(value) => Ok(value.clone()),
         Template::Expression(expression) => evaluate(expression),
-        Template::Text(parts) => render(parts, evaluate).map(Value::from),
-        Template::List(items) => items.iter().map(|item| self::evaluate(item, evaluate)).collect(),
+        Template::Text(parts) => render(parts, budget, evaluate).map(Value::from),
+        Template::List(items) => items.iter().map(|item| self::evaluate(item, budget, evaluate)).collect(),
         Template::Map(entries) => {
             let mut map = crate::value::Map::with_capacity(entries.len());
             for (key, value) in entries {
-                map.insert(key.clone(), self::evaluate(value, evaluate)?);
+                map.insert(key.clone(), self::evaluate(value, budget, evaluate)?);
             }
             Ok(Value::from(map))
         }
@@ -80,6 +82,7 @@ pub fn is_raw(expression: &Expression) -> bool {
 
 fn render(
     parts: &[Part],
+    budget: &Budget,
     evaluate: &mut dyn FnMut(&Expression) -> Result<Value, EvaluationError>,
 ) -> Result<String, EvaluationError> {
     let mut output = String::new();
@@ -95,7 +98,7 @@ fn render(
         };
         let value = evaluate(expression)?;
         let value = value
-            .load_files(MAX_LOADED_BYTES)
+            .load_files(MAX_LOADED_BYTES, budget)
             .map_err(|error| evaluation_error(expression, error.to_string()))?
             .to_text();
         let start = output.len();

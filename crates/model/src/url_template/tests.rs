@@ -26,7 +26,8 @@ fn template(text: &str) -> Template {
 /// The address that a text becomes where `x` has this value and `base` is `https://api.example.com/v1`.
 fn address_of(text: &str, value: &str) -> Result<String, String> {
     let scope = Value::from(Map::from_iter([("x", value), ("base", "https://api.example.com/v1")]));
-    evaluate(&template(text), &mut |expression| expression.evaluate(&scope, &crate::Budget::default()))
+    let budget = Budget::default();
+    evaluate(&template(text), &budget, &mut |expression| expression.evaluate(&scope, &budget))
         .map(|address| address.to_text())
         .map_err(|error| error.message)
 }

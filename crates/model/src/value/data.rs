@@ -3,13 +3,16 @@
 //! A large upload is never in memory as a whole: the store holds its bytes, and a value holds a handle that reads them in
 //! chunks from a [`Blob`]. The store implements [`Blob`]; this module does no I/O itself.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use crate::budget::{Budget, Exceeded};
 use crate::units::format_size;
 
 /// The most bytes of an external file that are loaded into memory where text, code or JSON needs all of them.
@@ -97,6 +100,72 @@ impl FileWriter for Vec<u8> {
     }
 }
 
+/// Memory for the bytes that [`Data::load`] reads. The owner of a bound provides it, so no file is loaded uncounted.
+pub trait LoadMemory {
+    /// Takes `bytes`. The loaded data hold the result until they are dropped.
+    ///
+    /// # Errors
+    /// Returns an error if there is not enough memory.
+    fn take(&self, bytes: usize) -> Result<Option<MemoryHold>, FileLoadError>;
+}
+
+/// A share of a bound, given back when it is dropped.
+pub type MemoryHold = Arc<dyn Any + Send + Sync>;
+
+/// Memory that was reserved before files are loaded.
+#[derive(Clone, Default)]
+pub struct Reserved(Option<Arc<Reservation>>);
+
+struct Reservation {
+    left: AtomicUsize,
+    _hold: Box<dyn Any + Send + Sync>,
+}
+
+impl Reserved {
+    /// Creates a reservation of `bytes`, which dropping `hold` gives back to its bound.
+    #[must_use]
+    pub fn new(bytes: usize, hold: impl Any + Send + Sync) -> Self {
+        Self(Some(Arc::new(Reservation { left: AtomicUsize::new(bytes), _hold: Box::new(hold) })))
+    }
+
+    /// A reservation of no memory.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self(None)
+    }
+}
+
+impl LoadMemory for Reserved {
+    fn take(&self, bytes: usize) -> Result<Option<MemoryHold>, FileLoadError> {
+        let reservation = self.0.as_ref().ok_or(FileLoadError::NotReserved { bytes })?;
+        let less = |left: usize| left.checked_sub(bytes);
+        match reservation.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(_) => Ok(Some(reservation.clone())),
+            Err(_) => Err(FileLoadError::NotReserved { bytes }),
+        }
+    }
+}
+
+/// Charges the evaluation, whose memory its execution has reserved.
+impl LoadMemory for Budget {
+    fn take(&self, bytes: usize) -> Result<Option<MemoryHold>, FileLoadError> {
+        self.allocate(bytes)?;
+        Ok(None)
+    }
+}
+
+/// Loaded bytes with their share of a bound.
+struct LoadedBytes {
+    bytes: Vec<u8>,
+    _hold: MemoryHold,
+}
+
+impl AsRef<[u8]> for LoadedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// An error of loading external bytes into memory.
 #[derive(Debug, thiserror::Error)]
 pub enum FileLoadError {
@@ -112,6 +181,15 @@ pub enum FileLoadError {
         /// The limit.
         max: u64,
     },
+    /// No memory was reserved for the bytes.
+    #[error("the file has {}, for which no memory is reserved", format_size(*.bytes as u64))]
+    NotReserved {
+        /// The number of bytes.
+        bytes: usize,
+    },
+    /// The evaluation that loads the bytes exceeded a limit.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
     /// The bytes cannot be read.
     #[error("the stored file cannot be read: {0}")]
     Unreadable(#[from] io::Error),
@@ -154,11 +232,11 @@ impl Data {
         matches!(self, Self::External(_))
     }
 
-    /// Loads all bytes into memory. Blocks if they are external.
+    /// Loads all bytes into `memory`, which they hold until they are dropped. Blocks if they are external.
     ///
     /// # Errors
-    /// Returns an error if the bytes are external and either more than `max` or unreadable.
-    pub fn load(&self, max: usize) -> Result<Bytes, FileLoadError> {
+    /// Returns an error if the bytes are external and either more than `max`, more than `memory` has, or unreadable.
+    pub fn load(&self, max: usize, memory: &dyn LoadMemory) -> Result<Bytes, FileLoadError> {
         let external = match self {
             Self::InMemory(bytes) => return Ok(bytes.clone()),
             Self::External(external) => external,
@@ -167,13 +245,17 @@ impl Data {
         if external.length > max {
             return Err(FileLoadError::TooLarge { bytes: external.length, max });
         }
+        let hold = memory.take(self.len())?;
         let mut bytes = vec![0; self.len()];
         self.read_exact_at(0, &mut bytes)?;
         // Few enough bytes to verify the hash, which detects a damaged disk.
         if Sha256::digest(&bytes)[..] != external.digest {
             return Err(FileLoadError::Unreadable(damaged()));
         }
-        Ok(Bytes::from(bytes))
+        Ok(match hold {
+            Some(hold) => Bytes::from_owner(LoadedBytes { bytes, _hold: hold }),
+            None => Bytes::from(bytes),
+        })
     }
 
     /// Reads bytes from `offset` on into `buffer`. Returns their count, which is 0 only at the end. Blocks if they are external.

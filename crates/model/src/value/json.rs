@@ -9,7 +9,7 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Data, ExternalBytes, File, Key, List, Map, Number, Value, blob_refs};
+use super::{Data, ExternalBytes, File, Key, List, Map, Number, Value, blob_refs, sharing};
 
 /// The marker key of a file in the stored form. A map from outside with this key, or with more `$` before it, is stored
 /// with one `$` more, so no JSON can forge a file.
@@ -122,8 +122,9 @@ pub(super) fn file_to_json(file: &File) -> String {
     serde_json::to_string(&StoredFile::new(file)).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// Serializes a value in the public form.
-struct PublicForm<'a>(&'a Value);
+/// Serializes a value in the public form, as [`Value::to_json`] does.
+#[derive(Debug)]
+pub struct PublicForm<'a>(pub &'a Value);
 
 impl Serialize for PublicForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -361,7 +362,7 @@ impl<'de> Visitor<'de> for StoredVisitor {
         while let Some(item) = access.next_element()? {
             items.push(item);
         }
-        Ok(Value::from(items))
+        Ok(sharing::share(Value::from(items)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
@@ -386,7 +387,7 @@ impl<'de> Visitor<'de> for StoredVisitor {
             }
             map.insert(if is_marker_key(&key) { key[1..].into() } else { key }, value);
         }
-        Ok(Value::from(map))
+        Ok(sharing::share(Value::from(map)))
     }
 }
 

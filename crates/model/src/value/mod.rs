@@ -5,11 +5,13 @@
 //! (see [`Value::to_stored`]).
 
 mod data;
+mod encoded;
 mod jinja;
 mod json;
 mod map;
 
 mod blob_refs;
+mod sharing;
 
 use std::fmt;
 use std::io;
@@ -17,12 +19,14 @@ use std::sync::Arc;
 
 pub use blob_refs::{BlobSource, collect_refs, with_source};
 pub use data::{
-    Blob, CHUNK_SIZE, Data, ExternalBytes, FileLoadError, FileStorage, FileWriter, MAX_LOADED_BYTES,
-    MemoryFiles, damaged,
+    Blob, CHUNK_SIZE, Data, ExternalBytes, FileLoadError, FileStorage, FileWriter, LoadMemory,
+    MAX_LOADED_BYTES, MemoryFiles, MemoryHold, Reserved, damaged,
 };
+pub use encoded::{encode_form, encode_json};
 pub(crate) use json::deserialize_present;
-pub use json::{JsonError, JsonLimits};
+pub use json::{JsonError, JsonLimits, PublicForm};
 pub use map::{Key, Map};
+pub use sharing::with_sharing;
 
 use crate::budget::{ENTRY_MEMORY, ITEM_MEMORY};
 
@@ -71,12 +75,12 @@ impl File {
         std::str::from_utf8(self.data.in_memory()?).ok()
     }
 
-    /// Loads the bytes into memory. Blocks if they are external.
+    /// Loads the bytes into `memory`. Blocks if they are external.
     ///
     /// # Errors
-    /// Returns an error if the bytes are external and either more than `max` or unreadable.
-    pub fn load(&self, max: usize) -> Result<Self, FileLoadError> {
-        let data = Data::InMemory(self.data.load(max)?);
+    /// As [`Data::load`].
+    pub fn load(&self, max: usize, memory: &dyn LoadMemory) -> Result<Self, FileLoadError> {
+        let data = Data::InMemory(self.data.load(max, memory)?);
         Ok(Self { content_type: self.content_type.clone(), filename: self.filename.clone(), data })
     }
 }
@@ -238,17 +242,30 @@ impl Value {
         }
     }
 
-    /// Loads the bytes of every file in this value into memory, for consumers that need them: text, JSON, code. Blocks if a file
-    /// is external.
+    /// The bytes of the external files in this value, each as often as it occurs.
+    #[must_use]
+    pub fn external_bytes(&self) -> usize {
+        match self {
+            Self::File(file) if file.data.is_external() => file.data.len(),
+            Self::List(list) => list.0.iter().map(Self::external_bytes).fold(0, usize::saturating_add),
+            Self::Map(map) => {
+                map.iter().map(|(_, value)| value.external_bytes()).fold(0, usize::saturating_add)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Loads the bytes of every file in this value into `memory`, for consumers that need all of them. Blocks if a file is
+    /// external. [`encode_json`] makes JSON without loading them.
     ///
     /// # Errors
-    /// Returns an error if the external files together have more than `max` bytes, or one cannot be read.
-    pub fn load_files(&self, max: usize) -> Result<Self, FileLoadError> {
+    /// Returns an error if the external files together have more than `max` bytes or than `memory`, or one cannot be read.
+    pub fn load_files(&self, max: usize, memory: &dyn LoadMemory) -> Result<Self, FileLoadError> {
         if !self.has_external_file() {
             return Ok(self.clone());
         }
         let mut remaining = max;
-        self.load_within(max, &mut remaining)
+        self.load_within(max, &mut remaining, memory)
     }
 
     /// Writes every in-memory file of `min` bytes or more to `storage`, and returns the value with external files in their
@@ -280,20 +297,25 @@ impl Value {
         }
     }
 
-    fn load_within(&self, max: usize, remaining: &mut usize) -> Result<Self, FileLoadError> {
+    fn load_within(
+        &self,
+        max: usize,
+        remaining: &mut usize,
+        memory: &dyn LoadMemory,
+    ) -> Result<Self, FileLoadError> {
         match self {
             Self::File(file) if file.data.is_external() => {
                 let bytes = file.data.len();
                 *remaining = remaining
                     .checked_sub(bytes)
                     .ok_or(FileLoadError::TooLarge { bytes: bytes as u64, max: max as u64 })?;
-                Ok(Self::from(file.load(bytes)?))
+                Ok(Self::from(file.load(bytes, memory)?))
             }
-            Self::List(list) => list.0.iter().map(|item| item.load_within(max, remaining)).collect(),
+            Self::List(list) => list.0.iter().map(|item| item.load_within(max, remaining, memory)).collect(),
             Self::Map(map) => {
                 let mut loaded = Map::clone(map);
                 for (key, value) in map.iter().filter(|(_, value)| value.has_external_file()) {
-                    let value = value.load_within(max, remaining)?;
+                    let value = value.load_within(max, remaining, memory)?;
                     if let Some(slot) = loaded.get_mut(key) {
                         *slot = value;
                     }

@@ -17,6 +17,7 @@ use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Automation;
+use model::value::Reserved;
 use serde::Serialize;
 
 use crate::context::Runtime;
@@ -257,7 +258,7 @@ impl Runtime {
         let action = catalog.registry().action(&test.action).cloned().ok_or_else(|| {
             Error::Input(format!("there is no action `{}`, which the type names for tests", test.action))
         })?;
-        let inputs = connector::check_inputs(action.spec(), &test.with)
+        let inputs = connector::check_inputs(action.spec(), &test.with, &Reserved::nothing())
             .map_err(|error| Error::Input(error.into_message()))?;
         let began = runtime.clock.now();
         let called = async {
@@ -266,6 +267,7 @@ impl Runtime {
                 inputs: &inputs,
                 connection: Some(&connection),
                 idempotency_key: "",
+                memory: &Reserved::nothing(),
                 http: &runtime.http,
                 debug: false,
                 log: &NoLog,

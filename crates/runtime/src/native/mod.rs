@@ -9,17 +9,23 @@ mod values;
 use catalog::NativeAction;
 use model::value::{Map, Value};
 
-use crate::run::{Exit, Run};
+use crate::run::{Context, Exit, Run};
 
 pub(crate) use code_state::CodeState;
 pub use values::{StateScope, StateValue};
 
 impl Run {
     /// Does one of the engine's own actions.
-    pub(crate) async fn native(&self, native: NativeAction, inputs: &Map, key: &str) -> Result<Value, Exit> {
+    pub(crate) async fn native(
+        &self,
+        native: NativeAction,
+        inputs: &Map,
+        key: &str,
+        context: &Context,
+    ) -> Result<Value, Exit> {
         match native {
             NativeAction::State(verb) => self.state_action(verb, inputs).await,
-            NativeAction::Files(verb) => self.files_action(verb, inputs).await,
+            NativeAction::Files(verb) => self.files_action(verb, inputs, key, context).await,
             NativeAction::Emit => self.emit_action(inputs, key).await,
         }
     }

@@ -81,7 +81,7 @@ impl Runtime {
     /// There is no such execution, its version or its automation is not available, the replay cannot begin at the step, or
     /// the store failed.
     pub async fn plan_replay(&self, id: ExecutionId, request: ReplayRequest) -> Result<ReplayPlan, Error> {
-        let log = self.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (log, _memory) = self.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         let Some(Event::Started { automation, definition, origin, payload, .. }) = log.first() else {
             return Err(Error::NoSuchExecution(id));
         };

@@ -1,16 +1,16 @@
 //! Executes an action step: commits what must precede the call, applies time limits, and records the result.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use catalog::NativeAction;
-use connector::{Call, LogSink, Trace};
+use connector::{Action, Call, LogSink, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
+use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
 use model::execution::{CallRecord, DelayReason, LogLevel};
-use model::value::{Map, Value};
+use model::value::{Map, Reserved, Value};
 
 use super::scope::Scope;
 use super::step::Context;
@@ -54,7 +54,7 @@ impl Run {
             let message = format!("the action `{}` no longer exists", call.action.name);
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
-        let inputs = self.inputs(call, action.spec(), scope, context).await?;
+        let (inputs, memory) = self.inputs(call, &action, key, scope, context).await?;
         let effect = action.spec().effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let double = self.double(step, key, &idempotency_key, CallTarget::Action(action.spec()), &inputs);
@@ -78,7 +78,7 @@ impl Run {
             started_at = Some(began);
         }
         if let Some(native) = native {
-            let value = self.native(native, &inputs, key).await?;
+            let value = self.native(native, &inputs, key, context).await?;
             return Ok(self.externalize_files(value).await);
         }
         let trace = started_at.map(|started_at| self.chain(key, attempt, started_at));
@@ -91,6 +91,7 @@ impl Run {
                 inputs: &inputs,
                 connection: connection.as_ref(),
                 idempotency_key: &idempotency_key,
+                memory: &memory,
                 http: &self.runtime.http,
                 debug: call.debug,
                 log: &log,
@@ -214,12 +215,49 @@ impl Run {
     async fn inputs(
         &self,
         call: &ActionStep,
-        spec: &ActionSpec,
+        action: &Arc<dyn Action>,
+        key: &str,
         scope: &Scope,
         context: &Context,
-    ) -> Result<Map, Exit> {
+    ) -> Result<(Map, Reserved), Exit> {
+        let spec = action.spec();
         let inputs = self.evaluate_inputs(&call.with, Some(spec), scope, context).await?;
-        connector::check_inputs(spec, &inputs).map_err(failed)
+        let texts = connector::bytes_to_load(spec, &inputs);
+        // A file that becomes a text exists twice for a moment.
+        let bytes = texts.saturating_mul(2).saturating_add(action.memory_for_files(&inputs));
+        let memory = self.reserve_to_load(bytes, key, context).await?;
+        if texts == 0 {
+            let checked = connector::check_inputs(spec, &inputs, &memory).map_err(failed)?;
+            return Ok((checked, memory));
+        }
+        let (action, reserved) = (action.clone(), memory.clone());
+        let loading =
+            self.runtime.large_work.run(move || connector::check_inputs(action.spec(), &inputs, &reserved));
+        let checked = loading
+            .await
+            .unwrap_or_else(|error| Err(ActionError::new(ErrorKind::Internal, error.to_string())));
+        Ok((checked.map_err(failed)?, memory))
+    }
+
+    /// Reserves memory for files that a step is about to load. Waits for it, within the time of the step.
+    pub(crate) async fn reserve_to_load(
+        &self,
+        bytes: usize,
+        key: &str,
+        context: &Context,
+    ) -> Result<Reserved, Exit> {
+        if bytes == 0 {
+            return Ok(Reserved::nothing());
+        }
+        let began = self.runtime.clock.monotonic_now();
+        let memory = tokio::select! {
+            biased;
+            memory = self.runtime.memory.reserve_to_load(bytes) => memory,
+            exit = self.interruption(context) => return Err(exit),
+        };
+        let waited = self.runtime.clock.monotonic_now().since(began);
+        self.note_wait(Some(key), DelayReason::Memory, waited);
+        Ok(memory)
     }
 
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {

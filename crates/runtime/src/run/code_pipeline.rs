@@ -20,6 +20,8 @@ use crate::native::CodeState;
 use catalog::{AnalysisResult, Workers};
 use catalog::{CodePlan, Loop};
 
+/// The bytes of external files that one run of code can read.
+const MAX_FILES: usize = 6 << 20;
 /// Default time limit of code without a `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -113,6 +115,9 @@ impl Run {
         if facts.state.is_empty() {
             self.add_followers(&mut parts, plan, left, &config_vars, scope, context);
         }
+        // Each message has the files that code can read, which are loaded while it is made.
+        let files = parts.iter().map(|part| part.results.external_bytes().min(MAX_FILES)).sum::<usize>();
+        let _memory = self.reserve_to_load(files.saturating_mul(2), &step.id, context).await?;
         let (id, started_at) = (self.journal.id().to_string(), self.started_at.to_string());
         let members = parts.iter().map(|part| {
             let context = CodeContext {

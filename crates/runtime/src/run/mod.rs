@@ -45,7 +45,7 @@ pub(crate) use journal::{
     Taken, Wake,
 };
 use scope::Scope;
-use step::Context;
+pub(crate) use step::Context;
 pub use step_input::{DerivedInput, ExpressionValue, MissingSource};
 use undo::Undo;
 

@@ -2,8 +2,9 @@
 
 use model::action::{ActionError, ErrorKind};
 use model::automation::{RespondBody, RespondStep, SandboxPermission};
+use model::payload::HttpResponse;
 use model::value::Value;
-use trigger::response::{Body, RespondParts};
+use trigger::response::{Body, PartsError, RespondParts};
 
 use super::scope::Scope;
 use super::step::Context;
@@ -49,7 +50,7 @@ impl Run {
             allows_forms: respond.allow.contains(&SandboxPermission::Forms),
             allows_scripts: respond.allow.contains(&SandboxPermission::Scripts),
         };
-        let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
+        let response = self.build_response(parts).await.map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;
         let response = self.journal.redact_response(response);
@@ -57,5 +58,18 @@ impl Run {
         self.await_commit(key, context, self.journal.commit()).await?;
         self.progressed(|progress| progress.response = Some(response));
         Ok(Value::Null)
+    }
+
+    /// Builds the response. The bytes of files in its JSON are not in memory, so secrets are masked in the value; the files are
+    /// read on another thread.
+    async fn build_response(&self, mut parts: RespondParts) -> Result<HttpResponse, PartsError> {
+        let id = self.journal.id();
+        let value = match &mut parts.body {
+            Body::Any(value) | Body::Json(value) if value.has_external_file() => value,
+            _ => return trigger::response::respond(&parts, &id),
+        };
+        *value = self.journal.redact_value(std::mem::take(value));
+        let building = self.runtime.large_work.run(move || trigger::response::respond(&parts, &id));
+        building.await.unwrap_or_else(|error| Err(PartsError { part: "body", message: error.to_string() }))
     }
 }

@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Value};
+use model::value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Reserved, Value};
 use serde_json::json;
 
 use crate::call::Context;
@@ -93,7 +93,9 @@ impl Sender {
 
     /// The bytes of a file. Blocks where they are kept outside of memory.
     fn bytes(&mut self, data: &Data) -> Result<Bytes, FileLoadError> {
-        let bytes = data.load(MOST_KEPT - self.kept)?;
+        let room = MOST_KEPT - self.kept;
+        // The caller of the run reserves the memory of these files.
+        let bytes = data.load(room, &Reserved::new(room, ()))?;
         self.kept += if data.is_external() { bytes.len() } else { 0 };
         Ok(bytes)
     }

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::described::AnyJson;
 use super::extract::{Answer, Body, Segment};
+use super::recorded::RecordedWhole;
 use super::{Api, Problem, Shared};
 
 /// A place in a text of a project file.
@@ -162,11 +163,11 @@ async fn look_up<T: Send + 'static>(
     let catalog = api.engine.catalog();
     let secrets: Vec<String> =
         api.engine.runtime().secrets().into_iter().map(|secret| secret.name.to_string()).collect();
-    let work = tokio::task::spawn_blocking(move || {
+    api.check(move || {
         let TextPlace { path, text, offset } = &place;
         look(&AssistRequest { catalog: &catalog, secrets: &secrets, path, text, offset: *offset })
-    });
-    work.await.map_err(|error| Problem::internal(&error))
+    })
+    .await
 }
 
 /// Complete a text at a place
@@ -202,7 +203,7 @@ pub(crate) async fn hover(
     };
     let value = match (execution, &hover.expression) {
         (Some(id), Some(expression)) => {
-            let (row, events) = api.execution(&id).await?;
+            let RecordedWhole { row, events, _memory } = api.execution(&id).await?;
             let runtime = api.engine.runtime();
             runtime.expression_value(&row, events, hover.step.as_deref(), expression).await?
         }
@@ -355,7 +356,7 @@ impl Api {
         let PayloadSource { execution, automation, saved, capture } = source;
         match (execution, automation, saved, capture) {
             (Some(id), None, None, None) => {
-                let (row, events) = self.execution(&id).await?;
+                let RecordedWhole { row, events, _memory } = self.execution(&id).await?;
                 let Some(model::Event::Started { payload, .. }) = events.first() else {
                     return Err(engine::Error::NoSuchExecution(row.id).into());
                 };

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::described::{AnswerWord, AnyJson, CallerWord};
 use super::extract::outside;
 use super::large;
+use super::recorded::Cuts;
 
 /// The response that the caller of a webhook received.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,9 +46,9 @@ pub(crate) struct AnswerView {
 
 impl CallerView {
     /// Replaces a large body.
-    pub(crate) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self, cuts: Option<&Cuts>) {
         if let Some(answer) = &mut self.answer {
-            large::cut(&mut answer.body, "/caller/answer/body");
+            large::cut(&mut answer.body, "/caller/answer/body", cuts);
         }
     }
 }

@@ -112,17 +112,15 @@ struct ChangeView {
 pub(crate) async fn edit(State(api): Shared, Body(request): Body<Edit>) -> Result<Answer<Edited>, Problem> {
     let catalog = api.engine.catalog();
     // Parsing and checking is work for a processor, bounded by the size of the text but not short.
-    let work = tokio::task::spawn_blocking(move || {
-        engine::edit_text(&catalog, &request.path, &request.text, &request.operations)
+    let work = api.check(move || {
+        let (changes, report) =
+            engine::edit_text(&catalog, &request.path, &request.text, &request.operations)?;
+        Ok((changes, diagnostics([&report])))
     });
-    let (changes, report) =
-        work.await.map_err(|error| Problem::internal(&error))?.map_err(super::files::problem)?;
+    let (changes, diagnostics) = work.await?.map_err(super::files::problem)?;
     let change =
         |change: engine::TextChange| ChangeView { from: change.from, to: change.to, insert: change.insert };
-    Ok(Answer::ok(Edited {
-        changes: changes.into_iter().map(change).collect(),
-        diagnostics: diagnostics([&report]),
-    }))
+    Ok(Answer::ok(Edited { changes: changes.into_iter().map(change).collect(), diagnostics }))
 }
 
 /// Mount the trigger of an automation again

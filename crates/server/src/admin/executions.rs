@@ -3,6 +3,7 @@
 
 use axum::Extension;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use engine::{Pauses, StepAttempt};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -19,6 +20,7 @@ use super::delays::{self, DelayView};
 use super::described::{LogLineInfo, OriginInfo, OutcomeInfo, PayloadInfo, ResponseInfo, StatusWord};
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::history::{self, StepView};
+use super::recorded::{Cuts, Recorded, on_thread};
 use super::scope::Scope;
 use super::turns::{self, TurnsView};
 use super::{Api, Problem, Shared, large, waiting};
@@ -149,16 +151,6 @@ impl Api {
         Ok(rows.into_iter().map(|row| row.id.to_string()).collect())
     }
 
-    /// Reads an execution from the store, by the id in a path.
-    pub(crate) async fn execution(&self, id: &str) -> Result<(ExecutionRow, Vec<Event>), Problem> {
-        let unknown = || Problem::not_found("unknown_execution", format!("there is no execution `{id}`"));
-        let id = self.execution_id(id).await?;
-        let store = self.engine.store();
-        let row = store.execution(id).await?.ok_or_else(unknown)?;
-        let events = store.events(id).await?.ok_or_else(unknown)?;
-        Ok((row, events))
-    }
-
     /// The execution that a path names: by its id, or by a beginning that no other id has.
     pub(crate) async fn execution_id(&self, text: &str) -> Result<ExecutionId, Problem> {
         if let Ok(id) = text.parse() {
@@ -212,10 +204,11 @@ pub(crate) async fn show(
     Extension(credential): Extension<Credential>,
     Segment(id): Segment,
     Query(query): Query<ShowQuery>,
-) -> Result<Answer<ExecutionDetail>, Problem> {
-    let mut detail = api.detail(&id).await?;
-    if let Some(Large::Cut) = query.large {
-        detail.cut();
+) -> Result<Response, Problem> {
+    let (mut detail, cuts) = api.detail(&id).await?;
+    let is_cut = query.large.is_some();
+    if is_cut {
+        detail.cut(&cuts);
     }
     // The resume address lets everyone answer who knows it.
     if let Some(waiting) = detail.waiting.as_mut().and_then(serde_json::Value::as_object_mut)
@@ -223,19 +216,28 @@ pub(crate) async fn show(
     {
         waiting.remove("resumeUrl");
     }
-    Ok(Answer::ok(detail))
+    if is_cut {
+        let mut value = serde_json::to_value(detail).map_err(|error| Problem::internal(&error))?;
+        large::sweep(&mut value, &cuts);
+        return Ok(Answer::ok(value).into_response());
+    }
+    cuts.answer(detail).await
 }
 
 impl Api {
-    /// One execution whole.
-    pub(crate) async fn detail(&self, id: &str) -> Result<ExecutionDetail, Problem> {
-        let (mut row, events) = self.execution(id).await?;
+    /// One execution, with markers in place of its large values.
+    pub(crate) async fn detail(&self, id: &str) -> Result<(ExecutionDetail, Cuts), Problem> {
+        let Recorded { mut row, events, cuts } = self.recorded(id).await?;
         row.status = self.engine.runtime().admission.shown_status(&row);
         let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id).await? };
         let automation = self.engine.runtime().automation_of(&row).await;
         let replays = self.replays(row.id).await?;
-        let detail = detail(row, events, waiting, automation.as_deref());
-        detail.map(|detail| ExecutionDetail { replays, ..detail }).map_err(|error| Problem::internal(&error))
+        on_thread(move || {
+            let detail = detail(row, events, &cuts, waiting, automation.as_deref());
+            let detail = detail.map_err(|error| Problem::internal(&error))?;
+            Ok((ExecutionDetail { replays, ..detail }, cuts))
+        })
+        .await
     }
 }
 
@@ -246,27 +248,30 @@ impl ExecutionDetail {
     }
 
     /// Replaces large values, and keeps some turns of each loop.
-    pub(crate) fn cut(&mut self) {
-        large::cut(&mut self.payload, "/payload");
+    pub(crate) fn cut(&mut self, cuts: &Cuts) {
+        let cuts = Some(cuts);
+        large::cut(&mut self.payload, "/payload", cuts);
         self.turns = turns::keep_some(&mut self.steps);
-        self.steps.iter_mut().for_each(StepView::cut);
+        self.steps.iter_mut().for_each(|step| step.cut(cuts));
         for (name, value) in [("outcome", &mut self.outcome), ("response", &mut self.response)] {
-            value.iter_mut().for_each(|value| large::cut(value, &format!("/{name}")));
+            value.iter_mut().for_each(|value| large::cut(value, &format!("/{name}"), cuts));
         }
-        self.caller.iter_mut().for_each(CallerView::cut);
+        self.caller.iter_mut().for_each(|caller| caller.cut(cuts));
     }
 }
 
-/// One execution whole, from its events.
+/// One execution, from its events without large values.
 pub(super) fn detail(
     row: ExecutionRow,
     events: Vec<Event>,
+    cuts: &Cuts,
     waiting: Option<serde_json::Value>,
     automation: Option<&Automation>,
 ) -> Result<ExecutionDetail, InvalidEvent> {
     let steps = history::steps(&events, automation);
     let (waits, answered) = (delays::waits(&events), delays::answered(&events));
-    let caller = automation.and_then(|automation| engine::caller(automation, row.id, &events));
+    let caller = automation
+        .and_then(|automation| engine::caller(automation, row.id, &cuts.events_for_caller(&events)));
     let state = Execution::from_events(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
@@ -296,7 +301,8 @@ pub fn describe_row(
     serde_json::to_value(ExecutionView { pauses, step_attempt, ..row.into() }).unwrap_or_default()
 }
 
-/// An execution in the form of `GET /api/v1/executions/{id}`, credentials masked, for whoever reads a store without
+/// An execution in the form of `GET /api/v1/executions/{id}`, with markers in place of its large values, which
+/// [`Cuts::write`] writes; credentials masked, for whoever reads a store without
 /// a daemon. `waits` are its open waits: of these neither the form nor the address is told, which only a daemon knows.
 /// `automation` is what it runs on, where that is known: it names the actions of the steps.
 ///
@@ -305,11 +311,13 @@ pub fn describe_row(
 pub fn describe(
     row: ExecutionRow,
     events: Vec<Event>,
+    cuts: &Cuts,
     waits: &[Wait],
     automation: Option<&Automation>,
 ) -> Result<serde_json::Value, InvalidEvent> {
     let waiting = waiting::stored(&events, waits);
-    detail(row, events, waiting, automation).map(|detail| serde_json::to_value(detail).unwrap_or_default())
+    let detail = detail(row, events, cuts, waiting, automation);
+    detail.map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
 
 /// Which log lines.

@@ -26,10 +26,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::described::AnyJson;
 use super::extract::{Answer, Query, Segment};
+use super::recorded::{Cuts, Recorded, on_thread};
 use super::{Api, Problem, Shared, history, large};
 
 /// Log lines read at one time.
 const LINES: u32 = 1000;
+
+/// The bytes of the large values of an event up to which a stream has them whole.
+const WHOLE: usize = 64 << 10;
 
 /// The time between two looks at an execution that runs on another daemon.
 const LOOK: Duration = Duration::from_secs(1);
@@ -83,7 +87,7 @@ struct EventInfo {
     others: BTreeMap<String, AnyJson>,
 }
 
-fn page(events: &[Event], query: &EventsQuery) -> Result<Answer<Events>, Problem> {
+fn page(events: &[Event], cuts: &Cuts, query: &EventsQuery) -> Result<Answer<Events>, Problem> {
     let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(EVENTS));
     if !(1..=EVENTS).contains(&limit) {
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {EVENTS}")));
@@ -91,7 +95,7 @@ fn page(events: &[Event], query: &EventsQuery) -> Result<Answer<Events>, Problem
     let some = events.iter().enumerate().skip(after).take(limit);
     let shown = some.map(|(index, event)| {
         let mut shown = history::event(index, event);
-        large::cut(&mut shown, &format!("/events/{index}"));
+        large::cut(&mut shown, &format!("/events/{index}"), Some(cuts));
         shown
     });
     let end = after.saturating_add(limit);
@@ -104,7 +108,7 @@ fn page(events: &[Event], query: &EventsQuery) -> Result<Answer<Events>, Problem
 /// With `after` or `limit`, or `Accept: application/json`: a page in JSON. Otherwise server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
 /// without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
 /// the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
-/// `Last-Event-ID`, goes on after it.
+/// `Last-Event-ID`, goes on after it. A value of an event over 64 KiB is `{"$large": {at, bytes, type, start}}`.
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}/events", tag = "executions",
     params(("id" = String, Path, description = "The execution's id, or a beginning that no other has"), EventsQuery),
@@ -120,13 +124,13 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     if query.after.is_some() || query.limit.is_some() || accepts.starts_with("application/json") {
-        let (_, events) = api.execution(&id).await?;
-        return Ok(page(&events, &query)?.into_response());
+        let Recorded { events, cuts, .. } = api.recorded(&id).await?;
+        return Ok(on_thread(move || page(&events, &cuts, &query)).await?.into_response());
     }
     let permit = api.stream_permit()?;
     // Before the store is read: what is committed in between is then told at least once.
     let notices = api.engine.subscribe();
-    let (row, _) = api.execution(&id).await?;
+    let row = api.row(&id).await?;
     let place = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(Place::parse);
     let ticks = api.engine.store().node().map(|_| {
         let mut ticks = tokio::time::interval(LOOK);
@@ -139,6 +143,7 @@ pub(crate) async fn events(
         notices,
         place: place.unwrap_or_default(),
         queue: VecDeque::new(),
+        cuts: None,
         ticks,
         look: true,
         ended: false,
@@ -185,12 +190,39 @@ async fn tick(ticks: Option<&mut Interval>) {
     }
 }
 
+/// An event of the stream that was not sent yet.
+enum Queued {
+    /// An event with its data.
+    Ready(ServerEvent),
+    /// An event without its data: its index, and the data with markers of large values.
+    Cut(ServerEvent, usize, serde_json::Value, Cuts),
+}
+
+/// The data of an event with its large values; if they are more than [`WHOLE`], with `$large` in their place.
+async fn complete(index: usize, mut shown: serde_json::Value, cuts: Cuts) -> String {
+    if cuts.missing_bytes(&shown) > WHOLE {
+        large::cut(&mut shown, &format!("/events/{index}"), Some(&cuts));
+        return shown.to_string();
+    }
+    let whole = on_thread(move || {
+        let mut data = Vec::new();
+        let written = cuts.write(&shown, false, &mut data);
+        written.map(|()| data).map_err(|error| Problem::internal(&error))
+    });
+    match whole.await {
+        Ok(data) => String::from_utf8_lossy(&data).into_owned(),
+        Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
+    }
+}
+
 struct Follow {
     api: Arc<Api>,
     id: ExecutionId,
     notices: Receiver<EngineEvent>,
     place: Place,
-    queue: VecDeque<ServerEvent>,
+    queue: VecDeque<Queued>,
+    /// The large values of the events that were read last.
+    cuts: Option<Cuts>,
     /// Looks for what other daemons do, which this one gets no notices of; `None` if there are no others.
     ticks: Option<Interval>,
     /// True if the store may hold more than was sent.
@@ -206,8 +238,12 @@ impl Follow {
 
     async fn next(&mut self) -> Option<ServerEvent> {
         loop {
-            if let Some(event) = self.queue.pop_front() {
-                return Some(event);
+            match self.queue.pop_front() {
+                Some(Queued::Ready(event)) => return Some(event),
+                Some(Queued::Cut(event, index, shown, cuts)) => {
+                    return Some(event.data(complete(index, shown, cuts).await));
+                }
+                None => {}
             }
             if self.ended {
                 return None;
@@ -226,7 +262,7 @@ impl Follow {
         let mut notice = tokio::select! {
             biased;
             () = closing.cancelled() => {
-                self.queue.push_back(ServerEvent::default().event("closing").data("{}"));
+                self.queue.push_back(Queued::Ready(ServerEvent::default().event("closing").data("{}")));
                 self.ended = true;
                 return;
             }
@@ -281,7 +317,8 @@ impl Follow {
             if let Some(entries) = shown.as_object_mut() {
                 entries.shift_remove("index");
             }
-            self.queue.push_back(ServerEvent::default().event("event").data(shown.to_string()));
+            let event = ServerEvent::default().event("event").data(shown.to_string());
+            self.queue.push_back(Queued::Ready(event));
         }
     }
 
@@ -290,10 +327,14 @@ impl Follow {
         let store = Arc::clone(self.api.engine.store());
         // Lines before events: a line is stored with or before the event that follows it, so none is left behind
         // when the last event ends the stream.
-        let events = store.events(self.id).await;
+        let events = store.events_cut(self.id, large::SMALL).await;
         let logs = store.logs(self.id, self.place.logs, LINES).await;
         let (events, logs) = match (events, logs) {
-            (Ok(Some(events)), Ok(logs)) => (events, logs),
+            (Ok(Some(cut)), Ok(logs)) => {
+                let (events, cuts) = Cuts::new(store.clone(), self.id, cut);
+                self.cuts = Some(cuts);
+                (events, logs)
+            }
             (Err(error), _) | (_, Err(error)) => return self.fail(&error),
             // Deleted by age during the request.
             (Ok(None), _) => {
@@ -323,7 +364,13 @@ impl Follow {
     fn event(&mut self, event: &Event) {
         let shown = history::event(self.place.events, event);
         self.place.events += 1;
-        self.push("event", &shown);
+        match &self.cuts {
+            Some(cuts) if cuts.missing_bytes(&shown) > 0 => {
+                let event = ServerEvent::default().event("event").id(self.place.id());
+                self.queue.push_back(Queued::Cut(event, self.place.events - 1, shown, cuts.clone()));
+            }
+            _ => self.push("event", &shown),
+        }
     }
 
     fn log(&mut self, line: &LogLine) {
@@ -338,13 +385,13 @@ impl Follow {
 
     fn push(&mut self, name: &'static str, data: &serde_json::Value) {
         let event = ServerEvent::default().event(name).id(self.place.id()).data(data.to_string());
-        self.queue.push_back(event);
+        self.queue.push_back(Queued::Ready(event));
     }
 
     fn fail(&mut self, error: &store::Error) {
         let problem = Problem::internal(error);
         let data = serde_json::to_string(&problem).unwrap_or_default();
-        self.queue.push_back(ServerEvent::default().event("problem").data(data));
+        self.queue.push_back(Queued::Ready(ServerEvent::default().event("problem").data(data)));
         self.ended = true;
     }
 }

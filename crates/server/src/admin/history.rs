@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
 use super::large;
+use super::recorded::Cuts;
 use super::tries::{Tries, TryView};
 
 /// One step of an execution, or one turn of a step in a loop.
@@ -192,12 +193,12 @@ impl StepView {
     }
 
     /// Replaces large values.
-    pub(crate) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self, cuts: Option<&Cuts>) {
         let at = format!("/steps/{}", large::escape(&self.step));
         let values =
             [("result", &mut self.result), ("error", &mut self.error), ("handled", &mut self.handled)];
         for (name, value) in values {
-            value.iter_mut().for_each(|value| large::cut(value, &format!("{at}/{name}")));
+            value.iter_mut().for_each(|value| large::cut(value, &format!("{at}/{name}"), cuts));
         }
     }
 

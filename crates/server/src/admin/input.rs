@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::described::{AnyJson, ErrorInfo};
 use super::extract::{Answer, Query, Segment, outside};
+use super::recorded::{RecordedWhole, on_thread};
 use super::{Problem, Shared};
 
 /// Which step, and which attempt of it.
@@ -66,9 +67,9 @@ pub(crate) async fn input(
     Segment(id): Segment,
     Query(query): Query<InputQuery>,
 ) -> Result<Answer<StepInput>, Problem> {
-    let (row, events) = api.execution(&id).await?;
+    let RecordedWhole { row, events, _memory } = api.execution(&id).await?;
     let derived = api.engine.runtime().step_input(&row, events, &query.step, query.attempt).await?;
-    Ok(Answer::ok(derived.into()))
+    on_thread(move || Ok(Answer::ok(StepInput::from(derived)))).await
 }
 
 impl From<DerivedInput> for StepInput {

@@ -3,9 +3,12 @@
 use std::io;
 
 use serde_json::{Map, Value, json};
+use store::CutValue;
+
+use super::recorded::Cuts;
 
 /// The most bytes of a value that stays whole, as JSON.
-pub(crate) const SMALL: usize = 4 << 10;
+pub(crate) const SMALL: usize = store::SMALL_VALUE;
 /// The most characters of the beginning of a large value.
 const START: usize = 200;
 /// How deep the parts of a large value are cut by themselves.
@@ -15,8 +18,83 @@ const ENTRIES: usize = 64;
 
 /// Replaces a value over [`SMALL`] by `{"$large": {at, bytes, type, start}}`. An object of few entries stays, and its large
 /// parts are replaced. `at` is the place of the value as a JSON pointer (RFC 6901).
-pub(crate) fn cut(value: &mut Value, at: &str) {
+///
+/// The markers of `cuts` are replaced, too; their values stay in the store.
+pub(crate) fn cut(value: &mut Value, at: &str, cuts: Option<&Cuts>) {
+    if let Some(cuts) = cuts.filter(|cuts| !cuts.is_empty()) {
+        replace_markers(value, at, cuts);
+    }
     cut_within(value, at, DEPTH);
+}
+
+/// Replaces the markers that are left in an execution, such as those in the errors of tries.
+pub(crate) fn sweep(execution: &mut Value, cuts: &Cuts) {
+    let Some(members) = execution.as_object_mut().filter(|_| !cuts.is_empty()) else { return };
+    for (name, value) in members {
+        match value {
+            Value::Array(steps) if name == "steps" => {
+                steps.iter_mut().for_each(|step| sweep_step(step, cuts))
+            }
+            other => replace_markers(other, &format!("/{}", escape(name)), cuts),
+        }
+    }
+}
+
+/// Replaces the markers that are left in a step.
+pub(crate) fn sweep_step(step: &mut Value, cuts: &Cuts) {
+    let at = format!("/steps/{}", escape(step["step"].as_str().unwrap_or_default()));
+    if !cuts.is_empty() {
+        replace_markers(step, &at, cuts);
+    }
+}
+
+/// Replaces the markers of values that are in the store.
+fn replace_markers(value: &mut Value, at: &str, cuts: &Cuts) {
+    if let Some(cut) = cuts.find(value) {
+        *value = placeholder_for_cut(value, at, cut);
+        return;
+    }
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                replace_markers(item, &format!("{at}/{index}"), cuts);
+            }
+        }
+        Value::Object(entries) => {
+            for (name, part) in entries.iter_mut() {
+                replace_markers(part, &format!("{at}/{}", escape(name)), cuts);
+            }
+            if is_file(entries)
+                && let Some(data) = entries.get("data").and_then(Value::as_str)
+                && let Some((cut, marker)) = cuts.find_in_text(data)
+            {
+                // The body of an answer is the JSON of a result.
+                let bytes = (data.len() - marker.len()).saturating_add(cut.bytes);
+                let start = format!("{}{}", &data[..marker.start], cut.start).chars().take(START).collect();
+                let cut =
+                    CutValue { kind: "file", bytes, start, encoding: Some("utf8".to_owned()), ..cut.clone() };
+                entries.insert("size".to_owned(), bytes.into());
+                *value = placeholder_for_cut(value, at, &cut);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The placeholder of a value that is in the store, in the form of [`placeholder`].
+fn placeholder_for_cut(marker: &Value, at: &str, cut: &CutValue) -> Value {
+    let CutValue { kind, bytes, length, start, encoding, .. } = cut;
+    let mut large = Map::from_iter([("at".to_owned(), at.into()), ("bytes".to_owned(), (*bytes).into())]);
+    large.insert("type".to_owned(), (*kind).into());
+    if *kind == "file" {
+        for key in ["contentType", "filename", "size"] {
+            large.extend(marker.get(key).map(|known| (key.to_owned(), known.clone())));
+        }
+        large.extend(encoding.as_ref().map(|encoding| ("encoding".to_owned(), encoding.as_str().into())));
+    }
+    large.extend(length.map(|length| ("length".to_owned(), length.into())));
+    large.insert("start".to_owned(), start.as_str().into());
+    json!({ "$large": large })
 }
 
 fn cut_within(value: &mut Value, at: &str, depth: usize) {
@@ -102,7 +180,7 @@ pub(crate) fn is_file(entries: &Map<String, Value>) -> bool {
 }
 
 /// The number of bytes of a value as JSON.
-pub(crate) fn size(value: &Value) -> usize {
+pub(crate) fn size(value: &impl serde::Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -175,7 +253,7 @@ mod tests {
     use super::*;
 
     fn cut_whole(mut value: Value) -> Value {
-        cut(&mut value, "/at");
+        cut(&mut value, "/at", None);
         value
     }
 

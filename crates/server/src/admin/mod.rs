@@ -42,6 +42,7 @@ mod payload;
 mod plan;
 mod polls;
 mod problem;
+mod recorded;
 mod replay;
 mod routes;
 mod saved_payloads;
@@ -71,7 +72,8 @@ use axum::response::IntoResponse;
 use engine::{Clock, Engine};
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Incoming};
 use model::Secret;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -97,6 +99,7 @@ pub use executions::{describe, describe_row};
 pub use export::{ExportFormat, export, export_lines};
 pub use import::{ImportedView, RefusedImport};
 pub use problem::Problem;
+pub use recorded::Cuts;
 pub use routes::openapi;
 pub use scope::{Scope, Scopes};
 
@@ -106,6 +109,10 @@ const BODY_BYTES: usize = 1 << 20;
 const PUBLIC_BYTES: usize = 4 << 10;
 /// The most bytes of the files that a plan is asked for or that are deployed, and of the lines of an import.
 const LARGE_BYTES: usize = 32 << 20;
+/// How long the check of a text waits for its turn.
+const CHECK_PATIENCE: Duration = Duration::from_secs(10);
+/// The bytes of an answer above which it is written to disk before it is sent.
+const LARGE_ANSWER: u64 = 256 << 10;
 /// The most event streams at one time.
 const STREAMS: usize = 64;
 
@@ -137,6 +144,8 @@ pub(crate) struct Api {
     /// True if changes of project files are refused.
     pub(crate) read_only: bool,
     pub(crate) streams: Arc<Semaphore>,
+    /// Turns to check texts, which is work for a processor.
+    checks: Arc<Semaphore>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) closing: CancellationToken,
     tasks: TaskTracker,
@@ -152,6 +161,8 @@ impl Api {
         tasks: TaskTracker,
     ) -> Result<Self, Error> {
         let streams = Arc::new(Semaphore::new(STREAMS));
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let checks = Arc::new(Semaphore::new(processors));
         let (store, clock) = (engine.store(), engine.clock());
         let tokens = Tokens::new(store.clone(), clock.clone());
         let port = addresses.admin.port();
@@ -168,10 +179,30 @@ impl Api {
             wait: options.wait,
             read_only: options.read_only,
             streams,
+            checks,
             hub: Arc::new(Hub::new()),
             closing,
             tasks,
         })
+    }
+
+    /// Checks a text on a thread that may block. As many are checked at a time as there are processors; the others wait for
+    /// [`CHECK_PATIENCE`], then they get 503.
+    pub(crate) async fn check<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = tokio::time::timeout(CHECK_PATIENCE, Arc::clone(&self.checks).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            let busy =
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "other texts are checked; try again");
+            return Err(Problem { retry_after: Some(CHECK_PATIENCE.as_secs()), ..busy });
+        };
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|error| Problem::internal(&error))
     }
 
     /// Runs an operation to its end, even if the client disconnects.
@@ -251,6 +282,27 @@ impl Admin {
         self.route(Request::from_parts(head, Body::from(held.bytes()))).await
     }
 
+    /// Writes a large body to disk until it is sent: a slow reader holds no memory. A stream stays as it is.
+    async fn kept_for_sending(&self, response: Response<Body>) -> Response<Body> {
+        let length = HttpBody::size_hint(response.body()).exact();
+        if length.is_none_or(|length| length <= LARGE_ANSWER) {
+            return response;
+        }
+        let (mut head, body) = response.into_parts();
+        let bytes = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Problem::internal(&error).into_response(),
+        };
+        match self.budget.outgoing(bytes.into()).await {
+            Ok(body) => {
+                // The memory of the reader of an execution is free from here on.
+                head.extensions.clear();
+                Response::from_parts(head, Body::new(body))
+            }
+            Err(refusal) => Problem::from(refusal).into_response(),
+        }
+    }
+
     async fn route(&self, request: Request<Body>) -> Response<Body> {
         match self.router.clone().oneshot(request).await {
             Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
@@ -274,7 +326,7 @@ impl Respond for Admin {
 
     async fn respond(&self, request: Request<Incoming>, seen: &FramingState) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut response = self.answer(request, seen).await;
+        let mut response = self.kept_for_sending(self.answer(request, seen).await).await;
         secure(response.headers_mut());
         let status = response.status().as_u16();
         // Requests that change something are logged at `info`, others at `debug`.

@@ -152,8 +152,9 @@ impl Api {
         let parts: HashSet<String> =
             given.as_object().into_iter().flat_map(|parts| parts.keys().cloned()).collect();
         let mut payload = super::payload::read(given, &deployment, self.engine.clock().now())?;
+        let recorded = runtime.read_events(id).await?;
         if let (Payload::Webhook(edited), Some(Event::Started { payload: recorded, .. })) =
-            (&mut payload, store.events(id).await?.unwrap_or_default().first())
+            (&mut payload, recorded.as_ref().and_then(|(events, _)| events.first()))
             && let Payload::Webhook(recorded) = &**recorded
         {
             complete(edited, recorded, &parts);

@@ -358,28 +358,37 @@ pub(crate) async fn validate(
     Body(given): Body<Validate>,
 ) -> Result<Answer<Validated>, Problem> {
     let catalog = api.engine.catalog();
-    // Checking is work for a processor, bounded by the size of the text but not short.
-    let checked = tokio::task::spawn_blocking(move || {
-        if given.include.is_empty() {
-            let report = engine::check_text(&catalog, &given.path, &given.text);
-            return (given.include, engine::Inspection { report, structure: None, data: None });
-        }
-        (given.include, engine::inspect_text(&catalog, &given.path, &given.text))
+    // Checking is work for a processor, bounded by the size of the text but not short. So are the diagnostics.
+    let checked = api.check(move || {
+        let inspection = match given.include.is_empty() {
+            true => {
+                let report = engine::check_text(&catalog, &given.path, &given.text);
+                engine::Inspection { report, structure: None, data: None }
+            }
+            false => engine::inspect_text(&catalog, &given.path, &given.text),
+        };
+        Validated::new(&given.include, inspection)
     });
-    let (include, engine::Inspection { report, structure, data }) =
-        checked.await.map_err(|error| Problem::internal(&error))?;
-    let has = |part| include.contains(&part);
-    let data = data.filter(|_| has(Part::Data));
-    let (graph, outline, references) = match structure {
-        None => (None, None, None),
-        Some(found) => (
-            has(Part::Graph).then(|| found.graph.into()),
-            has(Part::Outline).then(|| found.outline.into_iter().map(OutlineStep::from).collect()),
-            has(Part::References).then(|| found.references.into_iter().map(StepReference::from).collect()),
-        ),
-    };
-    let (ok, diagnostics) = (!report.has_errors(), diagnostics([&report]));
-    Ok(Answer::ok(Validated { ok, diagnostics, graph, outline, references, data }))
+    Ok(Answer::ok(checked.await?))
+}
+
+impl Validated {
+    fn new(include: &[Part], inspection: engine::Inspection) -> Self {
+        let engine::Inspection { report, structure, data } = inspection;
+        let has = |part| include.contains(&part);
+        let data = data.filter(|_| has(Part::Data));
+        let (graph, outline, references) = match structure {
+            None => (None, None, None),
+            Some(found) => (
+                has(Part::Graph).then(|| found.graph.into()),
+                has(Part::Outline).then(|| found.outline.into_iter().map(OutlineStep::from).collect()),
+                has(Part::References)
+                    .then(|| found.references.into_iter().map(StepReference::from).collect()),
+            ),
+        };
+        let (ok, diagnostics) = (!report.has_errors(), diagnostics([&report]));
+        Self { ok, diagnostics, graph, outline, references, data }
+    }
 }
 
 impl From<engine::StepPlace> for OutlineStep {

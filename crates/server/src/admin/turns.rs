@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::extract::{Answer, Query, Segment};
 use super::history::StepView;
-use super::{Problem, Shared};
+use super::{Problem, Shared, large};
 
 /// The turns of one step that stand beside the other steps.
 const SHOWN: usize = 20;
@@ -111,20 +111,25 @@ pub(crate) async fn turns(
     State(api): Shared,
     Segment(id): Segment,
     Query(query): Query<TurnsQuery>,
-) -> Result<Answer<Turns>, Problem> {
+) -> Result<Answer<serde_json::Value>, Problem> {
     let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(PAGE));
     if !(1..=PAGE).contains(&limit) {
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {PAGE}")));
     }
-    let mut steps = api.detail(&id).await?.into_steps();
+    let (detail, cuts) = api.detail(&id).await?;
+    let mut steps = detail.into_steps();
     steps.retain(|step| {
         step.id() == query.step && query.status.as_ref().is_none_or(|status| step.status() == status)
     });
     let total = steps.len();
     let mut steps: Vec<StepView> = steps.into_iter().skip(from).take(limit).collect();
-    steps.iter_mut().for_each(StepView::cut);
+    steps.iter_mut().for_each(|step| step.cut(Some(&cuts)));
     let end = from.saturating_add(limit);
-    Ok(Answer::ok(Turns { steps, total, next: Some(end).filter(|end| *end < total) }))
+    let turns = Turns { steps, total, next: Some(end).filter(|end| *end < total) };
+    let mut turns = serde_json::to_value(turns).map_err(|error| Problem::internal(&error))?;
+    let steps = turns["steps"].as_array_mut().into_iter().flatten();
+    steps.for_each(|step| large::sweep_step(step, &cuts));
+    Ok(Answer::ok(turns))
 }
 
 #[cfg(test)]

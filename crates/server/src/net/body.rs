@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use model::value::Data;
+use model::value::{Data, Reserved};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
@@ -160,7 +160,8 @@ impl BufferedBody {
         }
         self.counted += counted;
         let data = self.data.clone();
-        let read = tokio::task::spawn_blocking(move || data.load(length));
+        let memory = Reserved::new(length, ());
+        let read = tokio::task::spawn_blocking(move || data.load(length, &memory));
         let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
         self.data = read.map_err(|error| no_room(&io::Error::other(error)))?.into();
         self.on_disk = None;

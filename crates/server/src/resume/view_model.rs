@@ -14,6 +14,9 @@ use super::questions::{Question, QuestionOutcome, questions};
 use super::submission::Form;
 use super::{ResumeError, failure, unknown_step};
 
+/// The size in bytes up to which the page has a value of the history, such as an answer.
+const MAX_VALUE: usize = 64 << 10;
+
 /// The most questions, and the most events, on one page.
 pub(super) const MAX_SHOWN: usize = 50;
 
@@ -64,8 +67,10 @@ impl ResumeView {
         // The waiting steps first, then the events: an answer that arrives in between is seen.
         let queue_status = engine.runtime().queue_status(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
-        let events = store.events(id).await.map_err(|error| failure(&error.into()))?;
-        let (Some(row), Some(events)) = (row, events) else { return Err(ResumeError::unknown()) };
+        let cut = store.events_cut(id, MAX_VALUE).await.map_err(|error| failure(&error.into()))?;
+        let (Some(row), Some(events)) = (row, cut.map(|cut| cut.events)) else {
+            return Err(ResumeError::unknown());
+        };
         let questions = questions(&events);
         let answered = |step: &str| {
             questions

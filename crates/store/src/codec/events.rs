@@ -18,10 +18,16 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Encodes a list of events.
-pub(crate) struct EncodedEvents<I>(pub(super) I);
+pub(crate) struct EncodedEvents<I>(pub(crate) I);
 
 /// A decoded event.
 pub(crate) struct DecodedEvent(pub(crate) Event);
+
+/// Decodes a list of events.
+pub(crate) fn decode_events(text: &str) -> serde_json::Result<Vec<Event>> {
+    let events: Vec<DecodedEvent> = serde_json::from_str(text)?;
+    Ok(events.into_iter().map(|DecodedEvent(event)| event).collect())
+}
 
 /// EncodedEvent of them.
 pub(crate) struct EncodedEvent<'event>(pub(super) &'event Event);

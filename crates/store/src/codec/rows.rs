@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use model::value::FileLoadError;
+use model::value::{FileLoadError, Reserved};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::columns::to_ns;
@@ -283,12 +283,13 @@ impl StateChange {
             return Err(invalid(format!("a scope and a key of the state have 1 to {most} bytes")));
         }
         // Many executions share a value, so none of them keeps a file for it.
-        let value = value.as_ref().map(|value| value.load_files(limit)).transpose();
+        let value =
+            value.as_ref().map(|value| value.load_files(limit, &Reserved::new(limit, ()))).transpose();
         let value = value.map_err(|error| match error {
             FileLoadError::TooLarge { bytes, .. } => {
                 Error::TooLarge { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), limit }
             }
-            FileLoadError::Unreadable(error) => Error::Read { reason: error.to_string() },
+            other => Error::Read { reason: other.to_string() },
         })?;
         let value = value.as_ref().map(serde_json::to_string).transpose();
         let value = value.map_err(|error| invalid(error.to_string()))?;

@@ -110,6 +110,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("a payload of a mebibyte comes back", |fixture| Box::pin(values::large(fixture))),
     ("a file that an event names comes back, and its parts", |fixture| Box::pin(files::kept(fixture))),
     ("a file is kept until nothing names it", |fixture| Box::pin(files::until_nothing_names_them(fixture))),
+    ("large values stay in the store and come back by themselves", |fixture| Box::pin(values::cut(fixture))),
     ("numbers come back exactly", |fixture| Box::pin(values::numbers(fixture))),
     ("definitions are kept while executions refer to them", |fixture| {
         Box::pin(definitions::while_referenced(fixture))

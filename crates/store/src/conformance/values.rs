@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use model::payload::WebhookPayload;
-use model::{Event, File, HttpResponse, Map, Origin, Payload, Status, Value};
+use model::{Event, ExecutionId, File, HttpResponse, Map, Origin, Payload, Status, Value};
 
 use super::Fixture;
 use super::sample::{self, accept, append, at, one, step};
+use crate::{CutEvents, SMALL_VALUE, Store};
 
 const TEXT: &str = "Grüße, 世界 👋🏽 \u{0} \u{2028} \\ \" ' \u{fffd} e\u{301} \r\n\t";
 
@@ -67,6 +68,69 @@ pub(super) async fn large(fixture: &dyn Fixture) {
     store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     let found = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events);
+}
+
+/// Appends in several rows, of which one has its values outside of it.
+pub(super) async fn cut(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let (definition, _) = one(&*store).await;
+    let body: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+    let mut new = sample::new(&definition, 7, 7);
+    let payload = Payload::Webhook(WebhookPayload {
+        method: "POST".to_owned(),
+        path_fragment: String::new(),
+        raw_query: String::new(),
+        query_parameters: Map::new(),
+        headers: BTreeMap::from([("x-text".to_owned(), "x".repeat(5_000))]),
+        code_result: None,
+        body: File { content_type: "a/b".into(), filename: None, data: body.into() },
+    });
+    if let Event::Started { payload: slot, .. } = &mut new.started {
+        *slot = payload.into();
+    }
+    let (started, id) = (new.started.clone(), new.id);
+    accept(&*store, vec![new]).await;
+    let numbers: Value = (0..100_000_i64).map(Value::from).collect();
+    let text: String = TEXT.chars().cycle().take(5_000).collect();
+    let parts = Map::from_iter([("id", Value::from(7_i64)), ("text", Value::from(text))]);
+    let (small, parts) = (step("small", "x"), step("parts", Value::from(parts)));
+    store
+        .append(&append(id, 1, vec![small.clone(), step("numbers", numbers)], Status::Running))
+        .await
+        .expect("it is appended");
+    store.append(&append(id, 3, vec![parts], Status::Running)).await.expect("it is appended");
+    let whole = store.events(id).await.expect("it is read").expect("it is there");
+    assert_eq!(whole[0], started);
+    let cut = store.events_cut(id, SMALL_VALUE).await.expect("it is read").expect("it is there");
+    assert_eq!((cut.events.len(), &cut.events[1]), (4, &small));
+    let kinds: Vec<_> = cut.values.iter().map(|value| (value.event, value.kind)).collect();
+    assert_eq!(kinds, [(0, "file"), (2, "list"), (3, "text")]);
+    let (mut shown, expected) = (public(&cut.events), public(&whole));
+    put_back(&*store, id, &cut, &mut shown).await;
+    assert!(shown == expected, "each value comes back where it was");
+}
+
+/// The public form of events.
+fn public(events: &[Event]) -> serde_json::Value {
+    let stored = serde_json::to_value(events).expect("it is JSON");
+    serde_json::from_value::<Value>(stored).expect("it is a value").to_serde()
+}
+
+/// Puts the values that were left out back in the place of their markers.
+async fn put_back(store: &dyn Store, id: ExecutionId, cut: &CutEvents, shown: &mut serde_json::Value) {
+    let mut open = vec![shown];
+    while let Some(value) = open.pop() {
+        if let Some(found) = cut.find(value) {
+            let read = store.cut_value(id, found).await.expect("it is read").expect("it is there");
+            *value = read.to_serde();
+            continue;
+        }
+        match value {
+            serde_json::Value::Array(items) => open.extend(items.iter_mut()),
+            serde_json::Value::Object(entries) => open.extend(entries.values_mut()),
+            _ => {}
+        }
+    }
 }
 
 pub(super) async fn numbers(fixture: &dyn Fixture) {

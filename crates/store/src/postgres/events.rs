@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::value::{BlobSource, with_source};
-use model::{DefinitionHash, Event, ExecutionId, LogLine};
+use model::value::{BlobSource, with_sharing, with_source};
+use model::{DefinitionHash, Event, ExecutionId, LogLine, Value};
 use tokio_postgres::Row;
 
 use super::blobs::{Blobs, Cuts};
@@ -13,7 +13,10 @@ use super::forms::id_of;
 use super::op::params;
 use super::reader::{Reader, damaged, get, optional_text, text};
 use crate::Error;
-use crate::codec::{DecodedEvent, StartColumns, read_start, restore};
+use crate::codec::{
+    CutEvents, CutValue, HistoryBytes, LARGE_TEXT, StartColumns, cut, decode_events, event_text, read_start,
+    read_value, restore,
+};
 use crate::types::{ReplayLog, Snapshot};
 
 /// The most log lines of one read.
@@ -27,6 +30,9 @@ const HEAD: &str = "SELECT h.events, a.id, d.hash, h.origin, h.start, h.raw, h.t
     JOIN automations a ON a.no = h.automation JOIN definitions d ON d.no = h.definition";
 const EVENTS: &str = "SELECT first, body, raw FROM events \
     WHERE execution = $1 AND (first = 0 OR first >= $2) AND first < $3 ORDER BY first";
+/// The row that contains the event `$2`.
+const ROW: &str =
+    "SELECT first, body FROM events WHERE execution = $1 AND first <= $2 ORDER BY first DESC LIMIT 1";
 /// Begins with the row that contains the line `$2`.
 const LOGS: &str = "SELECT first, lines FROM logs WHERE execution = $1 AND first >= coalesce( \
     (SELECT max(first) FROM logs WHERE execution = $1 AND first <= $2), 0) ORDER BY first LIMIT $3";
@@ -38,6 +44,53 @@ pub(super) async fn events(
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
     Ok(unless_pruned(reader, blobs, id, false).await?.map(|log| log.events))
+}
+
+/// Returns all events of an execution without their values of more than `min` bytes.
+pub(super) async fn events_cut(
+    reader: &Reader,
+    blobs: &Blobs,
+    id: ExecutionId,
+    min: usize,
+) -> Result<Option<CutEvents>, Error> {
+    let mut values = Vec::new();
+    let log = match stored(reader, blobs, id, false, Some((min, &mut values))).await {
+        Err(Error::RecordDamaged { .. }) if reader.row(HEAD, params![id_of(id)]).await?.is_none() => None,
+        found => found?,
+    };
+    Ok(log.map(|log| CutEvents { events: log.events, values }))
+}
+
+/// Returns a value that was left out of the events.
+pub(super) async fn cut_value(
+    reader: &Reader,
+    blobs: &Blobs,
+    id: ExecutionId,
+    value: &CutValue,
+) -> Result<Option<Value>, Error> {
+    let event = i32::try_from(value.event).unwrap_or(i32::MAX);
+    let Some(head) = reader.row(HEAD, params![id_of(id)]).await? else { return Ok(None) };
+    let row = reader.row(ROW, params![id_of(id), event]).await?;
+    let tail = get::<Option<i32>>(&head, 6)?.filter(|first| *first <= event);
+    let (first, body) = match (tail, &row, get::<Option<&[u8]>>(&head, 4)?) {
+        (Some(first), _, _) => (first, get::<&[u8]>(&head, 7)?),
+        (None, Some(row), _) => (get(row, 0)?, get(row, 1)?),
+        (None, None, Some(start)) => (0, start),
+        (None, None, None) => return Ok(None),
+    };
+    let cuts = blobs.cuts(id_of(id), first).await?;
+    let log = Log { blobs, cuts, id, events: Vec::new(), skipped: 0, cutting: None };
+    let index = u32::try_from(first).unwrap_or_default();
+    let read = |text: &str| {
+        event_text(text, index, value.event).and_then(|event| read_value(event, value)).transpose()
+    };
+    log.read(first, body, read).await
+}
+
+/// Returns the sizes of the large values.
+pub(super) async fn sizes(blobs: &Blobs, id: ExecutionId) -> Result<HistoryBytes, Error> {
+    let cuts = blobs.cuts(id_of(id), 0).await?;
+    Ok(HistoryBytes::from_rows(cuts.values().map(|row| row.iter().map(|(_, _, length)| length).sum())))
 }
 
 /// Returns the events after the snapshot of an execution, or all, with the same verification.
@@ -73,7 +126,7 @@ async fn unless_pruned(
     id: ExecutionId,
     from_snapshot: bool,
 ) -> Result<Option<ReplayLog>, Error> {
-    match stored(reader, blobs, id, from_snapshot).await {
+    match stored(reader, blobs, id, from_snapshot, None).await {
         // It may have been pruned after its row was read.
         Err(Error::RecordDamaged { .. }) if reader.row(HEAD, params![id_of(id)]).await?.is_none() => Ok(None),
         found => found,
@@ -86,6 +139,7 @@ async fn stored(
     blobs: &Blobs,
     id: ExecutionId,
     from_snapshot: bool,
+    cutting: Option<(usize, &mut Vec<CutValue>)>,
 ) -> Result<Option<ReplayLog>, Error> {
     let snapshot = if from_snapshot { snapshot(reader, id).await? } else { None };
     let Some(head) = reader.row(HEAD, params![id_of(id)]).await? else { return Ok(None) };
@@ -94,7 +148,7 @@ async fn stored(
     let from_row = i32::try_from(from).unwrap_or(i32::MAX);
     let rows = reader.rows(EVENTS, params![id_of(id), from_row, count]).await?;
     let cuts = blobs.cuts(id_of(id), from_row).await?;
-    let mut log = Log { blobs, cuts, id, events: Vec::new(), skipped: 0 };
+    let mut log = Log { blobs, cuts, id, events: Vec::new(), skipped: 0, cutting };
     let mut rows = rows.into_iter();
     match get::<Option<&[u8]>>(&head, 4)? {
         Some(start) => log.start(start, get(&head, 5)?, &head).await?,
@@ -142,6 +196,8 @@ struct Log<'store> {
     events: Vec<Event>,
     /// The number of events that are left out after the first.
     skipped: usize,
+    /// The least size of values that are left out, and these values.
+    cutting: Option<(usize, &'store mut Vec<CutValue>)>,
 }
 
 impl Log<'_> {
@@ -159,7 +215,13 @@ impl Log<'_> {
             definition: DefinitionHash::from_bytes(hash),
             origin,
         };
-        self.events = self.read(0, body, |text| read_start(text, raw, columns)).await?;
+        let mut cutting = self.cutting.take();
+        let events = self.read(0, body, |text| match &mut cutting {
+            Some((min, values)) => read_start(&cut(text, 0, *min, true, values), raw, columns),
+            None => read_start(text, raw, columns),
+        });
+        self.events = events.await?;
+        self.cutting = cutting;
         Ok(())
     }
 
@@ -169,8 +231,15 @@ impl Log<'_> {
         if usize::try_from(first) != Ok(next) {
             return Err(self.missing(next));
         }
-        let more = self.read(first, body, |text| serde_json::from_str::<Vec<DecodedEvent>>(text)).await?;
-        self.events.extend(more.into_iter().map(|DecodedEvent(event)| event));
+        let index = u32::try_from(first).unwrap_or_default();
+        let mut cutting = self.cutting.take();
+        let more = self.read(first, body, |text| match &mut cutting {
+            Some((min, values)) => decode_events(&cut(text, index, *min, false, values)),
+            None => decode_events(text),
+        });
+        let more = more.await?;
+        self.cutting = cutting;
+        self.events.extend(more);
         Ok(())
     }
 
@@ -197,7 +266,8 @@ impl Log<'_> {
             }
         };
         let source: Arc<dyn BlobSource> = Arc::new(self.blobs.clone());
-        with_source(source, || read(&whole)).map_err(|error| unreadable(&error))
+        let read = || if whole.len() < LARGE_TEXT { read(&whole) } else { with_sharing(|| read(&whole)) };
+        with_source(source, read).map_err(|error| unreadable(&error))
     }
 
     fn missing(&self, event: usize) -> Error {

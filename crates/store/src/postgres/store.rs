@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
 use tokio::sync::{Mutex, watch};
 use tokio_postgres::Row;
 
@@ -21,7 +21,9 @@ use super::{
     waits,
 };
 use crate::Error;
-use crate::codec::{AppendRow, LargeTexts, NewExecutionRow, PollRow, state_changes};
+use crate::codec::{
+    AppendRow, CutEvents, CutValue, HistoryBytes, LargeTexts, NewExecutionRow, PollRow, state_changes,
+};
 use crate::traits::{
     DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
     Store, TriggerStore, WaitStore,
@@ -161,6 +163,18 @@ impl ExecutionStore for PostgresStore {
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         events::events(&self.opened.reader, &self.opened.blobs, id).await
+    }
+
+    async fn events_cut(&self, id: ExecutionId, min: usize) -> Result<Option<CutEvents>, Error> {
+        events::events_cut(&self.opened.reader, &self.opened.blobs, id, min).await
+    }
+
+    async fn cut_value(&self, id: ExecutionId, value: &CutValue) -> Result<Option<Value>, Error> {
+        events::cut_value(&self.opened.reader, &self.opened.blobs, id, value).await
+    }
+
+    async fn history_bytes(&self, id: ExecutionId) -> Result<HistoryBytes, Error> {
+        events::sizes(&self.opened.blobs, id).await
     }
 
     async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {

@@ -3,15 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::value::{BlobSource, with_source};
-use model::{DefinitionHash, Event, ExecutionId};
+use model::value::{BlobSource, with_sharing, with_source};
+use model::{DefinitionHash, Event, ExecutionId, Value};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
 use super::blobs::{self, BlobFiles, Folder};
 use super::pool::read_error;
 use super::read::{automation, corrupt, execution, origin};
 use crate::Error;
-use crate::codec::{DecodedEvent, StartColumns, read_start};
+use crate::codec::{
+    CutEvents, CutValue, HistoryBytes, LARGE_TEXT, StartColumns, cut, decode_events, event_text, read_start,
+    read_value,
+};
 use crate::types::{ReplayLog, Snapshot, SnapshotChange};
 
 /// Returns all events of an execution. Verifies that there is no gap and that their number is the stored count.
@@ -21,6 +24,66 @@ pub(super) fn events(
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
     unless_pruned(connection, folder, id, |_| Ok(None)).map(|log| log.map(|log| log.events))
+}
+
+/// Returns all events of an execution without their values of more than `min` bytes.
+pub(super) fn events_cut(
+    connection: &mut Connection,
+    folder: &Arc<Folder>,
+    id: ExecutionId,
+    min: usize,
+) -> Result<Option<CutEvents>, Error> {
+    let mut values = Vec::new();
+    let mut cutting = |text: &str, first, is_start| cut(text, first, min, is_start, &mut values).into_owned();
+    let log = match stored_events(connection, folder, id, |_| Ok(None), Some(&mut cutting)) {
+        Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => return Ok(None),
+        found => found?,
+    };
+    Ok(log.map(|log| CutEvents { events: log.events, values }))
+}
+
+/// Returns a value that was left out of the events.
+pub(super) fn cut_value(
+    connection: &mut Connection,
+    folder: &Arc<Folder>,
+    id: ExecutionId,
+    value: &CutValue,
+) -> Result<Option<Value>, Error> {
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
+    let Some(Beginning { start, .. }) = beginning(&transaction, id)? else { return Ok(None) };
+    let sql =
+        "SELECT first, body FROM events WHERE execution = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1";
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found = transaction.prepare_cached(sql).map_err(read_error)?;
+    let found =
+        { found }.query_row(params![id.as_bytes(), value.event], row).optional().map_err(read_error)?;
+    let (first, body): (u32, String) = match (found, start) {
+        (Some(found), _) => found,
+        (None, Some((sequence, _))) => {
+            let sql = "SELECT body FROM starts WHERE sequence = ?1 AND execution = ?2";
+            let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
+            let body = statement.query_row(params![sequence, id.as_bytes()], |row| row.get(0));
+            (0, body.map_err(read_error)?)
+        }
+        (None, None) => return Ok(None),
+    };
+    let cuts = blobs::references(&transaction, id, first).map_err(read_error)?;
+    let text = match cuts.get(&first) {
+        Some(cuts) => blobs::restore(folder, &body, cuts)?,
+        None => body,
+    };
+    let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(folder.clone()));
+    let read = with_source(shelf, || {
+        event_text(&text, first, value.event).and_then(|event| read_value(event, value))
+    });
+    read.transpose().map_err(|error| corrupt(format!("a value of execution {id} cannot be read: {error}")))
+}
+
+/// Returns the sizes of the large values.
+pub(super) fn sizes(connection: &Connection, id: ExecutionId) -> Result<HistoryBytes, Error> {
+    let cuts = blobs::references(connection, id, 0).map_err(read_error)?;
+    Ok(HistoryBytes::from_rows(cuts.values().map(|row| row.iter().map(|(_, _, length)| length).sum())))
 }
 
 /// Returns the events after the snapshot of an execution, or all, with the same verification.
@@ -68,18 +131,22 @@ fn unless_pruned(
     id: ExecutionId,
     find: impl FnOnce(&Connection) -> Result<Option<Snapshot>, Error>,
 ) -> Result<Option<ReplayLog>, Error> {
-    match stored_events(connection, folder, id, find) {
+    match stored_events(connection, folder, id, find, None) {
         // It may have been pruned with its blobs after its rows were read.
         Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => Ok(None),
         found => found,
     }
 }
 
+/// Removes large values from the text of a row, which begins with the given event and may be the first row.
+type Cutting<'c> = &'c mut dyn FnMut(&str, u32, bool) -> String;
+
 fn stored_events(
     connection: &mut Connection,
     folder: &Arc<Folder>,
     id: ExecutionId,
     find: impl FnOnce(&Connection) -> Result<Option<Snapshot>, Error>,
+    mut cutting: Option<Cutting<'_>>,
 ) -> Result<Option<ReplayLog>, Error> {
     // One snapshot of the database for the count and the events.
     let transaction =
@@ -96,7 +163,10 @@ fn stored_events(
         let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
         let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
         let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
-        events = texts.read(row, 0, 0, |text| read_start(text, raw, known))?;
+        events = texts.read(row, 0, 0, |text| match &mut cutting {
+            Some(cutting) => read_start(&cutting(text, 0, true), raw, known),
+            None => read_start(text, raw, known),
+        })?;
     }
     // The number of events before those that are read, without the first one.
     let mut skipped = 0;
@@ -113,8 +183,10 @@ fn stored_events(
             if first as usize != skipped + events.len() {
                 return Err(texts.missing(skipped + events.len()));
             }
-            let more = texts.read(row, 1, first, |text| serde_json::from_str::<Vec<DecodedEvent>>(text))?;
-            events.extend(more.into_iter().map(|DecodedEvent(event)| event));
+            events.extend(texts.read(row, 1, first, |text| match &mut cutting {
+                Some(cutting) => decode_events(&cutting(text, first, false)),
+                None => decode_events(text),
+            })?);
         }
     }
     if skipped + events.len() != count as usize {
@@ -171,7 +243,8 @@ impl RowReader<'_> {
             None => Cow::Borrowed(text),
         };
         let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(self.folder.clone()));
-        with_source(shelf, || read(&whole)).map_err(|error| {
+        let read = || if whole.len() < LARGE_TEXT { read(&whole) } else { with_sharing(|| read(&whole)) };
+        with_source(shelf, read).map_err(|error| {
             corrupt(format!("event {first} of execution {} cannot be read: {error}", self.id))
         })
     }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
 use rusqlite::Connection;
 use tokio::sync::Mutex;
 
@@ -22,7 +22,7 @@ use super::settings;
 use super::usage::{self, Usage};
 use super::writer::Writer;
 use super::{check, dedup, migration, polls, pool, prune, read, replay, schema, state, waits};
-use crate::codec::{LargeTexts, TextRoom};
+use crate::codec::{CutEvents, CutValue, HistoryBytes, LargeTexts, TextRoom};
 use crate::counters::Counters;
 use crate::poison::Poison;
 use crate::traits::{
@@ -196,6 +196,20 @@ impl ExecutionStore for SqliteStore {
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         let folder = self.0.folder.clone();
         self.0.pool.read(move |connection| replay::events(connection, &folder, id)).await
+    }
+
+    async fn events_cut(&self, id: ExecutionId, min: usize) -> Result<Option<CutEvents>, Error> {
+        let folder = self.0.folder.clone();
+        self.0.pool.read(move |connection| replay::events_cut(connection, &folder, id, min)).await
+    }
+
+    async fn cut_value(&self, id: ExecutionId, value: &CutValue) -> Result<Option<Value>, Error> {
+        let (folder, value) = (self.0.folder.clone(), value.clone());
+        self.0.pool.read(move |connection| replay::cut_value(connection, &folder, id, &value)).await
+    }
+
+    async fn history_bytes(&self, id: ExecutionId) -> Result<HistoryBytes, Error> {
+        self.0.pool.read(move |connection| replay::sizes(connection, id)).await
     }
 
     async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
 use tokio::sync::watch;
 
 use crate::Error;
+use crate::codec::{CutEvents, CutValue, EncodedEvents, HistoryBytes, event_text, read_cut, read_value};
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
@@ -165,6 +166,30 @@ pub trait ExecutionStore: Send + Sync {
     /// Returns all events of an execution in order; `None` if there is no such execution.
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error>;
 
+    /// Returns all events of an execution without their values of more than `min` bytes, which [`ExecutionStore::cut_value`]
+    /// reads; `None` if there is no such execution. One row of the history is in memory at a time.
+    async fn events_cut(&self, id: ExecutionId, min: usize) -> Result<Option<CutEvents>, Error> {
+        let Some(events) = self.events(id).await? else { return Ok(None) };
+        let text = encode(&events)?;
+        let mut cut = CutEvents::default();
+        cut.events = read_cut(&text, 0, min, &mut cut.values).map_err(|error| unreadable(&error))?;
+        Ok(Some(cut))
+    }
+
+    /// Returns a value that [`ExecutionStore::events_cut`] left out; `None` if the execution was deleted meanwhile. Equal parts
+    /// of the value share their memory.
+    async fn cut_value(&self, id: ExecutionId, value: &CutValue) -> Result<Option<Value>, Error> {
+        let Some(events) = self.events(id).await? else { return Ok(None) };
+        let text = encode(&events)?;
+        let value = event_text(&text, 0, value.event).and_then(|event| read_value(event, value));
+        value.transpose().map_err(|error| unreadable(&error))
+    }
+
+    /// Returns the sizes of the large values of an execution, from which a reader reserves its memory.
+    async fn history_bytes(&self, _id: ExecutionId) -> Result<HistoryBytes, Error> {
+        Ok(HistoryBytes::default())
+    }
+
     /// Returns the events that a replay of an execution needs: those after its snapshot, or all; `None` if there is no such
     /// execution.
     async fn replay_log(&self, id: ExecutionId) -> Result<Option<ReplayLog>, Error>;
@@ -188,6 +213,14 @@ pub trait ExecutionStore: Send + Sync {
 
     /// Returns the number of executions that have not ended, including waiting ones.
     async fn unfinished_count(&self) -> Result<u64, Error>;
+}
+
+fn encode(events: &[Event]) -> Result<String, Error> {
+    serde_json::to_string(&EncodedEvents(events.iter())).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &serde_json::Error) -> Error {
+    Error::Read { reason: format!("an event cannot be read: {error}") }
 }
 
 /// Open waits of suspended executions. [`ExecutionStore::append`] writes them.

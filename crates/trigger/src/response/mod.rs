@@ -11,7 +11,7 @@ mod tests;
 
 use model::automation::{StaticResponse, WebhookTrigger};
 use model::payload::HeaderText;
-use model::value::{Data, FileLoadError, MAX_LOADED_BYTES};
+use model::value::{Data, FileLoadError, MAX_LOADED_BYTES, encode_json};
 use model::{ExecutionId, HttpResponse, Map, Value};
 
 pub use check::{Problem, check_static_response};
@@ -215,9 +215,9 @@ fn default_content(value: &Value) -> Result<(HeaderText, Data), FileLoadError> {
     })
 }
 
-/// The JSON of a value, including the bytes of its files. Blocks if a file is external.
+/// The JSON of a value, including the bytes of its files, which are read while it is sent. Blocks if a file is external.
 fn json(value: &Value) -> Result<Data, FileLoadError> {
-    Ok(value.load_files(MAX_LOADED_BYTES)?.to_json().into())
+    encode_json(value, MAX_LOADED_BYTES)
 }
 
 fn body_error(error: &FileLoadError) -> PartsError {

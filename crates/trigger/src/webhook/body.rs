@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use model::value::{JsonError, JsonLimits};
+use model::value::{JsonError, JsonLimits, Reserved};
 use model::{File, Value};
 
 use super::content_type::{self, Kind, MAX_PARSED_BYTES};
@@ -25,7 +25,8 @@ pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
     let data = match (kind, body.data.in_memory()) {
         // The listener inspects a body before it spools it to disk, so an external body is not a JSON document.
         (Kind::Unknown, None) => return Ok(raw.clone()),
-        _ => &body.data.load(MAX_PARSED_BYTES).map_err(too_large)?,
+        // The listener has reserved memory for such a body, and loaded it.
+        _ => &body.data.load(MAX_PARSED_BYTES, &Reserved::new(MAX_PARSED_BYTES, ())).map_err(too_large)?,
     };
     match kind {
         Kind::Json => json(data, "request body"),

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use futures_util::{FutureExt as _, stream};
-use model::value::CHUNK_SIZE;
+use model::value::{CHUNK_SIZE, Reserved};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -171,7 +171,10 @@ fn a_file_part_is_a_range_of_the_body_with_its_hash() {
     let file = file.as_file().expect("a file");
     assert!(file.data.is_external());
     assert_eq!((file.data.len(), file.data.digest()), (picture.len(), Data::from(picture.clone()).digest()));
-    assert_eq!(file.data.load(picture.len()).expect("it is read"), picture);
+    assert_eq!(
+        file.data.load(picture.len(), &Reserved::new(picture.len(), ())).expect("it is read"),
+        picture
+    );
     assert_eq!(results.path("body.data.order.data.id"), Some(Value::from(7)));
     assert_eq!(
         results.path("rawBody").and_then(|raw| raw.as_file().map(|raw| raw.data.len())),

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
-use model::value::Data;
+use model::value::{Data, Reserved};
 
 use super::content_type::MAX_PARSED_BYTES;
 use super::header_values;
@@ -43,7 +43,8 @@ pub(super) fn encoding(headers: &[(String, Vec<u8>)]) -> Encoding {
 /// 413 if the result is larger, 400 if the bytes are not gzip (`bad_encoding`), 503 if they cannot be read.
 pub(super) fn inflate(body: &Data, max_body: usize) -> Result<Data, Rejection> {
     let most = max_body.min(MAX_PARSED_BYTES);
-    let sent = body.load(max_body).map_err(|_| {
+    // Few bodies are inflated at a time, so these need no other bound.
+    let sent = body.load(max_body, &Reserved::new(max_body, ())).map_err(|_| {
         Rejection::unavailable("the request could not be read; try again", super::RETRY_AFTER)
     })?;
     let mut inflated = Vec::new();

@@ -1,7 +1,7 @@
 //! `cogwork executions export`
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -109,20 +109,26 @@ impl Export {
         let store = history::require(config)?;
         let row = history::find(&*store, id).await?;
         let id = row.id;
-        let events =
-            store.events(id).await?.with_context(|| format!("execution `{id}` was cleared away just now"))?;
+        let (events, cuts) = history::events(&store, id).await?;
         let automation = history::definition(&*store, row.definition).await?;
         let logs = server::export_lines(&*store, id).await?;
         let format = match self.format {
             Format::Html => ExportFormat::Html,
             Format::Json => ExportFormat::Json,
         };
-        let text =
-            server::export(row, events, logs, automation.as_ref(), format).context("the store is damaged")?;
+        let write = move |out: &mut dyn Write| {
+            server::export(row, events, &cuts, logs, automation.as_ref(), format, out)
+        };
         match &self.output {
-            None => output::data(text)?,
+            None => output::written(write).await?,
             Some(path) => {
-                std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+                let file = path.clone();
+                let written = tokio::task::spawn_blocking(move || {
+                    let mut out = BufWriter::new(File::create(file)?);
+                    write(&mut out)?;
+                    out.flush()
+                });
+                written.await?.with_context(|| format!("cannot write `{}`", path.display()))?;
                 output::say(format_args!("written to {}", path.display()));
             }
         }

@@ -24,13 +24,12 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     let row = history::find(&*store, id).await?;
     let (id, origin, definition) = (row.id, row.origin.as_str(), row.definition);
     let has_ended = row.status.is_terminal();
-    let events =
-        store.events(id).await?.with_context(|| format!("execution `{id}` was cleared away just now"))?;
+    let (events, cuts) = history::events(&store, id).await?;
     // It gives the steps their order.
     let automation = history::definition(&*store, definition).await?;
     let waits = store.waits(id).await?;
     let mut value =
-        server::describe(row, events, &waits, automation.as_ref()).context("the store is damaged")?;
+        server::describe(row, events, &cuts, &waits, automation.as_ref()).context("the store is damaged")?;
     if !has_ended {
         // Only a daemon knows the queue, the concurrency waits and the resume address. Without one, the store has the
         // rest.
@@ -42,15 +41,20 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
         }
     }
     if json {
-        output::json(&value)?;
+        output::written(move |out| cuts.write(&value, true, out)).await?;
         return Ok(Exit::Done);
     }
+    let result = value.pointer("/outcome/result").filter(|result| cuts.are_in(result)).cloned();
+    cuts.put_beginnings(&mut value);
     let execution: Execution = serde_json::from_value(value).context("an execution that is none")?;
     head(&execution, origin)?;
     for line in tree::lines(automation.as_ref(), &execution.steps) {
         output::data(line)?;
     }
-    tail(&execution)?;
+    tail(&execution, result.is_some())?;
+    if let Some(result) = result {
+        output::written(move |out| cuts.write(&result, true, out)).await?;
+    }
     Ok(Exit::Done)
 }
 
@@ -152,7 +156,8 @@ fn payload(payload: &Value) -> String {
     }
 }
 
-fn tail(execution: &Execution) -> anyhow::Result<()> {
+/// Prints the end; a large result follows.
+fn tail(execution: &Execution, is_large: bool) -> anyhow::Result<()> {
     output::data("")?;
     if let Some(status) = execution.answered {
         output::data(format_args!(
@@ -165,6 +170,7 @@ fn tail(execution: &Execution) -> anyhow::Result<()> {
     }
     match &execution.outcome {
         None => output::data(paint(QUIET, "it has not come to its end"))?,
+        Some(Outcome::Succeeded { .. }) if is_large => output::data(paint(STRONG, "result"))?,
         Some(Outcome::Succeeded { result }) => {
             output::data(format_args!(
                 "{}\n{}",

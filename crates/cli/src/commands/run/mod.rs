@@ -15,7 +15,7 @@ use engine::{Engine, Start, SystemClock};
 use model::automation::{Trigger, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
-use model::value::{JsonLimits, MAX_LOADED_BYTES, Value};
+use model::value::{JsonLimits, MAX_LOADED_BYTES, Reserved, Value};
 
 use self::answers::{Answers, PresetAnswer};
 use self::workspace::Workspace;
@@ -152,7 +152,8 @@ fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
     let kind = answer.header("content-type").unwrap_or_default();
     let kind = if kind.is_empty() { String::new() } else { format!(" ({})", plain(kind)) };
     output::say(format_args!("answers {}{kind}", answer.status));
-    let body = answer.body.load(MAX_LOADED_BYTES).context("the body of the answer cannot be read")?;
+    let body = answer.body.load(MAX_LOADED_BYTES, &Reserved::new(MAX_LOADED_BYTES, ()));
+    let body = body.context("the body of the answer cannot be read")?;
     let value = Value::from_json(&body, JsonLimits::default());
     match (value, std::str::from_utf8(&body)) {
         _ if body.is_empty() => Ok(()),

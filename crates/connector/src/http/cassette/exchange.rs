@@ -118,7 +118,7 @@ pub struct RecordedPart {
 impl RecordedRequest {
     pub(super) fn new(request: &Request, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
         let body = match &request.body {
-            Body::Empty => RecordedBody::default(),
+            Body::Empty | Body::Json(_) | Body::Form(_) => RecordedBody::default(),
             Body::Bytes(data) => RecordedBody::new(&data.for_display(), media_type(headers).as_deref(), mask),
             Body::Multipart(parts) => RecordedBody {
                 parts: Some(parts.iter().map(|part| RecordedPart::new(part, mask)).collect()),

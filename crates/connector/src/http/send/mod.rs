@@ -29,6 +29,13 @@ impl Http {
     /// Sends a request and returns the response, whatever its status. Redirects of GET and HEAD are followed. If the
     /// service rejects the token, the request is repeated once with a new token.
     pub(crate) async fn send(&self, request: &Request, context: &RequestContext<'_>) -> SendResult {
+        let encoded;
+        let request = if request.body.is_unencoded() {
+            encoded = self.encode(request).await?;
+            &encoded
+        } else {
+            request
+        };
         let Some(tokens) = context.connection.and_then(|connection| connection.tokens()) else {
             return self.send_with(request, context, None).await;
         };
@@ -42,6 +49,16 @@ impl Http {
             Some(fresh) => self.send_with(request, context, Some(&fresh)).await,
             None => Ok(response),
         }
+    }
+
+    /// Makes the bytes of a body with external files, on another thread.
+    async fn encode(&self, request: &Request) -> Result<Request, ActionError> {
+        let failed = |error: String| ActionError::new(ErrorKind::Internal, error);
+        let _turn = self.encoders.acquire().await.map_err(|error| failed(error.to_string()))?;
+        let body = request.body.clone();
+        let encoding = tokio::task::spawn_blocking(move || body.encode());
+        let body = encoding.await.map_err(|error| failed(error.to_string()))??;
+        Ok(Request { body, ..request.clone() })
     }
 
     async fn send_with(
@@ -176,7 +193,8 @@ impl Http {
         let client_error = |error| failure::client_error(context.subject, url, error);
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {
-            Body::Empty => builder,
+            // A body with files is encoded before.
+            Body::Empty | Body::Json(_) | Body::Form(_) => builder,
             Body::Bytes(data) => builder.body(self.request_body(vec![data.clone()])),
             Body::Multipart(parts) => {
                 let boundary = multipart::boundary();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::Map;
+use model::{File, Map, Value};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -471,4 +471,48 @@ async fn neither_a_request_nor_its_body_leaves_while_the_gate_is_closed() {
         assert_eq!(sent.status, 200);
         assert_eq!(*waits.0.lock().expect("not poisoned"), [GATE_CHECK; 2], "{at:?}");
     }
+}
+
+/// A file of the store.
+#[derive(Debug)]
+struct Stored(Vec<u8>);
+
+impl model::value::Blob for Stored {
+    fn digest(&self) -> [u8; 32] {
+        Data::from(self.0.clone()).digest()
+    }
+
+    fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        Data::from(self.0.clone()).read_at(offset, buffer)
+    }
+}
+
+#[tokio::test]
+async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
+    let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
+    let stored = model::value::ExternalBytes::new(Arc::new(Stored(vec![0xff; 300_000])));
+    let file = |data: Data| Value::from(File { content_type: "a/b".into(), filename: None, data });
+    let value = |data: Data| Value::from(Map::from_iter([("list", Value::from(vec![file(data)]))]));
+    let (external, loaded) = (value(stored.into()), value(vec![0xff; 300_000].into()));
+    let mut sent = request(Method::POST, &server.url("/"));
+    sent.set_value(&external).expect("it is a body");
+    assert!(sent.body.is_unencoded(), "its files are not read yet");
+    send(local(), &sent).await.expect("an answer");
+    sent.set_form(&[("field".to_owned(), external.clone())]).expect("it is a body");
+    send(local(), &sent).await.expect("an answer");
+    let part = crate::http::Part::from_value("field", &external).expect("a part");
+    sent.body = Body::Multipart(vec![part]);
+    send(local(), &sent).await.expect("an answer");
+    let mut plain = request(Method::POST, &server.url("/"));
+    plain.set_form(&[("field".to_owned(), loaded.clone())]).expect("it is a body");
+    let Body::Bytes(form) = &plain.body else { panic!("a form in memory") };
+    let requests = server.requests();
+    let bodies: Vec<&str> =
+        requests.iter().filter_map(|request| Some(request.split_once("\r\n\r\n")?.1)).collect();
+    assert!(bodies[0] == loaded.to_json() && bodies[1].as_bytes() == &form.for_display()[..]);
+    assert!(bodies[2].contains(&format!("application/json\r\n\r\n{}\r\n", loaded.to_json())));
 }

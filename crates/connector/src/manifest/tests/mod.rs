@@ -53,7 +53,8 @@ fn request(action: &str, inputs: &str) -> Result<Request, ActionError> {
     let (manifest, errors) = read_text(&manifest(action));
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
     let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    let inputs = check_inputs(action.spec(), value.as_map().expect("a map"))?;
+    let inputs =
+        check_inputs(action.spec(), value.as_map().expect("a map"), &model::value::Reserved::nothing())?;
     action.prepare(&inputs, None).expect("it sends a request")
 }
 
@@ -61,7 +62,7 @@ fn check(action: &str, inputs: &str, expected: &str) {
     let shown = match request(action, inputs) {
         Ok(request) => {
             let body = match &request.body {
-                Body::Empty => String::new(),
+                Body::Empty | Body::Json(_) | Body::Form(_) => String::new(),
                 Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(&data.for_display())),
                 Body::Multipart(parts) => parts
                     .iter()
@@ -153,7 +154,9 @@ fn filtered(action: usize, inputs: &str) -> String {
     let (manifest, errors) = read_text(FILTERS);
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
     let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    let inputs = check_inputs(action.spec(), value.as_map().expect("a map")).expect("inputs");
+    let inputs =
+        check_inputs(action.spec(), value.as_map().expect("a map"), &model::value::Reserved::nothing())
+            .expect("inputs");
     match action.prepare(&inputs, None).expect("it sends a request") {
         Ok(request) => request.url.query().unwrap_or_default().to_owned(),
         Err(error) => error.into_message(),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use lettre::Message;
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, Mailbox, MultiPart, SinglePart};
+use model::value::Reserved;
 use model::{Map, Value};
 
 use super::super::text_of;
@@ -22,7 +23,7 @@ pub(super) struct Mail {
 }
 
 /// Builds a message. The message id derives from `key`, which is equal for all attempts at a step.
-pub(super) fn build(inputs: &Map, key: &str, now: Timestamp) -> Result<Mail, String> {
+pub(super) fn build(inputs: &Map, key: &str, now: Timestamp, memory: &Reserved) -> Result<Mail, String> {
     let from = mailbox("from", text_of(inputs, "from"))?;
     let id = format!("<{}@{}>", plain(key), from.email.domain());
     let mut builder = Message::builder().message_id(Some(id.clone())).date(SystemTime::from(now)).from(from);
@@ -53,7 +54,7 @@ pub(super) fn build(inputs: &Map, key: &str, now: Timestamp) -> Result<Mail, Str
         return Err("`subject` holds a line break".to_owned());
     }
     let builder = builder.subject(subject);
-    let attachments = attachments(inputs)?;
+    let attachments = attachments(inputs, memory)?;
     let content = match (content(inputs)?, attachments.is_empty()) {
         (Content::Single(part), true) => builder.singlepart(part),
         (Content::Both(parts), true) => builder.multipart(parts),
@@ -84,7 +85,12 @@ fn content(inputs: &Map) -> Result<Content, String> {
     }
 }
 
-fn attachments(inputs: &Map) -> Result<Vec<SinglePart>, String> {
+/// The bytes of attachments that are not in memory.
+pub(super) fn external_bytes(inputs: &Map) -> usize {
+    inputs.get("attachments").map_or(0, Value::external_bytes)
+}
+
+fn attachments(inputs: &Map, memory: &Reserved) -> Result<Vec<SinglePart>, String> {
     let files = inputs.get("attachments").and_then(Value::as_list).unwrap_or_default();
     let files: Vec<_> = files.iter().filter_map(Value::as_file).collect();
     if files.iter().map(|file| file.data.len()).sum::<usize>() > MAX_ATTACHMENTS {
@@ -95,7 +101,7 @@ fn attachments(inputs: &Map) -> Result<Vec<SinglePart>, String> {
         let name = file.filename.as_deref().map_or_else(|| format!("file-{}", at + 1), str::to_owned);
         let octets = || ContentType::parse("application/octet-stream").map_err(|error| error.to_string());
         let kind = ContentType::parse(&file.content_type).or_else(|_| octets())?;
-        let data = file.data.load(MAX_ATTACHMENTS).map_err(|error| error.to_string())?;
+        let data = file.data.load(MAX_ATTACHMENTS, memory).map_err(|error| error.to_string())?;
         Ok(Attachment::new(name.replace(|c: char| c.is_control(), " ")).body(data.to_vec(), kind))
     };
     files.iter().enumerate().map(part).collect()

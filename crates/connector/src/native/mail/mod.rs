@@ -74,12 +74,25 @@ impl Action for Send {
         &self.spec
     }
 
+    fn memory_for_files(&self, inputs: &Map) -> usize {
+        // The bytes, their base64 in the message, and the message as it is sent.
+        message::external_bytes(inputs).saturating_mul(4)
+    }
+
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let Some(connection) = call.connection_for(&self.spec)? else {
             return Err(ActionError::new(ErrorKind::Connection, "`mail.send` needs a connection"));
         };
         let now = call.http.timer().now();
-        let mail = message::build(call.inputs, call.idempotency_key, now).map_err(input_error)?;
+        let (inputs, key, memory) =
+            (call.inputs.clone(), call.idempotency_key.to_owned(), call.memory.clone());
+        let build = move || message::build(&inputs, &key, now, &memory);
+        let mail = if message::external_bytes(call.inputs) > 0 {
+            tokio::task::spawn_blocking(build).await.unwrap_or_else(|error| Err(error.to_string()))
+        } else {
+            build()
+        };
+        let mail = mail.map_err(input_error)?;
         let server = Server::from_connection(connection)?;
         let limit = call.http.options().timeout;
         let mode = self.hand_over(&call, &server, &mail, limit);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Function;
+use crate::budget::Budget;
 use crate::diagnostic::nearest;
 use crate::expression::evaluation::Values;
 use crate::value::{File, MAX_LOADED_BYTES, Value};
@@ -12,11 +13,17 @@ use bytes::Bytes;
 pub(super) struct Arguments<'a> {
     function: &'a Function,
     values: Vec<Option<Value>>,
+    /// Pays for the files that are loaded.
+    budget: &'a Budget,
 }
 
 impl<'a> Arguments<'a> {
     /// Binds arguments to parameters. `null` for an optional parameter counts as omitted.
-    pub(super) fn bind(function: &'a Function, call_values: Values) -> Result<Self, String> {
+    pub(super) fn bind(
+        function: &'a Function,
+        call_values: Values,
+        budget: &'a Budget,
+    ) -> Result<Self, String> {
         let parameters = function.parameters;
         if call_values.positional.len() > parameters.len() {
             return Err(format!("takes at most {} arguments: {}", parameters.len(), join_names(parameters)));
@@ -44,16 +51,16 @@ impl<'a> Arguments<'a> {
                 *value = None;
             }
         }
-        Ok(Self { function, values })
+        Ok(Self { function, values, budget })
     }
 
     /// Binds named arguments only.
-    pub(super) fn from_named(function: &'a Function, named: &[(&str, &Value)]) -> Self {
+    pub(super) fn from_named(function: &'a Function, named: &[(&str, &Value)], budget: &'a Budget) -> Self {
         let value = |parameter: &&str| {
             let found = named.iter().find(|(name, value)| name == parameter && !value.is_null());
             found.map(|(_, value)| (*value).clone())
         };
-        Self { function, values: function.parameters.iter().map(value).collect() }
+        Self { function, values: function.parameters.iter().map(value).collect(), budget }
     }
 
     /// All arguments present.
@@ -74,7 +81,7 @@ impl<'a> Arguments<'a> {
             Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
             Value::File(file) => match file.data.in_memory() {
                 Some(bytes) => Ok(Cow::Borrowed(bytes)),
-                None => Ok(Cow::Owned(load_file(name, file)?.into())),
+                None => Ok(Cow::Owned(load_file(name, file, self.budget)?.into())),
             },
             scalar @ (Value::Number(_) | Value::Bool(_)) => Ok(Cow::Owned(scalar.to_text().into_bytes())),
             other => Err(type_error(name, other)),
@@ -87,7 +94,8 @@ impl<'a> Arguments<'a> {
         let text: &str = match self.value(name) {
             Value::String(text) => text,
             Value::File(file) if file.data.is_external() => {
-                let text = String::from_utf8(load_file(name, file)?.into()).map_err(|_| no_text())?;
+                let text =
+                    String::from_utf8(load_file(name, file, self.budget)?.into()).map_err(|_| no_text())?;
                 return Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text).into());
             }
             Value::File(file) => file.text().ok_or_else(no_text)?,
@@ -136,8 +144,8 @@ impl<'a> Arguments<'a> {
 }
 
 /// Loads an external file into memory.
-fn load_file(name: &str, file: &File) -> Result<Bytes, String> {
-    file.data.load(MAX_LOADED_BYTES).map_err(|error| format!("`{name}` cannot be loaded: {error}"))
+fn load_file(name: &str, file: &File, budget: &Budget) -> Result<Bytes, String> {
+    file.data.load(MAX_LOADED_BYTES, budget).map_err(|error| format!("`{name}` cannot be loaded: {error}"))
 }
 
 /// The message for a value that is neither text nor a file, with a way to convert it.

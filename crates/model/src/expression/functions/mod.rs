@@ -225,7 +225,7 @@ pub fn apply(name: &str, arguments: &[(&str, &Value)]) -> Result<Value, String> 
     for (_, value) in arguments {
         charge(value, &budget).map_err(|exceeded| exceeded.to_string())?;
     }
-    let result = run(&Arguments::from_named(function, arguments))?;
+    let result = run(&Arguments::from_named(function, arguments, &budget))?;
     charge(&result, &budget).map_err(|exceeded| exceeded.to_string())?;
     Ok(result)
 }
@@ -245,7 +245,8 @@ pub(super) fn call(
     if matches!(function.run, Run::Dictionary) {
         return dictionary(values, budget).map_err(prefix_name);
     }
-    let arguments = Arguments::bind(function, values).map_err(|message| prefix_name(message.into()))?;
+    let arguments =
+        Arguments::bind(function, values, budget).map_err(|message| prefix_name(message.into()))?;
     for value in arguments.present() {
         charge(value, budget)?;
     }

@@ -9,22 +9,31 @@ use std::sync::Arc;
 use catalog::FilesAction;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Value};
+use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Reserved, Value};
 
-use crate::run::{Exit, Run};
+use crate::run::{Context, Exit, Run};
 use sandboxed_dir::{Existing, SandboxedDir, path_components};
 
 /// Maximum number of entries of a listing.
 const MAX_ENTRIES: usize = 10_000;
 
 impl Run {
-    pub(super) async fn files_action(&self, verb: FilesAction, inputs: &Map) -> Result<Value, Exit> {
+    pub(super) async fn files_action(
+        &self,
+        verb: FilesAction,
+        inputs: &Map,
+        key: &str,
+        context: &Context,
+    ) -> Result<Value, Exit> {
         let Some(root) = self.runtime.settings.files_dir.clone() else {
             let message = "there is no folder of files; name one with the setting `filesDir`";
             return Err(Exit::Failed(ActionError::new(ErrorKind::Blocked, message)));
         };
         let max = self.runtime.settings.limits.result_bytes;
-        let task = Task { verb, root, inputs: inputs.clone(), max };
+        // The bytes, their JSON, and the copy that is written.
+        let bytes = inputs.get("content").map_or(0, Value::external_bytes).saturating_mul(3);
+        let memory = self.reserve_to_load(bytes, key, context).await?;
+        let task = Task { verb, root, inputs: inputs.clone(), max, memory };
         // The test clock advances when no task is runnable; a blocking thread would not count as one.
         if self.runtime.doubles.is_some() {
             return task.run().map_err(Exit::Failed);
@@ -42,6 +51,8 @@ struct Task {
     root: PathBuf,
     inputs: Map,
     max: usize,
+    /// For the files of the content.
+    memory: Reserved,
 }
 
 impl Task {
@@ -69,7 +80,7 @@ impl Task {
                 ]))
             }
             FilesAction::Write => {
-                let content = bytes(self.inputs.get("content").unwrap_or(&Value::Null))?;
+                let content = bytes(self.inputs.get("content").unwrap_or(&Value::Null), &self.memory)?;
                 let existing = if text("ifExists") == "fail" { Existing::Keep } else { Existing::Replace };
                 match root.write(&names, &content, existing) {
                     // An earlier attempt of this step may have written the same content.
@@ -107,9 +118,9 @@ fn instant(seconds: i64) -> Value {
     Timestamp::from_second(seconds).map_or(Value::Null, |instant| Value::from(instant.to_string()))
 }
 
-fn bytes(content: &Value) -> Result<Vec<u8>, ActionError> {
+fn bytes(content: &Value, memory: &Reserved) -> Result<Vec<u8>, ActionError> {
     let content = content
-        .load_files(MAX_LOADED_BYTES)
+        .load_files(MAX_LOADED_BYTES, memory)
         .map_err(|error| ActionError::new(ErrorKind::Input, format!("`content`: {error}")))?;
     Ok(match &content {
         Value::String(text) => text.as_bytes().to_vec(),

@@ -275,7 +275,7 @@ impl Derivation<'_> {
                     inputs.insert(name.name.as_str(), value);
                 }
                 // With the defaults of the action, as it is called.
-                let checked = spec.and_then(|spec| connector::check_inputs(spec, &inputs).ok());
+                let checked = spec.and_then(|spec| connector::check_inputs(spec, &inputs, budget).ok());
                 Ok(Value::from(checked.unwrap_or(inputs)))
             }
             Verb::Call(call) => {

@@ -3,6 +3,8 @@
 
 mod page;
 
+use std::io;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use engine::{Deployment, Graph};
@@ -10,7 +12,6 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use model::automation::Automation;
 use model::diagnostic::Report;
-use model::execution::InvalidEvent;
 use model::{Event, LogLine};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionRow, Store};
@@ -19,6 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::executions::ExecutionDetail;
 use super::extract::{Query, Segment};
 use super::graph::GraphView;
+use super::recorded::{Cuts, Recorded, on_thread};
 use super::{Problem, Shared, executions};
 use crate::admin::described::AnyJson;
 
@@ -104,23 +106,26 @@ pub async fn export_lines(store: &dyn Store, id: model::ExecutionId) -> Result<V
     Ok(lines)
 }
 
-/// An execution as one file, for whoever reads a store without a daemon. Credentials are masked as the API masks them.
+/// Writes an execution as one file, for a reader of a store without a daemon too. Credentials are masked as the API masks
+/// them. Blocks while it reads large values, one at a time.
 ///
 /// # Errors
-/// An event that cannot stand where it stands: the store is damaged.
+/// The store is damaged or fails, or the writer fails.
 pub fn export(
     row: ExecutionRow,
     events: Vec<Event>,
+    cuts: &Cuts,
     logs: Vec<LogLine>,
     automation: Option<&Automation>,
     format: ExportFormat,
-) -> Result<String, InvalidEvent> {
-    let execution = executions::detail(row, events, None, automation)?;
+    mut writer: impl io::Write,
+) -> io::Result<()> {
+    let execution = executions::detail(row, events, cuts, None, automation).map_err(io::Error::other)?;
     let export = Export { execution, definition: automation.map(ExportedDefinition::new), logs };
-    Ok(match format {
-        ExportFormat::Html => page::render(export),
-        ExportFormat::Json => serde_json::to_string_pretty(&export).unwrap_or_default(),
-    })
+    match format {
+        ExportFormat::Html => writer.write_all(page::render(export, cuts).as_bytes()),
+        ExportFormat::Json => cuts.write(&serde_json::to_value(&export)?, true, writer),
+    }
 }
 
 /// An execution as one file
@@ -136,12 +141,17 @@ pub(crate) async fn route(
     Segment(id): Segment,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, Problem> {
-    let (row, events) = api.execution(&id).await?;
+    let Recorded { row, events, cuts } = api.recorded(&id).await?;
     let id = row.id;
     let automation = api.engine.runtime().automation_of(&row).await;
     let logs = export_lines(&**api.engine.store(), id).await?;
-    let text = export(row, events, logs, automation.as_deref(), query.format);
-    let text = text.map_err(|error| Problem::internal(&error))?;
+    let memory = cuts.memory();
+    let text = on_thread(move || {
+        let mut text = Vec::new();
+        let written = export(row, events, &cuts, logs, automation.as_deref(), query.format, &mut text);
+        written.map(|()| text).map_err(|error| Problem::internal(&error))
+    });
+    let text = text.await?;
     let (kind, ending) = match query.format {
         ExportFormat::Html => ("text/html; charset=utf-8", "html"),
         ExportFormat::Json => ("application/json", "json"),
@@ -150,5 +160,7 @@ pub(crate) async fn route(
     let name = HeaderValue::from_str(&format!("attachment; filename=\"execution-{id}.{ending}\""));
     let name = name.map_err(|error| Problem::internal(&error))?;
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(kind)), (CONTENT_DISPOSITION, name)];
-    Ok((StatusCode::OK, headers, text).into_response())
+    let mut response = (StatusCode::OK, headers, text).into_response();
+    response.extensions_mut().insert(memory);
+    Ok(response)
 }

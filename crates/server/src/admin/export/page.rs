@@ -6,15 +6,17 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
-use super::Export;
+use super::super::large;
+use super::{Cuts, Export};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 
 /// Renders the page. Values over 4 KiB are cut.
-pub(super) fn render(mut export: Export) -> String {
-    export.execution.cut();
-    let value = serde_json::to_value(&export).unwrap_or_default();
+pub(super) fn render(mut export: Export, cuts: &Cuts) -> String {
+    export.execution.cut(cuts);
+    let mut value = serde_json::to_value(&export).unwrap_or_default();
+    large::sweep(&mut value["execution"], cuts);
     let (execution, definition) = (&value["execution"], &value["definition"]);
     let title = format!("{} · {}", text(&execution["automation"]), text(&execution["status"]));
     let page = html! {
