@@ -1,6 +1,8 @@
 //! Hostile requests against a daemon: every row of the corpus in `tests/hostile`, with operands from bodies of three sizes,
 //! many at one time. An observer beside them measures the answers to others and the memory of the daemon.
 
+mod data;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -14,6 +16,8 @@ use serde_json::{Value, json};
 
 use crate::daemon::{self, Daemon};
 use crate::project::{Project, repository};
+
+pub use data::{Amounts, run_data};
 
 /// The sizes of the bodies, in bytes.
 const SIZES: [usize; 3] = [1 << 10, 100 << 10, 5 << 20];
@@ -49,6 +53,25 @@ pub struct Findings {
     pub others: (usize, Duration, Duration, Duration),
     /// The broken bounds, in words.
     pub broken: Vec<String>,
+}
+
+impl Findings {
+    /// Notes the bounds that are broken.
+    fn judge(&mut self, bounds: Bounds) {
+        if self.peak > bounds.memory {
+            self.broken.push(format!("the daemon took {} MiB above idle", self.peak >> 20));
+        }
+        if self.others.2 > bounds.others {
+            self.broken.push(format!("the 99th percentile of others was {:?}", self.others.2));
+        }
+    }
+}
+
+/// The number of `times`, with their median, 99th percentile and maximum.
+fn percentiles(mut times: Vec<Duration>) -> (usize, Duration, Duration, Duration) {
+    times.sort();
+    let at = |permille: usize| times.get(times.len() * permille / 1000).copied().unwrap_or(PATIENCE);
+    (times.len(), at(500), at(990), times.last().copied().unwrap_or(PATIENCE))
 }
 
 /// Reads the corpus.
@@ -104,17 +127,9 @@ pub async fn run(bounds: Bounds, sizes: usize, arguments: &[String]) -> Result<F
         }
     }
     stop.store(true, Ordering::Relaxed);
-    let mut times = others.await.map_err(io::Error::other)?;
-    times.sort();
-    let at = |permille: usize| times.get(times.len() * permille / 1000).copied().unwrap_or(PATIENCE);
-    findings.others = (times.len(), at(500), at(990), times.last().copied().unwrap_or(PATIENCE));
+    findings.others = percentiles(others.await.map_err(io::Error::other)?);
     findings.peak = memory(pid, "VmHWM:")?.saturating_sub(idle);
-    if findings.peak > bounds.memory {
-        findings.broken.push(format!("the daemon took {} MiB above idle", findings.peak >> 20));
-    }
-    if findings.others.2 > bounds.others {
-        findings.broken.push(format!("the 99th percentile of others was {:?}", findings.others.2));
-    }
+    findings.judge(bounds);
     if !daemon.stop().await?.success() {
         findings.broken.push("the daemon did not end well".to_owned());
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tests::hostile::{Bounds, run, run_each};
+use tests::hostile::{Amounts, Bounds, Findings, run, run_data, run_each};
 
 /// Sends every filter, function, operator, query and schema keyword with hostile operands to a daemon.
 #[derive(Parser)]
@@ -20,6 +20,15 @@ struct Arguments {
     /// The 99th percentile that answers to others may have, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50)]
     others: u64,
+    /// The binary bodies of 6 MB that go into a call, and into an answer.
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    bodies: usize,
+    /// The readers of an execution at a time.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    readers: usize,
+    /// Send large data alone, not the corpus.
+    #[arg(long)]
+    data: bool,
     /// Send each row alone, and list the rows that take the most memory.
     #[arg(long)]
     each: bool,
@@ -43,11 +52,26 @@ async fn main() -> io::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let bounds = Bounds { memory: arguments.memory << 20, others: Duration::from_millis(arguments.others) };
-    let findings = run(bounds, arguments.sizes, &arguments.daemon).await.map_err(io::Error::other)?;
+    let mut rows = Vec::new();
+    if !arguments.data {
+        let findings = run(bounds, arguments.sizes, &arguments.daemon).await.map_err(io::Error::other)?;
+        rows.push(("operands", findings));
+    }
+    let amounts = Amounts { bodies: arguments.bodies, readers: arguments.readers };
+    rows.extend(run_data(bounds, amounts, &arguments.daemon).await.map_err(io::Error::other)?);
+    let mut is_well = true;
+    for (name, findings) in rows {
+        is_well &= findings.broken.is_empty();
+        report(&mut out, name, &findings)?;
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn report(out: &mut io::Stdout, name: &str, findings: &Findings) -> io::Result<()> {
     let (count, median, late, longest) = findings.others;
     writeln!(
         out,
-        "hostile: {} requests answered {:?}; peak {} MiB above idle; {count} others: median {median:?}, 99th percentile {late:?}, longest {longest:?}",
+        "hostile: {name}: {} requests answered {:?}; peak {} MiB above idle; {count} others: median {median:?}, 99th percentile {late:?}, longest {longest:?}",
         findings.answered,
         findings.statuses,
         findings.peak >> 20,
@@ -55,5 +79,5 @@ async fn main() -> io::Result<ExitCode> {
     for broken in &findings.broken {
         writeln!(out, "  broken: {broken}")?;
     }
-    Ok(if findings.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }

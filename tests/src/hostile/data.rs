@@ -1,0 +1,264 @@
+//! Large data against a daemon: bodies that a call or an answer makes whole, and readers of large executions. Each row has the
+//! bounds of the operands.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+
+use super::{Bounds, Findings, PATIENCE, addresses, client, limit, memory, observe, percentiles};
+use crate::daemon::{self, Daemon};
+use crate::project::Project;
+
+/// The bytes of a binary body.
+const BODY: usize = 6_000_000;
+/// How long the called host takes to answer.
+const SLOW: Duration = Duration::from_millis(300);
+/// The pause of a slow reader before it reads anything.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The lists in the result of the largest execution, of as many numbers as a function gives.
+const LISTS: usize = 9;
+
+/// How much data a run sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Amounts {
+    /// Binary bodies into a call, and into an answer.
+    pub bodies: usize,
+    /// Readers of an execution at a time.
+    pub readers: usize,
+}
+
+/// Sends large data to a daemon with these further `arguments`, and holds each row to `bounds`.
+///
+/// # Errors
+/// The daemon cannot be started, or the system refuses.
+pub async fn run_data(
+    bounds: Bounds,
+    amounts: Amounts,
+    arguments: &[String],
+) -> Result<Vec<(&'static str, Findings)>, daemon::Error> {
+    let slow = slow_host().await?;
+    let project = Project::new()?;
+    write_automations(&project, slow)?;
+    let builder = Daemon::builder(&project).argument("--outbound-allow").argument("127.0.0.1");
+    let builder = arguments.iter().fold(builder, |builder, argument| builder.argument(argument));
+    let daemon = builder.start().await?;
+    let pid = daemon.id()?;
+    limit(pid)?;
+    let client = client().map_err(io::Error::other)?;
+    let addresses = addresses(&daemon, &client).await?;
+    let address = |name: &str| addresses.get(name).cloned().unwrap_or_default();
+    let rig = Rig { client, others: address("others"), pid, idle: memory(pid, "VmRSS:")?, bounds };
+    let admin = Admin { url: daemon.admin_url(), token: daemon.admin_token()? };
+    let mut rows = Vec::new();
+    let body = bytes::Bytes::from(
+        (0..BODY).map(|at| u8::try_from(at * 7919 % 251).unwrap_or_default() | 0x80).collect::<Vec<_>>(),
+    );
+    let (call, answer) = (address("call"), address("answer"));
+    let calls = rig.row(send_bodies(&rig.client, &call, &body, amounts.bodies)).await?;
+    rows.push(("binary bodies into a call", calls));
+    let answers = read_slowly(&answer, &body, amounts.bodies);
+    rows.push(("binary bodies into an answer that is read slowly", rig.row(answers).await?));
+    let large = start(&rig.client, &address("lists"), "{}").await?;
+    let text = json!(vec!["x".repeat(20); 240_000]).to_string();
+    let received = start(&rig.client, &address("received"), &text).await?;
+    let shared = start(&rig.client, &address("shared"), "{}").await?;
+    for (name, id) in [
+        ("readers of the largest execution", &large),
+        ("readers of an execution with a body of 5 MB", &received),
+        ("readers of an execution whose result shares its parts", &shared),
+    ] {
+        rows.push((name, rig.row(admin.read(&rig.client, id, amounts.readers)).await?));
+    }
+    if !daemon.stop().await?.success()
+        && let Some((_, last)) = rows.last_mut()
+    {
+        last.broken.push("the daemon did not end well".to_owned());
+    }
+    Ok(rows)
+}
+
+/// A daemon that is observed while it gets large data.
+struct Rig {
+    client: reqwest::Client,
+    others: String,
+    pid: u32,
+    /// The memory of the idle daemon.
+    idle: u64,
+    bounds: Bounds,
+}
+
+impl Rig {
+    /// Runs one row, with an observer beside it.
+    async fn row(&self, requests: impl Future<Output = Vec<Result<u16, String>>>) -> io::Result<Findings> {
+        // Resets the peak (proc(5)).
+        std::fs::write(format!("/proc/{}/clear_refs", self.pid), "5")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let others = tokio::spawn(observe(self.client.clone(), self.others.clone(), stop.clone()));
+        let mut findings = Findings::default();
+        for answer in requests.await {
+            match answer {
+                // A 503 says when to try again.
+                Ok(status) if status < 400 || status == 503 => {
+                    findings.answered += 1;
+                    *findings.statuses.entry(status).or_default() += 1;
+                }
+                Ok(status) => findings.broken.push(format!("an answer was {status}")),
+                Err(error) => findings.broken.push(error),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        findings.others = percentiles(others.await.map_err(io::Error::other)?);
+        findings.peak = memory(self.pid, "VmHWM:")?.saturating_sub(self.idle);
+        findings.judge(self.bounds);
+        Ok(findings)
+    }
+}
+
+/// The admin listener of a daemon.
+struct Admin {
+    url: String,
+    token: String,
+}
+
+impl Admin {
+    /// Reads an execution in each form, many at a time.
+    async fn read(&self, client: &reqwest::Client, id: &str, readers: usize) -> Vec<Result<u16, String>> {
+        let forms =
+            ["", "?large=cut", "/export?format=json", "/export", "/events?limit=1000", "/values?at=/outcome"];
+        let read = |at: usize| {
+            let url = format!("{}/api/v1/executions/{id}{}", self.url, forms[at % forms.len()]);
+            let request = client.get(url).bearer_auth(&self.token);
+            async move {
+                let mut answer = request.send().await.map_err(|error| error.to_string())?;
+                let status = answer.status().as_u16();
+                while answer.chunk().await.map_err(|error| error.to_string())?.is_some() {}
+                Ok(status)
+            }
+        };
+        join_all((0..readers).map(read)).await
+    }
+}
+
+/// Starts an execution and waits for its end. Returns its id.
+async fn start(client: &reqwest::Client, address: &str, body: &str) -> io::Result<String> {
+    let request = client.post(address).header("content-type", "application/json").body(body.to_owned());
+    let answer = request.send().await.map_err(io::Error::other)?;
+    let id = answer.headers().get("x-execution-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    id.ok_or_else(|| io::Error::other(format!("{address} answered {} without an execution", answer.status())))
+}
+
+/// Sends binary bodies, and waits until all calls have been made.
+async fn send_bodies(
+    client: &reqwest::Client,
+    address: &str,
+    body: &bytes::Bytes,
+    count: usize,
+) -> Vec<Result<u16, String>> {
+    let send = || {
+        let request =
+            client.post(address).header("content-type", "application/octet-stream").body(body.clone());
+        async move {
+            let answer = request.send().await.map_err(|error| error.to_string())?;
+            Ok(answer.status().as_u16())
+        }
+    };
+    join_all((0..count).map(|_| send())).await
+}
+
+/// Sends binary bodies, and reads the answers late.
+async fn read_slowly(address: &str, body: &bytes::Bytes, count: usize) -> Vec<Result<u16, String>> {
+    let read = || async {
+        let url = reqwest::Url::parse(address).map_err(|error| error.to_string())?;
+        let read = read_late(&url, body);
+        timeout(PATIENCE, read).await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    };
+    join_all((0..count).map(|_| read())).await
+}
+
+async fn read_late(url: &reqwest::Url, body: &bytes::Bytes) -> io::Result<u16> {
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port().unwrap_or(80));
+    let mut stream = TcpStream::connect((host, port)).await?;
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\ncontent-type: application/octet-stream\r\n\
+         content-length: {}\r\n\r\n",
+        url.path(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body).await?;
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).await?;
+    sleep(PAUSE).await;
+    let mut buffer = vec![0; 64 << 10];
+    while stream.read(&mut buffer).await? > 0 {}
+    let status = std::str::from_utf8(&start[9..]).ok().and_then(|status| status.parse().ok());
+    status.ok_or_else(|| io::Error::other("the answer has no status"))
+}
+
+/// A host that answers late. It ends with the process.
+async fn slow_host() -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer_late(stream));
+        }
+    });
+    Ok(address)
+}
+
+/// Reads requests with their bodies, and answers each late.
+async fn answer_late(mut stream: TcpStream) -> io::Result<()> {
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let end = loop {
+            if let Some(end) = received.windows(4).position(|part| part == b"\r\n\r\n") {
+                break end + 4;
+            }
+            match stream.read(&mut buffer).await? {
+                0 => return Ok(()),
+                count => received.extend_from_slice(&buffer[..count]),
+            }
+        };
+        let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+        let mut left = length.unwrap_or_default().saturating_sub(received.len() - end);
+        while left > 0 {
+            let count = stream.read(&mut buffer).await?;
+            left = if count == 0 { 0 } else { left.saturating_sub(count) };
+        }
+        received.clear();
+        sleep(SLOW).await;
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}")
+            .await?;
+    }
+}
+
+fn write_automations(project: &Project, slow: SocketAddr) -> io::Result<()> {
+    let write = |name: &str, mode: &str, steps: Value| {
+        let webhook = json!({"mode": mode, "verify": "none", "timeout": "100s", "maxBody": "8MiB"});
+        project.automation(name, &json!({"trigger": {"webhook": webhook}, "steps": steps}).to_string())
+    };
+    let data = "${{ trigger.results.body.data }}";
+    let call = json!({"method": "POST", "url": format!("http://{slow}/"), "body": {"b": data}});
+    write("call", "async", json!([{"action": "http.request", "with": call}]))?;
+    write("answer", "sync", json!([{"respond": {"json": {"b": data}}}]))?;
+    let numbers = |at: usize| json!(format!("${{{{ range({}, {}) }}}}", at * 100_000, (at + 1) * 100_000));
+    let lists = (0..LISTS).map(|at| json!({"set": {format!("l{at}"): numbers(at)}}));
+    write("lists", "sync", lists.collect())?;
+    write("received", "sync", json!([{"set": {"a": 1}}]))?;
+    let twice = json!({"set": {"s": "${{ [vars.s, vars.s] }}"}});
+    write("shared", "sync", json!([{"set": {"s": [1]}}, {"repeat": {"max": 100, "steps": [twice]}}]))?;
+    write("others", "sync", json!([{"respond": {"json": {"ok": true}}}]))
+}
