@@ -6,7 +6,7 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr};
 use minijinja::machinery::parse_expr;
 
 use super::dependencies::{self, Reference};
-use super::program::literal;
+use super::program::{NULL, literal};
 use crate::value::Value;
 
 /// `left == right`, `left != right` or `left in right`.
@@ -75,7 +75,7 @@ fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<ComparisonSite>) {
 }
 
 /// Calls `visit` with each direct subexpression.
-fn visit_children(expr: &Expr<'_>, visit: &mut dyn FnMut(&Expr<'_>)) {
+pub(super) fn visit_children(expr: &Expr<'_>, visit: &mut dyn FnMut(&Expr<'_>)) {
     match expr {
         Expr::Var(_) | Expr::Const(_) => {}
         Expr::GetAttr(link) => visit(&link.expr),
@@ -156,15 +156,16 @@ fn paths(expr: &Expr<'_>, found: &mut Vec<Reference>) {
 
 fn literals(expr: &Expr<'_>) -> Option<Vec<Value>> {
     match expr {
-        Expr::Const(constant) => Some(vec![literal(&constant.value)?]),
-        Expr::List(list) => list
-            .items
-            .iter()
-            .map(|item| match item {
-                Expr::Const(constant) => literal(&constant.value),
-                _ => None,
-            })
-            .collect(),
+        Expr::List(list) => list.items.iter().map(literal_of).collect(),
+        expr => literal_of(expr).map(|value| vec![value]),
+    }
+}
+
+/// The value of a literal; `None` for any other expression.
+pub(super) fn literal_of(expr: &Expr<'_>) -> Option<Value> {
+    match expr {
+        Expr::Const(constant) => literal(&constant.value),
+        Expr::Var(var) if var.id == NULL => Some(Value::Null),
         _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use minijinja::machinery::ast::{CallArg, Expr, Filter, UnaryOpKind};
 
+use super::program::NULL;
 use crate::value::Key;
 
 /// A path that an expression reads.
@@ -62,6 +63,7 @@ const ATTRIBUTE_FILTERS: [&str; 9] =
 /// The path whose value is the value of `expr`; `None` if `expr` computes anything.
 pub(super) fn direct_path(expr: &Expr<'_>) -> Option<Vec<Link>> {
     Some(match expr {
+        Expr::Var(var) if var.id == NULL => return None,
         Expr::Var(var) => vec![Link::Name(var.id.into())],
         Expr::GetAttr(link) => append(direct_path(&link.expr)?, Link::Name(link.name.into())),
         Expr::GetItem(link) => append(direct_path(&link.expr)?, subscript(&link.subscript_expr)?),

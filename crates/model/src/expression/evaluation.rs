@@ -299,6 +299,8 @@ impl Evaluation<'_> {
     /// True if `container` has `value`: as a part of a text, an item of a list, or a key of a map.
     pub(super) fn contains(&self, container: &Value, value: &Value) -> Result<bool, Failure> {
         match container {
+            // Null has an empty text, which every text contains.
+            Value::String(_) if value.is_null() => Ok(false),
             Value::String(text) => {
                 let part = text::stringify(value, self.budget)?;
                 self.budget.charge_text(text.len() + part.len())?;

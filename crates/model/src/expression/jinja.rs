@@ -17,7 +17,7 @@ use super::eval_clock::EvalClock;
 use super::evaluation::{Evaluation, Failure};
 use super::functions;
 use super::other_dialects;
-use super::program::Node;
+use super::program::{NULL, Node};
 use super::symbols;
 use super::{Reference, SyntaxError};
 use crate::budget::Budget;
@@ -158,6 +158,7 @@ impl<'a> Analysis<'a> {
             self.unknown = symbols::check(expr, self.text);
         }
         match expr {
+            Expr::Var(var) if var.id == NULL => {}
             Expr::Var(var) => self.references.push(Reference::new(vec![Link::Name(var.id.into())], optional)),
             Expr::Const(_) => {}
             Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr, optional),

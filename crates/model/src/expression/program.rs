@@ -98,6 +98,9 @@ pub(super) enum Comparison {
     NotIn,
 }
 
+/// The name of the null value, a synonym of `none`, as in YAML and JSON.
+pub(super) const NULL: &str = "null";
+
 /// The arguments of a filter, test or function, not yet evaluated.
 #[derive(Default)]
 pub(super) struct Arguments(pub(super) Box<[Argument]>);
@@ -116,6 +119,7 @@ impl Node {
     /// 64 bits.
     pub(super) fn build(expr: &Expr<'_>, optional: bool) -> Option<Self> {
         Some(match expr {
+            Expr::Var(var) if var.id == NULL => Self::Constant(Value::Null),
             Expr::Var(var) => Self::path(var.id, Vec::new(), optional),
             Expr::Const(constant) => Self::Constant(literal(&constant.value)?),
             Expr::GetAttr(_) | Expr::GetItem(_) => Self::chain(expr, optional)?,

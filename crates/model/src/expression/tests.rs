@@ -63,6 +63,7 @@ fn default_and_defined_handle_missing_data() {
     check("vars.a if vars.a is defined else 0", "0");
     check("vars.a or 1", "error: `vars.a` is missing: `vars` has key, total");
     check("(vars.a | default([])) | length", "0");
+    check("trigger.results.body.data.none | default('x')", "\"x\"");
 }
 
 #[test]

@@ -7,13 +7,14 @@ use super::evaluation::Failure;
 use crate::budget::{Budget, Exceeded};
 use crate::value::{FileLoadError, MAX_LOADED_BYTES, Value};
 
-/// Converts a value to text as Jinja does: `None`, `True`, `False`; a list or map as JSON, a file as its text.
+/// Converts a value to text, with the forms that texts with expressions have: null as nothing, `true`, `false`, a list or map
+/// as JSON, a file as its text.
 pub(super) fn stringify<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, Failure> {
     Ok(match value {
         Value::String(text) => Cow::Borrowed(text),
-        Value::Null => Cow::Borrowed("None"),
-        Value::Bool(true) => Cow::Borrowed("True"),
-        Value::Bool(false) => Cow::Borrowed("False"),
+        Value::Null => Cow::Borrowed(""),
+        Value::Bool(true) => Cow::Borrowed("true"),
+        Value::Bool(false) => Cow::Borrowed("false"),
         Value::Number(number) => Cow::Owned(self::number(number)),
         Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
         Value::File(file) => {

@@ -22,11 +22,11 @@ pub(super) fn identity(call: &Call<'_>) -> EvalResult {
     call.value().cloned().map(Some)
 }
 
-/// `default`: replaces an undefined value, or with `boolean` a falsy one.
+/// `default`: replaces an undefined value and null, with `boolean` any falsy value.
 pub(super) fn default(call: &Call<'_>) -> EvalResult {
     let other = || call.argument("default_value").cloned().unwrap_or_else(|| Value::from(""));
     Ok(Some(match &call.subject {
-        Some(value) if value.is_truthy() || !call.flag("boolean") => value.clone(),
+        Some(value) if value.is_truthy() || !(value.is_null() || call.flag("boolean")) => value.clone(),
         _ => other(),
     }))
 }
@@ -164,21 +164,39 @@ impl SortOptions {
     }
 }
 
-/// The sort keys of items: the items, or their `attribute`, `null` if it is missing.
+/// Fails if items were read and no item has the attribute: the name is wrong.
+pub(super) fn check_attribute(attribute: &str, items: usize, found: bool) -> Result<(), Failure> {
+    if items == 0 || found {
+        return Ok(());
+    }
+    Err(format!("no item has `{}`", short(attribute)).into())
+}
+
+/// The sort keys of items: the items, or their `attribute`, `null` if an item lacks it. Fails if no item has it and the call
+/// has no `default`.
 fn keys<'i>(items: &'i [Value], call: &Call<'_>) -> Result<Vec<Cow<'i, Value>>, Failure> {
     let Some(attribute) = call.text_argument("attribute")? else {
         return Ok(items.iter().map(Cow::Borrowed).collect());
     };
     let paths: Vec<&str> = attribute.split(',').map(str::trim).filter(|path| !path.is_empty()).collect();
     call.budget().allocate_list(items.len().saturating_mul(paths.len().max(1)))?;
-    let key = |item: &Value| -> Result<Cow<'i, Value>, Failure> {
-        let part = |path: &str| call.evaluation.attribute(item, path).map(Option::unwrap_or_default);
+    let mut found = vec![false; paths.len()];
+    let mut key = |item: &Value| -> Result<Cow<'i, Value>, Failure> {
+        let mut part = |at: usize, path: &str| {
+            let value = call.evaluation.attribute(item, path)?;
+            found[at] |= value.is_some();
+            Ok::<_, Failure>(value.unwrap_or_default())
+        };
         Ok(Cow::Owned(match paths.as_slice() {
-            [path] => part(path)?,
-            paths => paths.iter().map(|path| part(path)).collect::<Result<Value, _>>()?,
+            [path] => part(0, path)?,
+            paths => (0..).zip(paths).map(|(at, path)| part(at, path)).collect::<Result<Value, _>>()?,
         }))
     };
-    items.iter().map(key).collect()
+    let keys = items.iter().map(&mut key).collect::<Result<Vec<_>, _>>()?;
+    if call.argument("default").is_none() {
+        paths.iter().zip(found).try_for_each(|(path, found)| check_attribute(path, items.len(), found))?;
+    }
+    Ok(keys)
 }
 
 /// `sort`: sorts by the items, or by `attribute` (several separated by commas).
@@ -294,17 +312,20 @@ pub(super) fn sum(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     let attribute = call.text_argument("attribute")?;
     let mut sum = call.argument("start").cloned().unwrap_or_else(|| Value::from(0));
+    let mut found = attribute.is_none();
     for item in items.iter() {
         let value = match &attribute {
             Some(attribute) => call.evaluation.attribute(item, attribute)?,
             None => Some(item.clone()),
         };
         let Some(value) = value else { continue };
+        found = true;
         if matches!(sum, Value::Number(_)) && !matches!(value, Value::Number(_) | Value::Bool(_)) {
             return Err(format!("takes numbers, not a {}", value.kind()).into());
         }
         sum = arithmetic::apply(Arithmetic::Add, &sum, &value, call.budget())?;
     }
+    check_attribute(attribute.as_deref().unwrap_or_default(), items.len(), found)?;
     Ok(Some(sum))
 }
 

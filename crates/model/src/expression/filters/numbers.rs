@@ -18,9 +18,33 @@ pub(super) fn abs(call: &Call<'_>) -> EvalResult {
     number(absolute)
 }
 
-/// `bool`: the truth of the value as a condition.
+/// The texts that `bool` converts to true, and those that it converts to false.
+const TRUTHS: [(&str, bool); 9] = [
+    ("true", true),
+    ("yes", true),
+    ("on", true),
+    ("1", true),
+    ("false", false),
+    ("no", false),
+    ("off", false),
+    ("0", false),
+    ("", false),
+];
+
+/// `bool`: the boolean that a text spells in any case; of other values the truth as a condition.
 pub(super) fn bool(call: &Call<'_>) -> EvalResult {
-    Ok(Some(Value::from(call.value()?.is_truthy())))
+    let Value::String(text) = call.value()? else {
+        return Ok(Some(Value::from(call.value()?.is_truthy())));
+    };
+    call.budget().charge_text(text.len())?;
+    let word = text.trim();
+    match TRUTHS.iter().find(|(known, _)| word.eq_ignore_ascii_case(known)) {
+        Some((_, holds)) => Ok(Some(Value::from(*holds))),
+        None => {
+            Err("the text is neither true, yes, on, 1 nor false, no, off, 0; `x != ''` tests for any text"
+                .into())
+        }
+    }
 }
 
 /// `int`: converts a number or a text to an integer, or returns `default`.

@@ -106,17 +106,20 @@ pub(super) fn join(call: &Call<'_>) -> EvalResult {
     let attribute = call.text_argument("attribute")?;
     let mut parts: Vec<Cow<'_, str>> = Vec::new();
     call.budget().allocate_list(items.len())?;
+    let mut found = attribute.is_none();
     for item in items.iter() {
         parts.push(match &attribute {
             None => text::stringify(item, call.budget())?,
             Some(attribute) => {
                 let value = call.evaluation.attribute(item, attribute)?;
+                found |= value.is_some();
                 value.map_or(Ok(Cow::Borrowed("")), |value| {
                     text::stringify(&value, call.budget()).map(|text| Cow::Owned(text.into_owned()))
                 })?
             }
         });
     }
+    super::lists::check_attribute(attribute.as_deref().unwrap_or_default(), items.len(), found)?;
     let length = parts.iter().map(|part| part.len()).fold(0, usize::saturating_add);
     let gaps = parts.len().saturating_sub(1).saturating_mul(between.len());
     call.budget().allocate(length.saturating_add(gaps))?;
@@ -252,12 +255,12 @@ pub(super) fn format(call: &Call<'_>) -> EvalResult {
     let mut arguments = Vec::new();
     for value in &call.rest.positional {
         longest = longest.max(text_length(value, call)?);
-        arguments.push(ValueOrKwargs::from(minijinja::Value::from(value)));
+        arguments.push(ValueOrKwargs::from(printable(value)));
     }
     let mut named = Vec::new();
     for (name, value) in &call.rest.named {
         longest = longest.max(text_length(value, call)?);
-        named.push((name.to_string(), minijinja::Value::from(value)));
+        named.push((name.to_string(), printable(value)));
     }
     let fields = pattern.matches('%').count();
     let width = max_width(&pattern)?;
@@ -273,6 +276,14 @@ pub(super) fn format(call: &Call<'_>) -> EvalResult {
     let formatted = minijinja::filters::format(&mut state, &pattern, Rest(arguments))
         .map_err(|error| Failure::Message(error.detail().unwrap_or("cannot be formatted").to_owned()))?;
     ok(formatted.as_str().unwrap_or_default())
+}
+
+/// An argument of `format`; null and booleans have the texts that they have everywhere.
+fn printable(value: &Value) -> minijinja::Value {
+    match value {
+        Value::Null | Value::Bool(_) => value.to_text().into(),
+        other => minijinja::Value::from(other),
+    }
 }
 
 /// The length of a value as text; charges the conversion.
