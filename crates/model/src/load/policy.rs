@@ -62,7 +62,7 @@ pub(super) static STEP_RETRY: Object = Object {
                 Shape::Integer(429, 429),
             ])),
             "The errors that are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
-             Default: [network, 5xx, 429].",
+             Default: [network, 5xx, 429] of an action, all of any other step.",
         ),
     ],
     choice: Choice::Any,

@@ -31,6 +31,7 @@ use super::policy::{STEP_RETRY, retry, timeout};
 use super::template::condition;
 use crate::automation::{Block, OnError, OnInterrupt, SpannedName, Step, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
+use crate::retry::RetryOn;
 use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
 pub(super) use self::flow::{Lists, check as check_flow};
@@ -264,7 +265,14 @@ impl<'d> Steps<'d> {
         let before = diagnostics.error_count();
         let written = reader.take("retry");
         // `retry: 0` is kept: its author says that one try is meant.
-        let retry = written.is_present().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
+        let mut retry = written.is_present().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
+        let names_errors = written.node().is_some_and(|node| node.get("on").is_some());
+        if let Some(policy) =
+            retry.as_mut().filter(|_| !names_errors && !matches!(verb, Some(Verb::Action(_))))
+        {
+            // Only an action has errors of a remote system; what fails in code, a call or a group has no status.
+            policy.on = vec![RetryOn::All];
+        }
         if diagnostics.error_count() > before {
             unread.push("retry");
         }
