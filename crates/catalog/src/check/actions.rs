@@ -165,6 +165,36 @@ fn check_call(
         found.push(diagnostic.help(problem.help));
     }
     found.extend(other_host(call, context));
+    found.extend(body_without_method(call, inputs, context.source));
+}
+
+/// Warns of a body in a request whose method is the default, GET.
+fn body_without_method(call: &ActionStep, inputs: &[InputSpec], source: &Source) -> Option<Diagnostic> {
+    const BODIES: [&str; 3] = ["body", "form", "multipart"];
+    let method = inputs.iter().find(|input| input.name == "method")?;
+    let is_get = method.default.as_ref().and_then(Value::as_str) == Some("GET");
+    let given = |name: &str| call.with.iter().find(|(input, _)| input.name == name);
+    if !is_get || given("method").is_some() || given("paging").is_some() {
+        return None;
+    }
+    let is_set = |template: &Template| template.literal().is_none_or(|value| !value.is_null());
+    let mut bodies = BODIES.iter().filter_map(|name| given(name)).filter(|(_, template)| is_set(template));
+    // Several bodies are an error of their own.
+    let (body, None) = (bodies.next().map(|(name, _)| name)?, bodies.next()) else { return None };
+    let message = format!("this `{}` is sent with GET, the default: most systems ignore it", body.name);
+    let start = body.span.range().start;
+    let line = source.text().get(..start)?.rsplit('\n').next().unwrap_or_default();
+    let key = source.slice(body.span);
+    // In a block the method gets its own line.
+    let meant = match line.trim().is_empty() {
+        true => format!("method: POST\n{line}{key}"),
+        false => format!("method: POST, {key}"),
+    };
+    Some(
+        Diagnostic::warning("body-without-method", message, body.span)
+            .help("add `method: POST`, or `method: GET` if that is meant")
+            .replace(body.span, meant),
+    )
 }
 
 /// Inputs passed to an action, event or automation.

@@ -4,6 +4,7 @@ mod actions;
 mod calls;
 mod cases;
 mod code;
+mod loose_filters;
 mod masked;
 mod members;
 mod references;
@@ -11,6 +12,7 @@ mod results;
 mod retries;
 mod secrets;
 mod spelling;
+mod state_use;
 mod value;
 
 use std::sync::Arc;
@@ -100,6 +102,8 @@ pub(crate) fn automation(
     diagnostics.extend(masked::check(automation));
     diagnostics.extend(spelling::check(automation, context));
     diagnostics.extend(retries::check(automation, unreadable, context.registry));
+    diagnostics.extend(state_use::check(automation));
+    diagnostics.extend(loose_filters::check(automation));
     diagnostics.extend(code::check(automation, unreadable, context));
     diagnostics.extend(calls::check(automation, unreadable, context));
     diagnostics.extend(references::check(automation, unreadable, &plan, context.registry));
@@ -118,6 +122,13 @@ pub(crate) fn automation(
 /// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
 /// `unused-value` if there are errors, because unparsed parts may use the value.
 pub fn merge(load_report: &Report, found: Vec<Diagnostic>) -> Report {
+    // The check knows the type of an input, so its diagnostic about a number replaces that of the loader.
+    let is_repeated =
+        |told: &Diagnostic| found.iter().any(|other| other.code == told.code && other.span == told.span);
+    let load_report = match load_report.diagnostics().iter().any(is_repeated) {
+        true => &load_report.clone().retain(|told| !is_repeated(told)),
+        false => load_report,
+    };
     let all =
         load_report.with(found.into_iter().filter(|diagnostic| !load_report.has_error_at(diagnostic.span)));
     if all.has_errors() { all.without("unused-value") } else { all }

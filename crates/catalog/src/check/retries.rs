@@ -1,9 +1,13 @@
-//! Hints at HTTP calls without retries, for which one network failure fails the whole execution.
+//! Hints at HTTP calls without retries, for which one network failure fails the whole execution, and finds retries that cover
+//! nothing.
 
 use connector::Registry;
-use model::automation::{ActionStep, Automation, Block, OnError, Verb};
+use model::Template;
+use model::action::Effect;
+use model::automation::{ActionStep, Automation, Block, OnError, Step, Verb};
 use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::Unreadable;
+use model::load::{Unreadable, step_key_span};
+use model::retry::RetryOn;
 
 /// Raw request actions: the author controls all of the call, so also its failure handling.
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
@@ -11,12 +15,18 @@ const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
 /// Maximum number of lines listed in the hint.
 const MOST_LINES: usize = 8;
 
-/// Hints at raw calls whose failure is handled neither by the step, nor by enclosing steps, nor by the file.
+/// Checks the retries of a file. Hints at raw calls whose failure is handled neither by the step, nor by enclosing steps, nor by the file.
 pub(super) fn check(
     automation: &Automation,
     unreadable: &Unreadable,
     registry: &Registry,
-) -> Option<Diagnostic> {
+) -> Vec<Diagnostic> {
+    let mut found = without_effect(automation, unreadable, registry);
+    found.extend(hints(automation, unreadable, registry));
+    found
+}
+
+fn hints(automation: &Automation, unreadable: &Unreadable, registry: &Registry) -> Option<Diagnostic> {
     let mut hints = Hints { unreadable, registry, calls: Vec::new() };
     let unread = unreadable.has("retry") || unreadable.has("onError");
     if automation.retry.max == 0 && automation.on_error.is_none() && !unread {
@@ -24,6 +34,99 @@ pub(super) fn check(
         automation.finally.iter().for_each(|block| hints.block(block));
     }
     hints.into_diagnostic(&automation.source)
+}
+
+/// Errors that a step can fail with, as far as retry policies distinguish them.
+#[derive(Clone, Copy, Default)]
+struct Failures {
+    /// No answer, or none in time.
+    network: bool,
+    /// Answers of 5xx and 429.
+    statuses: bool,
+}
+
+impl Failures {
+    const REMOTE: Self = Self { network: true, statuses: true };
+
+    fn or(self, other: Self) -> Self {
+        Self { network: self.network || other.network, statuses: self.statuses || other.statuses }
+    }
+
+    fn has(self, class: RetryOn) -> bool {
+        match class {
+            RetryOn::All => true,
+            RetryOn::Network => self.network,
+            RetryOn::ServerError | RetryOn::TooManyRequests => self.statuses,
+        }
+    }
+}
+
+/// Warns of retries whose `on` names no error that the step can fail with.
+fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &Registry) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    automation.walk(&mut |step| {
+        let Some(policy) = step.retry.as_ref().filter(|policy| policy.max > 0) else { return };
+        if unreadable.touches(&step.id) || !unreadable.is_empty() {
+            return;
+        }
+        let failures = failures(step, registry);
+        if policy.on.iter().any(|class| failures.has(*class)) {
+            return;
+        }
+        let span = step_key_span(&automation.source, step.span, "retry").unwrap_or(step.span);
+        let what = match &step.verb {
+            Verb::Action(call) => format!("`{}` calls no other system", call.action.name),
+            verb => format!("nothing in this `{}` calls another system", verb.keyword()),
+        };
+        let named: Vec<&str> = policy.on.iter().map(|class| class_name(*class)).collect();
+        let message = format!("`retry` has no effect: {what}, and only {} is tried again", named.join(", "));
+        found.push(
+            Diagnostic::warning("unused-setting", message, span)
+                .help(format!(
+                    "write `retry: {{max: {}, on: all}}` to try again after every error, or remove it",
+                    policy.max
+                ))
+                .step(step.id.as_ref()),
+        );
+    });
+    found
+}
+
+fn class_name(class: RetryOn) -> &'static str {
+    match class {
+        RetryOn::Network => "network",
+        RetryOn::ServerError => "5xx",
+        RetryOn::TooManyRequests => "429",
+        RetryOn::All => "all",
+    }
+}
+
+/// Returns the errors that a step can fail with, beyond those of its own inputs.
+fn failures(step: &Step, registry: &Registry) -> Failures {
+    let timed = Failures { network: step.timeout.is_some(), statuses: false };
+    let own = match &step.verb {
+        Verb::Action(call) => {
+            let is_local = crate::native::find(&call.action.name).is_some()
+                || registry
+                    .action(&call.action.name)
+                    .is_some_and(|action| action.spec().effect == Effect::Pure);
+            if is_local { Failures::default() } else { Failures::REMOTE }
+        }
+        // Code and pauses can exceed their time.
+        Verb::Code(_) | Verb::WaitFor(_) => Failures { network: true, statuses: false },
+        // The error of another execution may be any, and so may one that is passed on.
+        Verb::Call(_) => Failures::REMOTE,
+        Verb::Fail { message: Template::Expression(_) } => Failures::REMOTE,
+        _ => Failures::default(),
+    };
+    let nested = step.verb.nested_blocks();
+    let inner = nested.iter().flat_map(|inner| &inner.block.steps).map(|step| failures(step, registry));
+    let handlers = match &step.on_error {
+        OnError::Steps(block) => block.steps.as_slice(),
+        OnError::Fail | OnError::Continue => &[],
+    };
+    let handled = handlers.iter().map(|step| failures(step, registry));
+    inner.chain(handled).fold(own.or(timed), Failures::or)
 }
 
 struct Hints<'a> {
@@ -56,7 +159,7 @@ impl Hints<'_> {
     fn is_plain(&self, call: &ActionStep) -> bool {
         let name = call.action.name.as_str();
         let is_raw = name.split_once('.').is_some_and(|(_, action)| PLAIN.contains(&action));
-        let retries = |count: &model::Template| count.literal().and_then(model::Value::as_i64) != Some(0);
+        let retries = |count: &Template| count.literal().and_then(model::Value::as_i64) != Some(0);
         let has_own = call.with.iter().any(|(input, value)| input.name == "maxRetryCount" && retries(value));
         (name == "http.request" || (is_raw && !has_own)) && self.registry.action(name).is_some()
     }

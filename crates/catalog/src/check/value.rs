@@ -72,6 +72,9 @@ impl Checker<'_> {
 
     /// Checks a value without expressions and reports each innermost mismatch.
     fn value(&mut self, kind: &InputType, value: &Value, what: &str) {
+        if matches!((kind, value), (InputType::Text, Value::Number(_))) {
+            self.number_as_text(value, what);
+        }
         let Err(problem) = check_value(kind, value) else { return };
         if value.is_null() {
             return;
@@ -108,6 +111,23 @@ impl Checker<'_> {
         if self.found.len() == before {
             self.wrong(kind, &problem, what);
         }
+    }
+
+    /// Warns of a number that becomes another text than the one that is written: `1.10`, `1e3`.
+    fn number_as_text(&mut self, value: &Value, what: &str) {
+        let span = self.position(None);
+        let (written, text) = (self.source.slice(span), value.to_text());
+        if written == text || written.is_empty() || written.starts_with(['*', '&', '"', '\'']) {
+            return;
+        }
+        let message = format!("{what} is text, and the number `{written}` becomes `{text}`");
+        let quoted = format!("\"{written}\"");
+        let diagnostic = Diagnostic::warning("number-form", message, span);
+        self.found.push(
+            diagnostic
+                .help(format!("quote it to keep it as it is written: `{quoted}`"))
+                .replace(span, quoted),
+        );
     }
 
     /// Checks the keys of a map with declared fields.

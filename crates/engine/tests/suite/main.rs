@@ -36,6 +36,7 @@ mod links;
 mod listening;
 mod literals;
 mod mistakes;
+mod near_mistakes;
 mod pauses;
 mod polls;
 mod relations;

@@ -7,7 +7,7 @@ use model::diagnostic::Report;
 use crate::common::workers;
 
 /// The catalog of a project with a connection, and an Automation that waits for an event.
-fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     workers();
     let dir = tempfile::tempdir().expect("a folder");
     let write = |path: &str, text: &str| {
@@ -25,8 +25,8 @@ fn catalog() -> Catalog {
 }
 
 const MANUAL: &str = "trigger: {manual: {}}\ninputs: {flag: {type: boolean, required: true}, name: {type: text, required: true}, size: {type: choice, options: [small, large], required: true}, count: {type: integer, required: true}}\n";
-const WEBHOOK: &str = "trigger: {webhook: {verify: none}}\n";
-const SCHEDULE: &str = "trigger: {schedule: {cron: \"0 8 * * *\"}}\n";
+pub(crate) const WEBHOOK: &str = "trigger: {webhook: {verify: none}}\n";
+pub(crate) const SCHEDULE: &str = "trigger: {schedule: {cron: \"0 8 * * *\"}}\n";
 
 /// Checks that a file has this one problem: its code, the text at its place, and words of the way out. What is only unused is
 /// left out.
@@ -59,7 +59,7 @@ fn check_expression(head: &str, expression: &str, code: &str, place: &str, words
 
 /// That nothing is said of a file but what is never read.
 #[track_caller]
-fn check_fine(text: &str) {
+pub(crate) fn check_fine(text: &str) {
     let report = check_text(&catalog(), "automations/test.yaml", text);
     let report: Report = report.without("unused-value").without("may-be-missing");
     let told = report.diagnostics().iter().filter(|told| told.severity != Severity::Hint).count();

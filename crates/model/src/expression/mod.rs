@@ -17,6 +17,7 @@ mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
+mod operation;
 mod other_dialects;
 mod path;
 mod predicates;
@@ -39,6 +40,7 @@ pub use dependencies::{DirectPath, Link, Reference};
 pub use equality::{RequiredEquality, equality_key};
 pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
+pub use operation::{Form, LooseFilter, Operation, OperationKind, TypedOperand};
 pub(crate) use text::interpolate;
 
 /// The operators and other syntax elements of expressions.
@@ -283,6 +285,36 @@ impl Expression {
     pub fn comparisons(&self) -> Vec<ComparisonSite> {
         match &self.inner.code {
             Code::Jinja(_) => comparison::find_comparisons(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
+        }
+    }
+
+    /// The orders, sums and truths whose meaning depends on types. With `is_condition` the truth of the whole counts too.
+    #[must_use]
+    pub fn operations(&self, is_condition: bool) -> Vec<Operation> {
+        match &self.inner.code {
+            Code::Jinja(_) => operation::find_operations(&self.inner.text, is_condition),
+            Code::Names | Code::Path(_) if is_condition => {
+                operation::find_operations(&self.inner.text, is_condition)
+            }
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
+        }
+    }
+
+    /// The form of the value, as far as the outermost operation says it.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        match &self.inner.code {
+            Code::Jinja(_) => operation::find_form(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Form::Unknown,
+        }
+    }
+
+    /// The filters that apply to less than they were probably meant for.
+    #[must_use]
+    pub fn loose_filters(&self) -> Vec<LooseFilter> {
+        match &self.inner.code {
+            Code::Jinja(_) => operation::find_loose_filters(&self.inner.text),
             Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
         }
     }

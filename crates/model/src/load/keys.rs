@@ -173,6 +173,26 @@ pub fn takes_expression(key: &str) -> bool {
         || super::VERBS.iter().any(|verb| has(verb.keys, key))
 }
 
+/// True if a key of this name exists anywhere in an automation.
+pub(super) fn is_key(name: &str) -> bool {
+    fn within(shape: &Shape, name: &str) -> bool {
+        match shape {
+            Shape::Object(inner) => among(inner.keys, name),
+            Shape::Optional(inner) | Shape::List(inner) | Shape::OneOrMore(inner) => within(inner, name),
+            Shape::MapOf(_, inner) | Shape::NonEmptyMapOf(_, inner) => within(inner, name),
+            Shape::AnyOf(shapes) => shapes.iter().any(|shape| within(shape, name)),
+            _ => false,
+        }
+    }
+    fn among(keys: &[Key], name: &str) -> bool {
+        keys.iter().any(|key| key.name == name || within(&key.shape, name))
+    }
+    among(super::AUTOMATION.keys, name)
+        || among(super::TRIGGER.keys, name)
+        || among(super::STEP_KEYS, name)
+        || super::VERBS.iter().any(|verb| among(verb.keys, name))
+}
+
 /// True if `text` can follow a dot in an expression.
 pub(super) fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

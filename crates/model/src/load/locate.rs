@@ -35,6 +35,22 @@ pub fn span_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<S
     Some(if is_one_line { node.span } else { node.head() })
 }
 
+/// The span of a key of the step that begins at `step`. The file is read again: this is for places of problems.
+#[must_use]
+pub fn step_key_span(source: &Source, step: Span, key: &str) -> Option<Span> {
+    let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
+    let tree = parse(&diagnostics)?;
+    let mut rest = vec![&tree];
+    while let Some(node) = rest.pop() {
+        if let Some(entry) = node.as_map().filter(|_| node.head() == step).and_then(|map| map.entry(key)) {
+            return Some(entry.key_span);
+        }
+        rest.extend(node.as_map().into_iter().flat_map(|map| map.iter().map(|entry| &entry.value)));
+        rest.extend(node.as_list().unwrap_or_default());
+    }
+    None
+}
+
 /// The value of the entry whose key stands there.
 fn value_of(tree: &Node, key: Span) -> Option<&Node> {
     let mut rest = vec![tree];

@@ -38,7 +38,7 @@ pub use codes::{CHECK_WARNING_CODES, CODES};
 pub(crate) use connection::CONNECTION;
 pub(crate) use inputs::CONFIG_VAR;
 pub use keys::takes_expression;
-pub use locate::{PathSegment, span_at_path};
+pub use locate::{PathSegment, span_at_path, step_key_span};
 pub use partial::{Partial, Unreadable};
 pub(crate) use steps::{STEP_KEYS, VERBS, is_step_id};
 pub use template::template;
@@ -107,7 +107,7 @@ pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
 pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
     let lower =
         |node: &Node, source, diagnostics: &Diagnostics| connection::read(node, stem, source, diagnostics);
-    read(source, lower, |node, source, _, _| lint::file(node, source))
+    read(source, lower, |node, source, _, _| lint::connection(node, source))
 }
 
 /// Reads a file of tests. `stem` is its name without folder and `.test.yaml`: the Automation's id where the file gives none.

@@ -2,12 +2,14 @@
 //!
 //! Visits each expression of a file with the names in scope and resolves its paths as far as possible before a run.
 //! Codes: `unknown-name`, `name-not-here`, `unknown-member`,
-//! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `unknown-variable`,
+//! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `last-iteration`, `own-event`, `unknown-variable`,
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
 mod absent;
+mod last_iteration;
 mod meant;
 mod names;
+mod own_events;
 mod races;
 mod step_order;
 
@@ -142,6 +144,7 @@ impl<'a> Checker<'a> {
             self.template(key, ReadSite::top(&Names::at(Scope::ConcurrencyKey)));
         }
         self.block(&automation.steps, &Names::at(Scope::Steps));
+        self.own_events();
         if let Some(outputs) = &automation.outputs {
             self.template(outputs, ReadSite::top(&Names::at(Scope::Steps)));
         }
@@ -386,6 +389,9 @@ impl<'a> Checker<'a> {
             && let Some(stop) = self.stop_before(target)
         {
             return Some(after_stop(id, stop, position.span));
+        }
+        if let Some(each) = last_iteration::find(target, reader.as_deref(), &availability, optional) {
+            return Some(last_iteration::diagnostic(id, each, position.span));
         }
         match availability {
             Availability::Never(why) => {

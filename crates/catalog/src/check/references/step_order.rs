@@ -18,7 +18,7 @@ pub(super) type StepPath<'a> = Vec<Hop<'a>>;
 pub(super) struct Hop<'a> {
     block: &'a Block,
     index: usize,
-    attachment: Attachment<'a>,
+    pub(super) attachment: Attachment<'a>,
 }
 
 /// How a list of steps is attached to its parent.
@@ -334,7 +334,7 @@ impl<'a> StepOrder<'a> {
 
 impl<'a> Hop<'a> {
     /// Returns the step; `None` at the end of a list.
-    fn step(&self) -> Option<&'a Step> {
+    pub(super) fn step(&self) -> Option<&'a Step> {
         self.block.steps.get(self.index)
     }
 }

@@ -91,12 +91,21 @@ fn way_out(kind: &ResultType, literals: &[Value], name: &str, negated: bool) -> 
         return Some(format!("it can be {}", options.join(", ")));
     }
     let is_scalar = literals.iter().all(|literal| matches!(literal, Value::Number(_) | Value::Bool(_)));
-    if is_scalar && is(|kind| *kind == ResultType::Text) {
+    if is_scalar && is_textual(kind) {
         let quoted: Vec<String> =
             literals.iter().map(|literal| format!("`'{}'`", literal.to_text())).collect();
         return Some(format!("it is text: write {} with quotes", quoted.join(", ")));
     }
     None
+}
+
+/// Returns true if each value of the type that is not null is a text, or a list of texts in the place of one.
+pub(super) fn is_textual(kind: &ResultType) -> bool {
+    let is_text = |kind: &ResultType| matches!(kind, ResultType::Text | ResultType::Choice { .. });
+    let is_texts = |kind: &ResultType| matches!(kind, ResultType::List { items } if is_text(items));
+    let kinds = kind.alternatives();
+    kinds.iter().any(is_text)
+        && kinds.iter().all(|kind| is_text(kind) || is_texts(kind) || *kind == ResultType::Null)
 }
 
 fn shown(literals: &[Value]) -> String {

@@ -5,9 +5,11 @@
 
 mod compared;
 mod inputs;
+mod operands;
 mod place;
 mod resolve;
 mod saved;
+mod statuses;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -62,6 +64,7 @@ impl<'a> Checker<'a> {
             match &step.verb {
                 Verb::Action(call) => self.inputs(call, step),
                 Verb::ForEach(each) => self.items(&each.items, step),
+                Verb::Switch(switch) => self.status_cases(switch, step),
                 _ => {}
             }
         }
@@ -75,6 +78,10 @@ impl<'a> Checker<'a> {
     }
 
     fn expression(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
+        self.operations(expression, self.is_condition(expression, at), at);
+        if statuses::is_relevant(self.automation) {
+            self.statuses(expression, at);
+        }
         for compared in expression.comparisons() {
             let kind = |path: &Reference| self.types.reference(path, at);
             let span = part(&self.automation.source, expression, compared.operands[0].at.start..compared.end);
@@ -95,6 +102,18 @@ impl<'a> Checker<'a> {
                 }
             }
         }
+    }
+
+    /// Returns true if the truth of the expression decides: a guard, a branch, the end of a loop, the filter of an event.
+    fn is_condition(&self, expression: &Expression, at: Option<&Step>) -> bool {
+        let is_it = |other: &Expression| std::ptr::eq(other, expression);
+        let Some(step) = at else { return self.automation.trigger_if.as_ref().is_some_and(is_it) };
+        let of_verb = match &step.verb {
+            Verb::If(branch) => is_it(&branch.condition),
+            Verb::WaitFor(wait) => wait.condition().is_some_and(is_it),
+            verb => verb.nested_blocks().iter().filter_map(|inner| inner.until).any(is_it),
+        };
+        of_verb || step.guard.as_ref().is_some_and(is_it)
     }
 
     /// Returns true if the expression handles the absence of a field that the file itself may or may not set.

@@ -2,10 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use connector::Registry;
-use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, Verb};
-use model::expression::{DirectPath, Link, Reference};
+use model::action::{ObjectType, ResultField};
+use model::automation::{
+    Automation, Block, BlockKind, OnError, OnTimeout, Step, Trigger, Verb, WaitForStep, WaitOn,
+};
+use model::expression::{DirectPath, Form, Link, Reference};
 use model::load::Unreadable;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
@@ -102,7 +106,7 @@ impl<'a> Types<'a> {
             return Some((self.item(each), 1));
         }
         if root == "trigger" {
-            return self.body(path).map(|kind| (kind, 4));
+            return self.request_part(path).or_else(|| self.body(path).map(|kind| (kind, 4)));
         }
         let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
@@ -161,8 +165,25 @@ impl<'a> Types<'a> {
         match expression.direct_path() {
             Some(DirectPath::One(reference)) => self.reference(reference, at),
             Some(DirectPath::Every(reference)) => ResultType::list(self.reference(reference, at)),
-            None => ResultType::Any,
+            None => match expression.form() {
+                Form::Unknown => ResultType::Any,
+                Form::Instant | Form::Text => ResultType::Text,
+                Form::Number => ResultType::Number,
+                Form::Boolean => ResultType::Boolean,
+                Form::Texts => ResultType::list(ResultType::Text),
+                Form::Rows => ResultType::list(ResultType::map(ResultType::Text)),
+            },
         }
+    }
+
+    /// Returns the step with this id.
+    pub(super) fn step_of(&self, id: &str) -> Option<&'a Step> {
+        self.steps.get(id).map(|nested| nested.step)
+    }
+
+    /// Returns the values that are assigned to a variable.
+    pub(super) fn setters_of(&self, name: &str) -> Vec<&'a Template> {
+        self.setters.get(name).into_iter().flatten().map(|(value, _)| *value).collect()
     }
 
     pub(super) fn template(&self, template: &Template, at: Option<&'a Step>) -> ResultType {
@@ -244,10 +265,10 @@ impl<'a> Types<'a> {
             Verb::Group(block) => self.block(block),
             Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
-            // Results of calls, code and approvals have no static type; `stop` and `fail` produce none.
+            Verb::WaitFor(wait) => wait_result(wait),
+            // Results of calls and code have no static type; `stop` and `fail` produce none.
             Verb::Call(_)
             | Verb::Code(_)
-            | Verb::WaitFor(_)
             | Verb::Break
             | Verb::Continue
             | Verb::Stop { .. }
@@ -280,6 +301,25 @@ impl<'a> Types<'a> {
                 setters.into_iter().flatten().map(|(value, step)| self.template(value, Some(step))),
             )
         })
+    }
+
+    /// Returns the type of a part of a webhook's request that has the same type in each request.
+    fn request_part(&self, path: &[Key]) -> Option<(ResultType, usize)> {
+        let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
+        let [_, results, part, ..] = path else { return None };
+        if results != "results" || webhook.code.is_some() || self.unreadable.has("trigger") {
+            return None;
+        }
+        let kind = match part.as_str() {
+            "headers" => ResultType::map(ResultType::Text),
+            // A repeated parameter is a list.
+            "queryParameters" => {
+                ResultType::map(ResultType::one_of([ResultType::Text, ResultType::list(ResultType::Text)]))
+            }
+            "pathFragment" | "rawQuery" | "method" => ResultType::Text,
+            _ => return None,
+        };
+        Some((kind, 3))
     }
 
     /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
@@ -328,5 +368,17 @@ impl<'a> Types<'a> {
             }
             resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
         })
+    }
+}
+
+/// Returns the type of an answer or an event.
+fn wait_result(wait: &WaitForStep) -> ResultType {
+    let WaitOn::Approval(approval) = &wait.on else { return ResultType::Any };
+    let option = ResultType::Choice { options: approval.options.clone().into() };
+    let fields = vec![ResultField::new("option", option), ResultField::new("form", ResultType::Any)];
+    let answer = ResultType::Object(Arc::new(ObjectType { fields, open: true, ..ObjectType::default() }));
+    match wait.on_timeout {
+        OnTimeout::Fail => answer,
+        OnTimeout::Continue => answer.or_null(),
     }
 }

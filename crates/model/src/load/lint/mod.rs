@@ -1,17 +1,25 @@
 //! Lints: findings in the tree of a readable file that are probably mistakes. None of them is an error; the file is
 //! used nevertheless.
 
+mod bare_expression;
+mod comment_in_text;
 pub(super) mod constant;
 mod credential;
+mod glued_json;
 mod no_effect;
+mod number_form;
 mod unused;
 mod yaml11_scalars;
 
 use super::trigger::webhook::is_unverified;
-use crate::automation::{Automation, Step, Trigger};
+use crate::automation::{Automation, Step, Trigger, Verb};
 use crate::diagnostic::{Diagnostic, Source, Span};
 use crate::yaml::{Entry, Kind, Node};
 use std::collections::{HashMap, HashSet};
+
+/// Keys below which values stand that their authors choose freely.
+const VALUE_KEYS: [&str; 10] =
+    ["with", "set", "configVars", "outputs", "json", "body", "message", "fail", "result", "headers"];
 
 /// The steps of a file by where they begin.
 type StepHeads<'a> = HashMap<Span, &'a Step>;
@@ -29,7 +37,7 @@ pub(super) fn automation(
             steps.insert(step.span, step);
         });
     }
-    let mut found = tree(node, source, &steps, automation);
+    let mut found = tree(node, source, &steps, automation, true);
     found.extend(automation.and_then(|automation| unverified(node, automation)));
     found.extend(
         automation.filter(|_| whole).into_iter().flat_map(|automation| unused::check(node, automation)),
@@ -53,20 +61,38 @@ fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
     )
 }
 
-/// Lints a file without steps.
-pub(super) fn file(node: &Node, source: &Source) -> Vec<Diagnostic> {
-    tree(node, source, &StepHeads::new(), None)
+/// Lints a connection.
+pub(super) fn connection(node: &Node, source: &Source) -> Vec<Diagnostic> {
+    tree(node, source, &StepHeads::new(), None, true)
 }
 
-/// Lints the tree of any file. A node that aliases repeat is reported once.
+/// Lints a file whose values hold no expressions.
+pub(super) fn file(node: &Node, source: &Source) -> Vec<Diagnostic> {
+    tree(node, source, &StepHeads::new(), None, false)
+}
+
+/// Lints the tree of any file. A node that aliases repeat is reported once. `has_templates` is true if its values may hold
+/// expressions.
 fn tree(
     node: &Node,
     source: &Source,
     steps: &StepHeads<'_>,
     automation: Option<&Automation>,
+    has_templates: bool,
 ) -> Vec<Diagnostic> {
-    let (keys, places, found) = (Vec::new(), Vec::new(), Vec::new());
-    let mut walk = Walk { source, steps, automation, step: None, keys, places, found };
+    let mut walk = Walk {
+        source,
+        steps,
+        automation,
+        has_templates,
+        step: None,
+        keys: Vec::new(),
+        key: Span::default(),
+        items: Vec::new(),
+        flow: 0,
+        places: Vec::new(),
+        found: Vec::new(),
+    };
     walk.node(node);
     let mut found: Vec<Diagnostic> = credential::in_text(source).map(|found| walk.placed(found)).collect();
     // A token under a key such as `password` is reported once, by its format.
@@ -85,8 +111,16 @@ struct Walk<'a> {
     automation: Option<&'a Automation>,
     /// The innermost step around.
     step: Option<&'a str>,
+    /// True if values may hold expressions.
+    has_templates: bool,
     /// The keys around, outermost first.
     keys: Vec<&'a str>,
+    /// The span of the innermost key.
+    key: Span,
+    /// The names of the items of the loops around.
+    items: Vec<&'a str>,
+    /// How many `{ }` and `[ ]` are around.
+    flow: usize,
     /// Where the steps met so far stand, outer ones behind those inside them.
     places: Vec<(Span, &'a str)>,
     found: Vec<Diagnostic>,
@@ -95,6 +129,8 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Follows a value down; its depth is bounded by the parser.
     fn node(&mut self, node: &'a Node) {
+        let is_flow = self.source.slice(node.span).starts_with(['{', '[']);
+        self.flow += usize::from(is_flow);
         match &node.kind {
             Kind::Map(map) => {
                 let step = self.steps.get(&node.head()).copied();
@@ -105,13 +141,46 @@ impl<'a> Walk<'a> {
                     let context = self.context();
                     no_effect::check(map, step, context).into_iter().for_each(|found| self.say(Some(found)));
                 }
+                let items = self.items.len();
+                if let Some(Verb::ForEach(each)) = step.map(|step| &step.verb) {
+                    self.items.push(&each.item);
+                }
                 map.iter().for_each(|entry| self.entry(entry));
+                self.items.truncate(items);
                 self.step = outer;
                 self.places.extend(own.map(|id| (node.span, id)));
             }
             Kind::List(items) => items.iter().for_each(|item| self.node(item)),
-            _ => self.say(yaml11_scalars::value(node, self.source)),
+            _ => self.scalar(node),
         }
+        self.flow -= usize::from(is_flow);
+    }
+
+    fn scalar(&mut self, node: &'a Node) {
+        self.say(yaml11_scalars::value(node, self.source));
+        if !self.has_templates {
+            return;
+        }
+        let key = self.keys.last().copied().unwrap_or_default();
+        self.say(number_form::check(node, key, self.source));
+        let is_value = self.keys.iter().any(|key| VALUE_KEYS.contains(key));
+        if is_value && self.flow == 0 {
+            self.say(comment_in_text::check(node, self.key, self.source));
+        }
+        let Some(text) = node.as_text() else { return };
+        let place = bare_expression::TextPlace {
+            keys: &self.keys,
+            in_flow: self.flow > 0,
+            in_step: self.step.is_some(),
+            items: &self.items,
+            automation: self.automation,
+        };
+        let found = [
+            bare_expression::check(text, node.span, &place),
+            bare_expression::check_none(text, node.span, &place),
+            glued_json::check(text, node.span, &self.keys),
+        ];
+        found.into_iter().for_each(|found| self.say(found));
     }
 
     fn entry(&mut self, entry: &'a Entry) {
@@ -122,6 +191,7 @@ impl<'a> Walk<'a> {
         let is_header = in_step && context.eq_ignore_ascii_case("headers");
         self.say(written.or_else(|| credential::in_header(entry).filter(|_| is_header)));
         self.keys.push(&entry.key);
+        self.key = entry.key_span;
         self.node(&entry.value);
         self.keys.pop();
     }

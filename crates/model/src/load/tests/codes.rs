@@ -8,8 +8,10 @@ use super::load;
 
 /// A text for each code that gives it. `S` stands for `trigger: {manual: {}}` and the key `steps`.
 const EXAMPLES: &[(&str, &str)] = &[
+    ("bare-expression", "S\n  - set: {a: execution.id}\n"),
     ("body-not-sent", "trigger: {webhook: {respond: {status: 204, body: x}}}\nsteps: []\n"),
     ("braces-without-dollar", "S\n  - set: {a: '{{ x }}'}\n"),
+    ("comment-in-text", "S\n  - set:\n      a: Order #17 came\n"),
     ("conflicting-keys", "trigger: {manual: {}, webhook: {}}\nsteps: []\n"),
     ("constant-condition", "S\n  - {if: '1 == 2', action: log.info}\n"),
     ("date-format", "S\n  - set: {a: \"${{ formatDate(b, 'yyyy') }}\"}\n"),
@@ -41,12 +43,15 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("invalid-size", "trigger: {webhook: {maxBody: 5}}\nsteps: []\n"),
     ("invalid-time", "trigger: {schedule: {daily: {at: '25:00'}}}\nsteps: []\n"),
     ("invalid-type", "type: basic\n"),
+    ("json-from-text", "S\n  - set: {a: '{\"b\": \"${{ execution.id }}\"}'}\n"),
     ("leaves-others", "S\n  - {forEach: a, concurrency: 2, steps: [{break: true}]}\n"),
     ("literal-credential", "S\n  - set: {a: 'https://ops:h3ad.Less@db.test'}\n"),
     ("missing-key", "steps: []\n"),
     ("never-runs", "S\n  - stop: {}\n  - action: log.info\n"),
     ("no-expression-here", "id: ${{ x }}\ntrigger: {manual: {}}\nsteps: []\n"),
     ("no-verb", "S\n  - id: a\n"),
+    ("none-text", "S\n  - set: {a: none}\n"),
+    ("number-form", "S\n  - set: {a: +4930123456}\n"),
     ("out-of-range", "S\n  - {action: log.info, retry: -1}\n"),
     ("outside-loop", "S\n  - break: true\n"),
     ("reserved-name", "S\n  - forEach: a\n    as: vars\n    steps: [{action: log.info}]\n"),

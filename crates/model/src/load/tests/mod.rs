@@ -9,6 +9,7 @@ mod lowering;
 mod properties;
 mod steps;
 mod templates;
+mod texts;
 mod top;
 mod triggers;
 

@@ -1,0 +1,221 @@
+//! Finds operations on texts that mean a number, a boolean or a date: `queryParameters.n > 5`, `if: queryParameters.dry`,
+//! `body.data.due < now()`. Codes: `text-as-number`, `text-as-condition`, `text-as-date`.
+
+use model::automation::Step;
+use model::diagnostic::Diagnostic;
+use model::expression::{Expression, Form, Link, Operation, OperationKind, Reference, TypedOperand};
+use model::{ResultType, Template, Value};
+
+use super::{Checker, part, path_text};
+
+impl<'a> Checker<'a> {
+    /// Checks the operations of an expression. `is_condition` is true if its own truth is tested.
+    pub(super) fn operations(
+        &mut self,
+        expression: &'a Expression,
+        is_condition: bool,
+        at: Option<&'a Step>,
+    ) {
+        for operation in expression.operations(is_condition) {
+            let found = match operation.kind {
+                OperationKind::Truth => self.truth(expression, &operation, at),
+                OperationKind::Equality => self.date(expression, &operation, at),
+                OperationKind::Order => {
+                    self.date(expression, &operation, at).or_else(|| self.number(expression, &operation, at))
+                }
+                OperationKind::Sum | OperationKind::Arithmetic => self.number(expression, &operation, at),
+            };
+            if let Some(diagnostic) = found {
+                self.report(diagnostic, at);
+            }
+        }
+    }
+
+    /// A text that is compared or calculated with a number.
+    fn number(
+        &self,
+        expression: &Expression,
+        operation: &Operation,
+        at: Option<&'a Step>,
+    ) -> Option<Diagnostic> {
+        let [left, right] = operation.operands.as_slice() else { return None };
+        let (text, path, other) = [(left, right), (right, left)]
+            .into_iter()
+            .find_map(|(text, other)| Some((text, self.textual(text, at)?, other)))?;
+        let is_order = operation.kind == OperationKind::Order;
+        let spells_number =
+            |literal: &Value| is_order && literal.as_str().is_some_and(|text| text.parse::<f64>().is_ok());
+        let is_number = self.is_number(other, at) || other.literal.as_ref().is_some_and(spells_number);
+        // Two texts may be joined and ordered; they are never subtracted.
+        if !is_number && (operation.kind != OperationKind::Arithmetic || self.textual(other, at).is_none()) {
+            return None;
+        }
+        let (name, span) =
+            (path_text(&links_of(path)), part(&self.automation.source, expression, text.at.clone()));
+        let what = match (operation.kind, other.form) {
+            (OperationKind::Order, Form::Text) => {
+                "two texts are compared letter by letter, so `'10'` is less than `'9'`"
+            }
+            (OperationKind::Order, _) => "a text is greater than every number",
+            (OperationKind::Sum, _) => "a text and a number cannot be added",
+            _ => "a text is no number to calculate with, and `*` repeats it",
+        };
+        let filter = match &other.literal {
+            Some(Value::Number(number)) if number.is_f64() => "float",
+            Some(Value::String(text)) if text.contains('.') => "float",
+            _ => "int",
+        };
+        let written = expression.text().get(text.at.clone()).unwrap_or_default();
+        let number = format!("{written} | {filter}");
+        let diagnostic = Diagnostic::warning("text-as-number", format!("{name} is text: {what}"), span);
+        let (Some(Value::String(literal)), true) = (&other.literal, is_order) else {
+            return Some(self.rewritten(diagnostic, expression, text, &number));
+        };
+        // Both sides become numbers.
+        let (from, to) = (operation.at.start, operation.at.end);
+        let whole = expression.text().get(from..to).unwrap_or_default();
+        let quoted = expression.text().get(other.at.clone()).unwrap_or_default();
+        let meant = whole.replacen(written, &number, 1).replacen(quoted, literal, 1);
+        let place = TypedOperand { at: from..to, ..TypedOperand::default() };
+        Some(self.rewritten(diagnostic, expression, &place, &meant))
+    }
+
+    /// A date from outside that is compared with one in the form of `now()`.
+    fn date(
+        &self,
+        expression: &Expression,
+        operation: &Operation,
+        at: Option<&'a Step>,
+    ) -> Option<Diagnostic> {
+        let [left, right] = operation.operands.as_slice() else { return None };
+        let other = match (left.form, right.form) {
+            (Form::Instant, Form::Instant) => return None,
+            (Form::Instant, _) => right,
+            (_, Form::Instant) => left,
+            _ => return None,
+        };
+        let path = other.path.as_ref().filter(|path| self.comes_from_outside(path, 0))?;
+        let kind = self.types.reference(path, at);
+        let may_be_text = |kind: &ResultType| matches!(kind, ResultType::Any | ResultType::Text);
+        if !kind.alternatives().iter().any(may_be_text) {
+            return None;
+        }
+        let (name, span) =
+            (path_text(&links_of(path)), part(&self.automation.source, expression, other.at.clone()));
+        let message =
+            format!("{name} is compared as a text: dates in another form or time zone are ordered wrongly");
+        let written = expression.text().get(other.at.clone()).unwrap_or_default();
+        let diagnostic = Diagnostic::warning("text-as-date", message, span);
+        Some(self.rewritten(diagnostic, expression, other, &format!("parseDate({written})")))
+    }
+
+    /// A text as a condition, which is true for `false` and `0` too.
+    fn truth(
+        &self,
+        expression: &Expression,
+        operation: &Operation,
+        at: Option<&'a Step>,
+    ) -> Option<Diagnostic> {
+        let operand = operation.operands.first()?;
+        let path = self.textual(operand, at)?;
+        let names: Vec<&str> = path.path.iter().map(|name| name.as_str()).collect();
+        let is_flag = matches!(operand.default, Some(Value::Bool(_)));
+        let is_parameter = match names.as_slice() {
+            ["trigger", "results", "headers", ..] => is_flag,
+            ["trigger", "results", "queryParameters", _] => operand.default.is_none() || is_flag,
+            _ => operand.default.is_none() && self.is_cell(path, at) || is_flag,
+        };
+        if !is_parameter {
+            return None;
+        }
+        let (name, span) =
+            (path_text(&links_of(path)), part(&self.automation.source, expression, operand.at.clone()));
+        let message =
+            format!("{name} is text, and every text but the empty one is true, `'false'` and `'0'` too");
+        let written = expression.text().get(operand.at.clone()).unwrap_or_default();
+        let diagnostic = Diagnostic::warning("text-as-condition", message, span);
+        let meant = format!("{written} | bool");
+        if is_flag {
+            return Some(self.rewritten(diagnostic, expression, operand, &meant));
+        }
+        let presence = match path.suffix.is_empty() {
+            true => format!("`{} | default('') != ''`", path.path.join(".")),
+            false => "a comparison with `''`".to_owned(),
+        };
+        Some(diagnostic.help(format!(
+            "write `{meant}` for the boolean that it spells, or {presence} to ask for any text"
+        )))
+    }
+
+    /// Adds the way out: the operand in another form.
+    fn rewritten(
+        &self,
+        diagnostic: Diagnostic,
+        expression: &Expression,
+        operand: &TypedOperand,
+        meant: &str,
+    ) -> Diagnostic {
+        let diagnostic = diagnostic.help(format!("write `{meant}`"));
+        let source = &self.automation.source;
+        let span = part(source, expression, operand.at.clone());
+        let is_exact = source.slice(span) == expression.text().get(operand.at.clone()).unwrap_or_default();
+        if is_exact { diagnostic.replace(span, meant) } else { diagnostic }
+    }
+
+    /// The path of an operand whose value is a text for certain.
+    fn textual<'o>(&self, operand: &'o TypedOperand, at: Option<&'a Step>) -> Option<&'o Reference> {
+        let path = operand.path.as_ref()?;
+        super::compared::is_textual(&self.types.reference(path, at)).then_some(path)
+    }
+
+    fn is_number(&self, operand: &TypedOperand, at: Option<&'a Step>) -> bool {
+        let is_typed = operand.path.as_ref().is_some_and(|path| {
+            let kind = self.types.reference(path, at);
+            kind.alternatives().iter().all(|kind| matches!(kind, ResultType::Integer | ResultType::Number))
+        });
+        operand.form == Form::Number || matches!(operand.literal, Some(Value::Number(_))) || is_typed
+    }
+
+    /// True if the path is a cell of a table of texts, such as the rows of `parseCsv`.
+    fn is_cell(&self, path: &Reference, at: Option<&'a Step>) -> bool {
+        let Some((_, parent)) = path.path.split_last().filter(|_| path.suffix.is_empty()) else {
+            return false;
+        };
+        let Some((kind, depth)) = self.types.base(parent, at).filter(|(_, depth)| *depth == parent.len())
+        else {
+            return false;
+        };
+        depth > 0 && matches!(&kind, ResultType::Map { values } if **values == ResultType::Text)
+    }
+
+    /// True if a value comes from outside of the file, so that a date in it may have any form.
+    fn comes_from_outside(&self, path: &Reference, depth: usize) -> bool {
+        let names: Vec<&str> = path.path.iter().map(|name| name.as_str()).collect();
+        match names.as_slice() {
+            ["trigger", "results", "scheduledAt" | "startedAt" | "polledAt"] => false,
+            ["trigger", "results", ..] => true,
+            ["inputs", _, ..] => true,
+            ["steps", id, "results", _, ..] => {
+                let is_action = |step: &Step| matches!(&step.verb, model::Verb::Action(call) if !call.action.name.starts_with("state."));
+                self.types.step_of(id).is_some_and(is_action)
+            }
+            ["vars", name] if depth < 4 => self.types.setters_of(name).iter().any(|value| match value {
+                Template::Expression(expression) => match expression.direct_path() {
+                    Some(model::expression::DirectPath::One(read)) => {
+                        self.comes_from_outside(read, depth + 1)
+                    }
+                    _ => false,
+                },
+                _ => false,
+            }),
+            ["state" | "execution" | "vars" | "configVars" | "automation" | "steps", ..] | [] => false,
+            // The item of a loop, or an event.
+            [_, _, ..] => true,
+            _ => false,
+        }
+    }
+}
+
+fn links_of(path: &Reference) -> Vec<Link> {
+    path.links().collect()
+}

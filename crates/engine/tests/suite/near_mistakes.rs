@@ -1,0 +1,135 @@
+//! Correct files that are close to mistakes: nothing is said of them.
+
+use engine::check_text;
+
+use crate::mistakes::{SCHEDULE, WEBHOOK, catalog, check_fine};
+
+/// Checks that a file of a webhook with these steps has no warning.
+#[track_caller]
+fn check_fine_steps(steps: &str) {
+    check_fine(&format!("{WEBHOOK}steps:\n{steps}"));
+}
+
+#[test]
+fn texts_that_are_converted_or_compared_as_texts_are_fine() {
+    for condition in [
+        "trigger.results.queryParameters.n | int > 5",
+        "trigger.results.queryParameters.n | default(0) | int > 5",
+        "trigger.results.queryParameters.n == '3'",
+        "trigger.results.queryParameters.n in ['3', '4']",
+        "trigger.results.queryParameters.a < trigger.results.queryParameters.b",
+        "trigger.results.queryParameters.name | default('') != ''",
+        "trigger.results.queryParameters.name | default('')",
+        "trigger.results.queryParameters.name is defined",
+        "trigger.results.queryParameters.dry | default(false) | bool",
+        "trigger.results.headers['x-id'] | default('')",
+        "trigger.results.body.data.n > 5",
+        "trigger.results.body.data.dry",
+        "parseDate(trigger.results.body.data.due) < now()",
+        "state.lastRun | default('') < addDuration(now(), '-1d')",
+        "parseDate(trigger.results.body.data.a) < parseDate(trigger.results.body.data.b)",
+        "trigger.results.method == 'POST'",
+        "trigger.results.queryParameters.tags | length > 1",
+    ] {
+        check_fine_steps(&format!("  - if: {condition}\n    action: log.info\n    with: {{message: hi}}\n"));
+    }
+    for value in [
+        "trigger.results.queryParameters.a ~ trigger.results.queryParameters.b",
+        "trigger.results.queryParameters.a + trigger.results.queryParameters.b",
+        "trigger.results.queryParameters.tags[0]",
+        "trigger.results.body.data.price * 1.19",
+        "(trigger.results.body.data.price * 1.19) | round(2)",
+        "trigger.results.body.data.a | int + trigger.results.body.data.b | int",
+        "trigger.results.body.data.first ~ ' ' ~ trigger.results.body.data.last | upper",
+        "trigger.results.body.data.a + trigger.results.body.data.b | default(0)",
+    ] {
+        check_fine_steps(&format!("  - action: log.info\n    with: {{message: \"${{{{ {value} }}}}\"}}\n"));
+    }
+    check_fine_steps(
+        "  - set: {since: \"${{ addDuration(now(), '-1d') }}\"}\n  - if: vars.since < now()\n    action: log.info\n    with: {message: hi}\n",
+    );
+}
+
+#[test]
+fn conditions_on_statuses_and_options_that_can_hold_are_fine() {
+    let get = "  - id: get\n    action: http.request\n    retry: 1\n    with: {url: \"https://a.test\"}\n";
+    for condition in ["== 204", "!= 200", "in [200, 404]", "> 200"] {
+        check_fine_steps(&format!(
+            "{get}  - if: steps.get.results.statusCode {condition}\n    action: log.info\n    with: {{message: hi}}\n"
+        ));
+    }
+    let ask = "  - id: ask\n    waitFor: {approval: {message: Go?, options: [go, stay]}}\n    timeout: 1d\n";
+    check_fine_steps(&format!(
+        "{ask}  - if: steps.ask.results.option == 'go' and steps.ask.results.form.why is defined\n    action: log.info\n    with: {{message: hi}}\n"
+    ));
+}
+
+#[test]
+fn loops_events_and_state_that_lose_nothing_are_fine() {
+    // The list of the loop, a loop that a `break` ends, and a step read in its own iteration.
+    check_fine_steps(
+        "  - id: each\n    forEach: [1, 2]\n    steps: [{id: twice, set: {n: \"${{ item * 2 }}\"}}, {action: log.info, with: {message: \"${{ steps.twice.results.n }}\"}}]\n  - {action: log.info, with: {message: \"${{ steps.each.results }}\"}}\n",
+    );
+    check_fine_steps(
+        "  - forEach: [1, 2]\n    steps: [{id: twice, set: {n: \"${{ item * 2 }}\"}}, {if: steps.twice.results.n > 2, then: [{break: true}]}]\n  - {action: log.info, with: {message: \"${{ steps.twice.results.n }}\"}}\n",
+    );
+    check_fine_steps(
+        "  - repeat: {max: 3}\n    steps: [{id: ask, set: {n: \"${{ index }}\"}}]\n  - {action: log.info, with: {message: \"${{ steps.ask.results.n }}\"}}\n",
+    );
+    // The answer has another name, and a pause in parallel with the event receives it.
+    check_fine_steps(
+        "  - {action: events.emit, with: {name: wanted}}\n  - {waitFor: {event: order-paid}, timeout: 1h}\n",
+    );
+    check_fine_steps(
+        "  - parallel:\n      a: [{waitFor: {event: order-paid}, timeout: 1h}]\n      b: [{action: events.emit, with: {name: order-paid}}]\n",
+    );
+    let told = |head: &str, steps: &str| {
+        let report = check_text(&catalog(), "automations/test.yaml", &format!("{head}steps:\n{steps}"));
+        report
+            .diagnostics()
+            .iter()
+            .map(|found| found.code)
+            .filter(|code| ["lost-update", "other-scope"].contains(code))
+            .count()
+    };
+    let sum = "  - {action: state.set, with: {key: n, value: \"${{ (state.n | default(0)) + 1 }}\"}}\n";
+    assert_eq!(told(WEBHOOK, sum), 1);
+    assert_eq!(told(SCHEDULE, sum), 0, "a schedule does not overlap itself");
+    assert_eq!(told(&format!("{WEBHOOK}concurrency: {{limit: 1}}\n"), sum), 0);
+    assert_eq!(
+        told(
+            WEBHOOK,
+            "  - {action: state.increment, with: {key: n}}\n  - {action: log.info, with: {message: \"${{ state.n }}\"}}\n"
+        ),
+        0
+    );
+    assert_eq!(
+        told(
+            WEBHOOK,
+            "  - {id: old, action: state.get, with: {key: n, default: 0}}\n  - {action: state.set, with: {key: n, value: \"${{ trigger.results.body.data.n }}\"}}\n"
+        ),
+        0
+    );
+    assert_eq!(
+        told(
+            WEBHOOK,
+            "  - {id: old, action: state.get, with: {key: n, scope: shared}}\n  - {action: state.set, with: {key: n, value: 1, scope: shared}}\n"
+        ),
+        0
+    );
+}
+
+#[test]
+fn a_request_with_a_method_and_a_retry_that_covers_something_are_fine() {
+    check_fine_steps(
+        "  - action: http.request\n    retry: 1\n    with: {url: \"https://a.test\", method: GET, body: {a: 1}}\n",
+    );
+    check_fine_steps(
+        "  - retry: 2\n    steps: [{action: log.info, with: {message: hi}}, {fail: not ready}]\n",
+    );
+    check_fine_steps(
+        "  - retry: {max: 2, on: [network, 5xx]}\n    steps: [{action: http.request, with: {url: \"https://a.test\"}}]\n",
+    );
+    check_fine_steps("  - {retry: 2, code: \"export default async () => 1\"}\n");
+    check_fine_steps("  - {retry: {max: 2, on: all}, action: state.increment, with: {key: n}}\n");
+}
