@@ -99,6 +99,21 @@ async fn retries_end_and_the_error_says_what_the_other_side_said() {
     stop(engine).await;
 }
 
+#[tokio::test]
+async fn a_group_is_tried_again_after_any_error_of_its_steps() {
+    let mut peer = Peer::new().await;
+    let inside: String = call("a", &peer.base, "/a").lines().map(|line| format!("    {line}\n")).collect();
+    let steps = format!("  - retry: {{max: 1, delay: 0s}}\n    steps:\n{inside}");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(404, "null").await;
+    peer.asked().await.answer(200, "1").await;
+    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":1"#), "{outcome}");
+    stop(engine).await;
+}
+
 /// Lets the time pass until the next try is due.
 async fn wait_out(engine: &Engine, project: &Project, seconds: u64) {
     let due = engine.clock().now() + Duration::from_secs(seconds);
